@@ -1,0 +1,88 @@
+"""A sampled check of every fused kernel in every run: seeded rows are computed again by plain code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .backend import Backend
+from .backend.kernels import plain
+
+ROWS = 256
+TOLERANCE = 1e-7
+
+
+def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
+    """Seeded row numbers, rising."""
+    rows = np.random.default_rng(n).choice(n, size=min(count, n), replace=False)
+    return backend.asarray(np.sort(rows))
+
+
+def audit_tangents(P: Any, Y: Any, U: Any, sigma: Any, backend: Backend) -> float:
+    """Largest difference over sampled rows between what ``tangent_rows`` gave and plain code.
+
+    Eigenvectors are compared by what defines them, so that signs and repeated values do no harm: ``|H u - sigma u|``
+    and ``|U'U - I|``, with the eigenvalues against plain ones; all relative to the largest eigenvalue.
+    """
+    xp = backend.xp
+    rows = sampled_rows(len(Y), backend)
+    H = plain.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
+    _, expected = plain.leading_eigenvectors(H, U.shape[2])
+    u, s = U[rows], sigma[rows]
+    scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
+    residual = xp.abs(xp.matmul(H, u) - u * s[:, None, :]) / scale[:, :, None]
+    gram = xp.abs(xp.matmul(u.transpose(0, 2, 1), u) - xp.eye(u.shape[2], dtype=u.dtype))
+    return _largest([residual, gram, xp.abs(s - expected) / scale], xp)
+
+
+def audit_scores(U: Any, subsets: Any, best: Any, best_scores: Any, backend: Backend) -> float:
+    """Largest difference over sampled points between each point's best score, and its best set's score, and plain code.
+
+    Sets with nearly equal scores may change places, so the scores are compared and not the numbers of the sets.
+    """
+    xp = backend.xp
+    rows = sampled_rows(len(U), backend)
+    sets = backend.asarray(subsets)
+    per_row = plain.score_bytes(*subsets.shape, U.shape[2])
+    rows = rows[: max(1, int(backend.block_bytes() / per_row))]
+    table = plain.log_volumes(U[rows], sets)
+    chosen = table[xp.arange(len(rows)), best[rows]]
+    totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=best.dtype), xp.empty(len(rows))
+    backend.kernels.score_block(xp.ascontiguousarray(U[rows]), sets, totals, number, value)
+    highest = table.max(axis=1)
+    return _largest([abs(highest - best_scores[rows]), abs(highest - chosen), abs(totals - table.sum(axis=0))], xp)
+
+
+def audit_products(P: Any, backend: Backend) -> float:
+    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector."""
+    xp = backend.xp
+    rows = sampled_rows(P.shape[0], backend)
+    vector = backend.asarray(np.random.default_rng(P.nnz % 2**32).normal(size=P.shape[0]))
+    product = backend.kernels.spmm(P.indptr, P.indices, P.data, vector)[rows]
+    return _largest([xp.abs(P[rows] @ vector - product)], xp)
+
+
+def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
+    """Largest relative difference over sampled rows between degrees and sums of distances and plain code.
+
+    ``graph`` holds distances, diagonal included.
+    """
+    xp = backend.xp
+    rows = sampled_rows(len(X), backend, 32)
+    worst = 0.0
+    for row in rows.tolist():
+        difference = X - X[row]
+        distance = xp.sqrt((difference * difference).sum(axis=1))
+        inside = distance[distance <= radius]
+        part = slice(int(graph.indptr[row]), int(graph.indptr[row + 1]))
+        stored = graph.data[part]
+        worst = max(worst, abs(len(inside) - len(stored)) / len(inside))
+        worst = max(worst, abs(float(inside.sum()) - float(stored.sum())) / (radius * len(inside)))
+    return worst
+
+
+def _largest(arrays: list[Any], xp: Any) -> float:
+    """The largest entry of all; NaN counts as infinite."""
+    worst = max(float(array.max()) if array.size else 0.0 for array in arrays)
+    return worst if np.isfinite(worst) else float("inf")

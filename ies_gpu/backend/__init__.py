@@ -1,0 +1,75 @@
+"""Which device runs, and why. The only folder of the package that may import CuPy."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from functools import cache
+from typing import Any
+
+from .base import Backend, DeviceError, current, row_blocks
+from .cpu import CpuBackend
+
+__all__ = ["Backend", "DeviceError", "backend_of", "get_backend", "row_blocks"]
+
+
+def get_backend(device: str = "auto", **options: Any) -> Backend:
+    """The backend for a device.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda", "cuda:N"}
+        ``auto`` takes CUDA where it works and the CPU otherwise; ``cuda`` raises where it does not work.
+        The environment variable ``IES_GPU_DEVICE`` decides for ``auto``.
+    **options
+        ``memory_limit`` in bytes, ``n_threads``.
+
+    Raises
+    ------
+    ValueError
+        For an unknown device.
+    DeviceError
+        If CUDA was asked for and cannot be used; the message says what to do.
+    """
+    reason = f"device={device!r} was asked for"
+    if device == "auto" and os.environ.get("IES_GPU_DEVICE", "auto") != "auto":
+        device = os.environ["IES_GPU_DEVICE"]
+        reason = f"the environment variable IES_GPU_DEVICE={device} asks for it"
+    if device == "cpu":
+        return CpuBackend(reason=reason, **options)
+    match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    if device != "auto" and match is None:
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+    from .cuda import CudaBackend, probe
+
+    number = int(match[1] or 0) if match else 0
+    found = probe(number)
+    if found.ok:
+        return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
+    if device != "auto":
+        raise DeviceError(f"device={device!r} cannot be used: {found.detail}")
+    if found.code != "not-installed":  # whoever installed CuPy expects it to run
+        warnings.warn(f"running on the CPU: {found.detail}", RuntimeWarning, stacklevel=3)
+    return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
+
+
+def backend_of(array: Any) -> Backend:
+    """The backend on which an array (dense or sparse) lives; lists and the like belong to the CPU.
+
+    Inside ``with backend.active():`` that backend answers for its arrays, with its threads and memory limit.
+    """
+    active = current.get()
+    if active is not None and active.owns(array):
+        return active
+    if "cupy" in sys.modules and type(array).__module__.partition(".")[0] in ("cupy", "cupyx"):
+        from .cuda import backend_of_cupy
+
+        return backend_of_cupy(array)
+    return _host()
+
+
+@cache
+def _host() -> CpuBackend:
+    return CpuBackend(reason="the input is a NumPy array")

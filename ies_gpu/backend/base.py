@@ -1,0 +1,109 @@
+"""What an algorithm may ask of a device: arrays, sparse matrices, kernels, memory, and the way there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any, Optional
+
+current: ContextVar[Optional["Backend"]] = ContextVar("ies_gpu_backend", default=None)
+
+
+class DeviceError(RuntimeError):
+    """The requested device cannot be used; the message says why and what to do."""
+
+
+class Backend:
+    """One device, with the libraries that work on it.
+
+    Attributes
+    ----------
+    device : str
+        ``"cpu"`` or ``"cuda:0"``.
+    reason : str
+        In words, why this device was chosen.
+    xp, sparse : module
+        NumPy and ``scipy.sparse``, or CuPy and ``cupyx.scipy.sparse``.
+    kernels : module
+        The fused loops of ``ies_gpu.backend.kernels`` that run here.
+    """
+
+    device: str
+    reason: str
+    xp: Any
+    sparse: Any
+    kernels: Any
+    rows_a_tile: int  # rows of one tile of the neighbour graph: enough to keep the device busy
+
+    def __init__(self, *, reason: str = "", memory_limit: int | None = None, n_threads: int | None = None) -> None:
+        self.reason = reason
+        self.memory_limit = memory_limit
+        self.n_threads = n_threads
+
+    def memory_budget(self) -> int:
+        """Bytes that a run may take in all: ``memory_limit``, or half of what is free now."""
+        return self.memory_limit if self.memory_limit is not None else self.free_memory() // 2
+
+    def block_bytes(self) -> int:
+        """Bytes for the temporaries of one block: small enough to stay near the caches, and within the budget."""
+        return max(1 << 20, min(64 << 20, self.memory_budget() // 16))
+
+    def free_memory(self) -> int:
+        """Bytes of the device's memory that are free now."""
+        raise NotImplementedError
+
+    def owns(self, array: Any) -> bool:
+        """Whether the array (dense or sparse) lives on this device."""
+        raise NotImplementedError
+
+    def asarray(self, array: Any, dtype: Any = None) -> Any:
+        """Upload; no copy when the array is already here with that dtype."""
+        raise NotImplementedError
+
+    def to_host(self, array: Any) -> Any:
+        """Download as a NumPy array; no copy when it is one."""
+        raise NotImplementedError
+
+    def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
+        """Distances and numbers (n, k) of each point's k nearest other points."""
+        raise NotImplementedError
+
+    def connected_components(self, matrix: Any) -> tuple[int, Any]:
+        """How many connected parts a symmetric CSR has, and each row's part (n,)."""
+        raise NotImplementedError
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Context in which this backend answers ``backend_of`` and its device and threads are set."""
+        if current.get() is self:
+            yield
+            return
+        token = current.set(self)
+        try:
+            with self.settings():
+                yield
+        finally:
+            current.reset(token)
+
+    def settings(self) -> AbstractContextManager[Any]:
+        """The device and thread settings of :meth:`active`."""
+        return nullcontext()
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for ``diagnostics`` and ``ies-gpu doctor``."""
+        return {"device": self.device, "device_reason": self.reason}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.device}: {self.reason}>"
+
+
+def row_blocks(n_rows: int, bytes_per_row: float, budget: int) -> Iterator[slice]:
+    """Consecutive slices of ``range(n_rows)`` whose temporaries fit into ``budget`` bytes.
+
+    >>> list(row_blocks(5, 8, 16))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, int(budget / max(bytes_per_row, 1)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))

@@ -1,0 +1,100 @@
+"""NumPy and SciPy, with Numba kernels where Numba is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
+import scipy.spatial
+from threadpoolctl import threadpool_limits
+
+from .base import Backend
+from .kernels import plain
+
+
+def available_threads() -> int:
+    """Threads this process may use: affinity, the cgroup's quota and ``OMP_NUM_THREADS``, whichever is least."""
+    counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        counts.append(max(1, int(int(quota) / int(period))))  # "max" is no number: no limit
+    with contextlib.suppress(KeyError, ValueError):
+        counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
+    return min(counts)
+
+
+def available_memory() -> int:
+    """Bytes this process could still take: the kernel's estimate, and the cgroup's limit where there is one."""
+    sizes = []
+    with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    with contextlib.suppress(OSError, ValueError):
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        sizes.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    if not sizes:  # no Linux: total memory is the best that the standard library knows
+        sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
+    return max(min(sizes), 64 << 20)
+
+
+def load_kernels() -> Any:
+    """The Numba kernels, or the plain ones without Numba (or with ``IES_GPU_KERNELS=plain``)."""
+    if os.environ.get("IES_GPU_KERNELS", "") == "plain":
+        return plain
+    try:
+        from .kernels import numba_
+    except ImportError:
+        return plain
+    return numba_
+
+
+class CpuBackend(Backend):
+    """The host."""
+
+    device = "cpu"
+    xp = np
+    sparse = scipy.sparse
+    rows_a_tile = 512
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.kernels = load_kernels()
+        self.n_threads = self.n_threads or available_threads()
+
+    def free_memory(self) -> int:
+        return available_memory()
+
+    def owns(self, array: Any) -> bool:
+        return isinstance(array, np.ndarray) or scipy.sparse.issparse(array)
+
+    def asarray(self, array: Any, dtype: Any = None) -> Any:
+        return np.asarray(array, dtype=dtype)
+
+    def to_host(self, array: Any) -> Any:
+        return np.asarray(array)
+
+    def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
+        # one more than asked for: the point itself, which need not come first among equal points
+        distances, neighbours = scipy.spatial.KDTree(X).query(X, k + 1, workers=self.n_threads)
+        other = neighbours != np.arange(len(X))[:, None]
+        other[other.all(axis=1), -1] = False
+        return distances[other].reshape(-1, k), neighbours[other].reshape(-1, k)
+
+    def connected_components(self, matrix: Any) -> tuple[int, Any]:
+        return scipy.sparse.csgraph.connected_components(matrix, directed=False)
+
+    @contextlib.contextmanager
+    def settings(self) -> Iterator[None]:
+        # One BLAS thread: with more, OpenBLAS spins between the kernels' own threads and makes tall-and-skinny
+        # products many times slower. The kernels use n_threads.
+        with threadpool_limits(limits=1, user_api="blas"), self.kernels.threads(self.n_threads):
+            yield
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"kernels": self.kernels.NAME, "n_threads": self.n_threads}

@@ -1,0 +1,184 @@
+"""The kernels as readable array code, for NumPy and CuPy alike: the oracle that the fused ones are compared with.
+
+Every kernel module has ``NAME``, ``threads`` and the functions below, with these arguments. A CSR matrix is passed as
+``indptr, indices, data``; ``rows`` is an array of row numbers, so that a block and a sample are the same call.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+NAME = "plain"
+FLOOR = 1e-30  # of det(U_S' U_S) / prod |u_k|^2: totals and regrets stay finite where a set has lost rank
+
+
+def threads(count: int) -> AbstractContextManager[None]:
+    """Context in which the kernels use ``count`` threads: here the library's own."""
+    return nullcontext()
+
+
+def namespace(array: Any) -> Any:
+    """The module (``numpy`` or ``cupy``) that an array belongs to."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def cometric_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any) -> Any:
+    """Half the weighted sum of outer products of differences, ``1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'``.
+
+    Parameters
+    ----------
+    indptr, indices, weights : array
+        CSR of the transition matrix P; the diagonal does not matter.
+    Y : array (n, m)
+    rows : array (r,) of int
+
+    Returns
+    -------
+    array (r, m, m), positive semi-definite
+    """
+    xp = namespace(Y)
+    first = indptr[rows]
+    counts = indptr[rows + 1] - first
+    width = int(counts.max()) if len(rows) else 0
+    if width == 0:
+        return xp.zeros((len(rows), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
+    # rows of unequal length become one rectangle: slots beyond a row's end have weight zero
+    place = xp.arange(width)
+    valid = place < counts[:, None]
+    slots = xp.where(valid, first[:, None] + place, 0)
+    weight = xp.where(valid, weights[slots], 0).astype(Y.dtype)
+    difference = Y[indices[slots]] - Y[rows][:, None, :]
+    return 0.5 * xp.matmul((difference * weight[:, :, None]).transpose(0, 2, 1), difference)
+
+
+def leading_eigenvectors(H: Any, d: int) -> tuple[Any, Any]:
+    """The d leading eigenvectors (r, m, d) and eigenvalues (r, d), falling, of symmetric matrices (r, m, m)."""
+    xp = namespace(H)
+    values, vectors = xp.linalg.eigh(H)
+    U = xp.ascontiguousarray(vectors[:, :, ::-1][:, :, :d])
+    return U, xp.maximum(values[:, ::-1][:, :d], 0)
+
+
+def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
+    """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row."""
+    return leading_eigenvectors(cometric_rows(indptr, indices, weights, Y, rows), d)
+
+
+def volume_ratio(frames: Any) -> Any:
+    """``det(F'F) / prod_k |f_k|^2`` of frames (..., s, d), by Gram-Schmidt.
+
+    A determinant of F'F would lose everything below 1e-16; here only the small factor itself is rounded.
+    A column of zeros gives 0.
+    """
+    xp = namespace(frames)
+    basis: list[Any] = []
+    ratio = xp.ones(frames.shape[:-2], dtype=frames.dtype)
+    for k in range(frames.shape[-1]):
+        rest = frames[..., k]
+        length = (rest * rest).sum(axis=-1)
+        for unit in basis:
+            rest = rest - (unit * rest).sum(axis=-1)[..., None] * unit
+        left = (rest * rest).sum(axis=-1)
+        ratio = ratio * (left / xp.where(length > 0, length, 1))
+        basis.append(rest / xp.sqrt(xp.where(left > 0, left, 1))[..., None])
+    return ratio
+
+
+def log_volumes(U: Any, subsets: Any) -> Any:
+    """``R(S; i)`` of every point and set: (r, q), in float64, between ``log(1e-30)/2`` and 0."""
+    xp = namespace(U)
+    ratio = volume_ratio(U[:, subsets]).astype(xp.float64)
+    return 0.5 * xp.log(xp.clip(ratio, FLOOR, 1.0))
+
+
+def score_bytes(q: int, s: int, d: int) -> float:
+    """Temporaries that scoring ``q`` sets takes for one point."""
+    return 8.0 * q * (s * d + 3 * s + 4)
+
+
+def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+    """Add each set's score over a block of points to ``totals``; write each point's best set and its score.
+
+    Parameters
+    ----------
+    U : array (r, m, d)
+    subsets : array (q, s) of int, in lexicographic order
+    totals : array (q,) of float64, added to
+    best : array (r,) of int, written: the first set with the largest score
+    best_score : array (r,) of float64, written
+    """
+    scores = log_volumes(U, subsets)
+    totals += scores.sum(axis=0)
+    best[:] = scores.argmax(axis=1)
+    best_score[:] = scores.max(axis=1)
+
+
+def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta: float = 0.0, W: Any = None) -> Any:
+    """``alpha A V + beta W`` for a CSR matrix A and a block V (n, k)."""
+    sparse = sys.modules["scipy.sparse" if namespace(V).__name__ == "numpy" else "cupyx.scipy.sparse"]
+    product = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, V.shape[0])) @ V
+    if alpha != 1.0:
+        product *= alpha
+    return product if W is None or beta == 0.0 else product + beta * W
+
+
+def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+    """Pairs of points no further apart than ``radius``, from one matrix product.
+
+    Parameters
+    ----------
+    rows, columns : array (r, D), (c, D)
+
+    Returns
+    -------
+    counts : array (r,) of int64
+        Pairs in each row.
+    indices : array of int64
+        Their columns, rising within a row.
+    distances : array
+    """
+    xp = namespace(rows)
+    centre = rows.mean(axis=0)
+    a, b = rows - centre, columns - centre
+    aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
+    squared = aa[:, None] + bb - 2 * (a @ b.T)
+    # The product form is off by a few roundings of the largest norm. Pairs for which that matters, at the edge of
+    # the ball or very close, are computed again from their difference.
+    scale = float(xp.maximum(aa.max(), bb.max())) if len(bb) else 0.0
+    slack = 64 * float(xp.finfo(rows.dtype).eps) * scale
+    limit = radius * radius
+    i, j = xp.nonzero(squared <= limit + slack)
+    value = squared[i, j]
+    doubt = xp.nonzero((value <= 1e-3 * scale) | (value >= limit - slack))[0]
+    difference = rows[i[doubt]] - columns[j[doubt]]
+    value[doubt] = (difference * difference).sum(axis=1)
+    keep = xp.nonzero(value <= limit)[0]
+    return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
+
+
+def kd_order(Z: Any, levels: int) -> Any:
+    """Order of points in space: cut at the median of the widest side, ``levels`` times.
+
+    After level l, position ``(n * i) >> l`` is where the i-th of the ``2**l`` cells begins.
+
+    Parameters
+    ----------
+    Z : array (n, k)
+
+    Returns
+    -------
+    array (n,) of int64
+    """
+    xp = namespace(Z)
+    n = len(Z)
+    order = xp.arange(n)
+    for level in range(levels):
+        starts = (n * xp.arange(1 << level)) >> level
+        cell = xp.searchsorted(starts, xp.arange(n), side="right") - 1
+        ordered = Z[order]
+        widths = xp.maximum.reduceat(ordered, starts, axis=0) - xp.minimum.reduceat(ordered, starts, axis=0)
+        side = ordered[xp.arange(n), widths.argmax(axis=1)[cell]]
+        order = order[xp.lexsort(xp.stack([side, cell.astype(side.dtype)]))]
+    return order

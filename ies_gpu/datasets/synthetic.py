@@ -1,0 +1,197 @@
+"""D1 to D13: strips, rolls, a cube and tori that are longer in one direction than in the others.
+
+Parameters are those of the authors' published experiment, which differ in places from the supplement's text. ``N(0, x)``
+below names the standard deviation x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..validation import check_choice, check_integer
+
+Sample = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set with what is known about it.
+
+    Attributes
+    ----------
+    X : array (n, D)
+    truth : array (n, s)
+        Flat coordinates for D1 to D6, the noiseless surface for the tori.
+    colors : dict of array (n,)
+        True parameters by name.
+    bandwidth, intrinsic_dim, subset_size
+        What the paper's authors used.
+    reference_subset : tuple of int
+        The set they report, 0-based.
+    """
+
+    name: str
+    title: str
+    X: np.ndarray
+    truth: np.ndarray
+    colors: dict[str, np.ndarray]
+    bandwidth: float
+    intrinsic_dim: int
+    subset_size: int
+    reference_subset: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.X.shape))
+        chosen = ", ".join(f"phi{k + 1}" for k in self.reference_subset)
+        return (
+            f"Dataset({self.name}, {self.title}: {shape}, bandwidth={self.bandwidth}, "
+            f"intrinsic_dim={self.intrinsic_dim}, subset_size={self.subset_size}, the paper chooses {chosen})"
+        )
+
+
+def _strip(rng: np.random.Generator, n: int, half: tuple[float, float]) -> np.ndarray:
+    """A noisy flat strip (n, 3)."""
+    flat = np.column_stack([rng.uniform(-half[0], half[0], n), rng.uniform(-half[1], half[1], n), np.zeros(n)])
+    return flat + rng.normal(0, 0.05, (n, 3))
+
+
+def _cut(rng: np.random.Generator, n: int, half: tuple[float, float], hole: tuple[float, float]) -> np.ndarray:
+    """A noisy strip less the points (by their noisy coordinates) in a central hole."""
+    points = _strip(rng, n, half)
+    return points[(np.abs(points[:, 0]) > hole[0]) | (np.abs(points[:, 1]) > hole[1])]
+
+
+def _flat(points: np.ndarray) -> dict[str, np.ndarray]:
+    return {"x": points[:, 0], "y": points[:, 1]}
+
+
+def strip(rng: np.random.Generator, n: int) -> Sample:
+    points = _strip(rng, n, (4 * np.pi, 2))
+    return points, points[:, :2], _flat(points)
+
+
+def strip_with_cavity(rng: np.random.Generator, n: int) -> Sample:
+    points = _cut(rng, n, (4 * np.pi, 2), (2 * np.pi / 3, 2 / 3))
+    return points, points[:, :2], _flat(points)
+
+
+def _rolled(points: np.ndarray) -> Sample:
+    t = points[:, 0] - points[:, 0].min()
+    rolled = np.column_stack([t * np.cos(t) / 2, points[:, 1], t * np.sin(t) / 2])
+    return rolled, points[:, :2], _flat(points)
+
+
+def swiss_roll(rng: np.random.Generator, n: int) -> Sample:
+    return _rolled(_strip(rng, n, (6, 2)))
+
+
+def swiss_roll_with_cavity(rng: np.random.Generator, n: int) -> Sample:
+    return _rolled(_cut(rng, n, (6, 2), (1, 1 / 3)))
+
+
+def gaussian(rng: np.random.Generator, n: int) -> Sample:
+    points = _strip(rng, round(1.3 * n), (4 * np.pi, 2))  # about n of them lie inside the ellipse
+    squared = (points[:, 0] / (2 * np.pi)) ** 2 + points[:, 1] ** 2
+    points, squared = points[squared < 4], squared[squared < 4]
+    hill = np.column_stack([points[:, :2], np.exp(-squared / 2)])
+    return hill + rng.normal(0, 0.1, hill.shape), points[:, :2], _flat(points)
+
+
+def cube(rng: np.random.Generator, n: int) -> Sample:
+    box = rng.uniform(-1, 1, (n, 3)) * [1, 2, 4]
+    X = np.column_stack([box, rng.normal(0, 0.05, n)])
+    return X, box, {"x": box[:, 0], "y": box[:, 1], "z": box[:, 2]}
+
+
+def _torus(rng: np.random.Generator, n: int, a: float, b: float, h: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    alpha, beta = rng.uniform(0, 2 * np.pi, (2, n))
+    ring = a + b * np.cos(alpha)
+    surface = np.column_stack([ring * np.cos(beta), ring * np.sin(beta), b * h * np.sin(alpha)])
+    return surface, {"alpha": alpha, "beta": beta}
+
+
+def _noisy(rng: np.random.Generator, surface: np.ndarray) -> np.ndarray:
+    """N(0, .1) on the surface and ten more columns of N(0, .5)."""
+    noisy = surface + rng.normal(0, 0.1, surface.shape)
+    return np.column_stack([noisy, rng.normal(0, 0.5, (len(surface), 10))])
+
+
+def torus(size: tuple[float, float, float]) -> Callable[[np.random.Generator, int], Sample]:
+    def sample(rng: np.random.Generator, n: int) -> Sample:
+        surface, colors = _torus(rng, n, *size)
+        return _noisy(rng, surface), surface, colors
+
+    return sample
+
+
+def bent_torus(
+    size: tuple[float, float, float], column: int, power: int, divisor: float, *, noise: bool
+) -> Callable[[np.random.Generator, int], Sample]:
+    """A torus made asymmetric: ``x <- (x - min x)^power / divisor``, then centred; noise comes first."""
+
+    def bend(points: np.ndarray, origin: float) -> np.ndarray:
+        bent = points.copy()
+        bent[:, column] = (points[:, column] - origin) ** power / divisor
+        return bent
+
+    def sample(rng: np.random.Generator, n: int) -> Sample:
+        surface, colors = _torus(rng, n, *size)
+        X = _noisy(rng, surface) if noise else surface
+        X, truth = bend(X, X[:, column].min()), bend(surface, surface[:, column].min())
+        return X - X.mean(axis=0), truth - truth.mean(axis=0), colors
+
+    return sample
+
+
+def three_torus(rng: np.random.Generator, n: int) -> Sample:
+    a1, a2, a3 = rng.uniform(0, 2 * np.pi, (3, n))
+    tube = 2 + np.cos(a1)
+    ring = 8 + tube * np.cos(a2)
+    surface = np.column_stack([np.sin(a1), tube * np.sin(a2), ring * np.sin(a3), ring * np.cos(a3)])
+    return _noisy(rng, surface), surface, {"alpha1": a1, "alpha2": a2, "alpha3": a3}
+
+
+HIGH, WIDE = (3.0, 2.0, 8.0), (10.0, 2.0, 2.0)
+# name: title, sampler, eps, d, s, the set the paper reports (counted from 1), n
+TABLE: dict[str, tuple[str, Callable[[np.random.Generator, int], Sample], float, int, int, tuple[int, ...], int]] = {
+    "D1": ("strip", strip, 0.25, 2, 2, (1, 7), 10_000),
+    "D2": ("strip with cavity", strip_with_cavity, 0.25, 2, 2, (1, 4), 10_000),
+    "D3": ("swiss roll", swiss_roll, 1.0, 2, 2, (1, 9), 10_000),
+    "D4": ("swiss roll with cavity", swiss_roll_with_cavity, 1.0, 2, 2, (1, 8), 10_000),
+    "D5": ("gaussian manifold", gaussian, 0.5, 2, 2, (1, 6), 10_000),
+    "D6": ("cube", cube, 0.5, 3, 3, (1, 2, 8), 10_000),
+    "D7": ("high torus", torus(HIGH), 1.5, 2, 3, (1, 4, 5), 10_000),
+    "D8": ("wide torus", torus(WIDE), 1.5, 2, 3, (1, 2, 7), 10_000),
+    "D9": ("z-asymmetric high torus", bent_torus(HIGH, 2, 3, 1500, noise=False), 1.0, 2, 3, (1, 3, 4), 10_000),
+    "D10": ("x-asymmetric high torus", bent_torus(HIGH, 0, 2, 10, noise=False), 1.0, 2, 3, (1, 2, 4), 10_000),
+    "D11": ("z-asymmetric wide torus", bent_torus(WIDE, 2, 3, 50, noise=True), 2.0, 2, 3, (1, 2, 5), 10_000),
+    "D12": ("x-asymmetric wide torus", bent_torus(WIDE, 0, 3, 1000, noise=True), 2.0, 2, 3, (1, 2, 5), 10_000),
+    "D13": ("three-torus", three_torus, 4.0, 3, 4, (1, 2, 5, 10), 50_000),
+}
+
+
+def names() -> tuple[str, ...]:
+    """The data sets there are."""
+    return tuple(TABLE)
+
+
+def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Dataset:
+    """Draw a synthetic manifold.
+
+    Parameters
+    ----------
+    name : {"D1", ..., "D13"}
+    n_samples : int, optional
+        10,000, or 50,000 for D13. Sets with a cavity keep a little less; D5 a little more.
+    random_state : int
+        Seed.
+    """
+    check_choice("name", name, names())
+    title, sample, bandwidth, d, s, chosen, default = TABLE[name]
+    n = default if n_samples is None else check_integer("n_samples", n_samples, low=2)
+    X, truth, colors = sample(np.random.default_rng(random_state), n)
+    return Dataset(name, title, X, truth, colors, bandwidth, d, s, tuple(k - 1 for k in chosen))

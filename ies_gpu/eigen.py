@@ -1,0 +1,207 @@
+"""The leading eigenpairs of the symmetric transition operator, with a proof that none was missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .backend import Backend, backend_of
+from .laplacian import Laplacian
+
+GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
+
+
+class SymmetricTransition:
+    """``S = Wt^1/2 P Wt^-1/2``: symmetric, spectrum in about [0, 1], top eigenvalue 1 with the vector ``sqrt(wt)``.
+
+    Attributes
+    ----------
+    root : array (n,)
+        ``sqrt(wt)``, scaled to mean 1.
+    products : int
+        Columns multiplied so far.
+    """
+
+    def __init__(self, laplacian: Laplacian, backend: Backend) -> None:
+        if laplacian.weights is None:
+            raise ValueError("the weights of the Laplacian are not known; pass what graph_laplacian returns")
+        xp = backend.xp
+        self.backend = backend
+        self.transition = laplacian.transition
+        self.n = self.transition.shape[0]
+        self.root = xp.sqrt(laplacian.weights)
+        self.root = self.root / self.root.mean()
+        self.products = 0
+
+    def __call__(self, V: Any) -> Any:
+        """``S V`` for a vector (n,) or a block (n, k)."""
+        root = self.root if V.ndim == 1 else self.root[:, None]
+        self.products += 1 if V.ndim == 1 else V.shape[1]
+        P = self.transition
+        if hasattr(P, "indptr"):
+            return root * self.backend.kernels.spmm(P.indptr, P.indices, P.data, V / root)
+        return root * (P @ (V / root))
+
+    @property
+    def top(self) -> Any:
+        """The unit eigenvector of eigenvalue 1."""
+        return self.root / self.backend.xp.linalg.norm(self.root)
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """Eigenvalues (k,) falling, orthonormal vectors (n, k), residual norms ``|S v - mu v|`` (k,), and how it went."""
+
+    values: Any
+    vectors: Any
+    residuals: Any
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+def leading_eigenpairs(
+    operator: SymmetricTransition,
+    count: int,
+    *,
+    start: Any,
+    tol: float = 1e-8,
+    progress: Callable[[int, int], None] | None = None,
+) -> Eigenpairs:
+    """The ``count`` largest eigenpairs of S.
+
+    Parameters
+    ----------
+    operator : SymmetricTransition
+    count : int
+    start : array (n,)
+        Seeded start vector, the same on every device.
+    tol : float
+        Bound on every residual.
+    """
+    xp = operator.backend.xp
+    wanted = min(count + GUARDS, operator.n)
+    if operator.n <= max(200, 3 * wanted):
+        values, vectors = xp.linalg.eigh(operator(xp.eye(operator.n)))
+        values, vectors, method = values[::-1][:wanted], vectors[:, ::-1][:, :wanted], "dense"
+    else:
+        values, vectors = lanczos(operator, wanted, start, tol, sure=count, progress=progress)
+        values, vectors = add_missed(operator, values, vectors, count, start, tol)
+        method = "lanczos"
+    values, vectors = values[:count], xp.ascontiguousarray(vectors[:, :count])
+    residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+    info = {"method": method, "products": operator.products}
+    return Eigenpairs(values, vectors, residuals, info)
+
+
+def lanczos(
+    operator: Callable[[Any], Any],
+    count: int,
+    start: Any,
+    tol: float,
+    *,
+    sure: int,
+    locked: Any = None,
+    enough: Callable[[np.ndarray, np.ndarray], bool] | None = None,
+    max_products: int = 20_000,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Any, Any]:
+    """Thick-restart Lanczos with full reorthogonalisation, for the ``count`` largest eigenpairs.
+
+    Parameters
+    ----------
+    sure : int
+        The first ``sure`` pairs must have a residual below ``tol``; those behind them are guards.
+    locked : array (p, n), optional
+        Orthonormal rows to which everything is kept orthogonal.
+    enough : callable, optional
+        Another end: given the values and residuals found so far.
+
+    Returns
+    -------
+    values (count,), vectors (n, count)
+    """
+    backend = backend_of(start)
+    xp = backend.xp
+    n = len(start)
+    size = min(n - (0 if locked is None else len(locked)), max(2 * count + 1, count + 20))
+    basis = xp.empty((size + 1, n), dtype=xp.float64)
+    projected = np.zeros((size, size))
+    basis[0] = _orthonormal(start.astype(xp.float64), [] if locked is None else [locked], backend)[0]
+    kept, products = 0, 0
+    while True:
+        coupling = 0.0
+        for j in range(kept, size):
+            image = operator(basis[j])
+            products += 1
+            others = [basis[: j + 1]] if locked is None else [basis[: j + 1], locked]
+            basis[j + 1], coupling, onto = _orthonormal(image, others, backend)
+            projected[: j + 1, j] = projected[j, : j + 1] = onto[0]
+            if coupling == 0.0 and j + 1 < size:  # an invariant subspace: go on outside of it
+                fresh = xp.asarray(np.random.default_rng(j).normal(size=n))
+                others[0] = basis[: j + 1]
+                basis[j + 1] = _orthonormal(fresh, others, backend)[0]
+            if progress is not None and products % 10 == 0:
+                progress(products, max_products)
+        values, rotation = np.linalg.eigh(projected)
+        values, rotation = values[::-1], rotation[:, ::-1]
+        residuals = coupling * np.abs(rotation[-1])
+        done = bool((residuals[:sure] <= 0.5 * tol).all()) or (enough is not None and enough(values, residuals))
+        if done or products >= max_products or coupling == 0.0:
+            rotate = xp.asarray(np.ascontiguousarray(rotation[:, :count].T))
+            return xp.asarray(values[:count].copy()), (rotate @ basis[:size]).T
+        kept = min(count + (size - count) // 2, size - 1)
+        rotate = xp.asarray(np.ascontiguousarray(rotation[:, :kept].T))
+        basis[:kept] = rotate @ basis[:size]
+        basis[kept] = basis[size]
+        projected[:] = 0.0
+        projected[np.arange(kept), np.arange(kept)] = values[:kept]
+
+
+def _orthonormal(vector: Any, others: list[Any], backend: Backend) -> tuple[Any, float, list[np.ndarray]]:
+    """The unit vector left of ``vector`` beside the rows of ``others``, its length, and the coefficients removed."""
+    xp = backend.xp
+    removed = [np.zeros(len(rows)) for rows in others]
+    before = float(xp.linalg.norm(vector))
+    scale = before
+    for _ in range(3):  # once more whenever most of the vector went: twice is enough, the third is for noise
+        for rows, total in zip(others, removed, strict=True):
+            part = rows @ vector
+            vector = vector - part @ rows
+            total += backend.to_host(part)
+        length = float(xp.linalg.norm(vector))
+        if length > 0.7 * before:
+            break
+        before = length
+    if length <= 1e-14 * scale:  # an invariant subspace: nothing couples to what follows
+        return xp.zeros_like(vector), 0.0, removed
+    return vector / length, length, removed
+
+
+def add_missed(
+    operator: SymmetricTransition, values: Any, vectors: Any, count: int, start: Any, tol: float
+) -> tuple[Any, Any]:
+    """Look for eigenvalues that the pairs found so far leave out, and add them.
+
+    One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding. The operator on the
+    complement of what was found must have no eigenvalue above the last wanted one; where it has, the pair is added.
+    """
+    xp = operator.backend.xp
+    generator = np.random.default_rng(len(start))
+    for _ in range(8):
+        edge = float(values[count - 1])
+        fresh = xp.asarray(generator.normal(size=operator.n))
+
+        def enough(found: np.ndarray, residuals: np.ndarray, edge: float = edge) -> bool:
+            return bool(found[0] + residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
+
+        more, new = lanczos(
+            operator, 1, fresh, tol, sure=1, locked=xp.ascontiguousarray(vectors.T), enough=enough, max_products=2000
+        )
+        if float(more[0]) <= edge + tol:
+            return values, vectors
+        values, vectors = xp.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
+        order = xp.argsort(-values)
+        values, vectors = values[order], vectors[:, order]
+    return values, vectors

@@ -1,0 +1,292 @@
+"""The way in: points, a graph, a kernel or an embedding, checked and brought to one Laplacian in spatial order."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .audit import audit_graph, audit_products
+from .backend import Backend
+from .backend.kernels import plain
+from .graph import check_graph, ordered_radius_graph
+from .laplacian import (
+    Laplacian,
+    check_laplacian,
+    gaussian_of_distances,
+    laplacian_in_place,
+    with_unit_diagonal,
+)
+from .ordering import spatial_order
+from .stages import Stages
+from .tiles import TiledKernel
+from .validation import (
+    DisconnectedGraphError,
+    check_number,
+    check_points,
+    check_real_array,
+    check_square_sparse,
+    check_symmetric,
+)
+
+SAMPLE = 1000  # rows whose degree is counted before any long work
+
+
+class Prepared(NamedTuple):
+    """A Laplacian on the device, ready for the eigensolver or, with coordinates, for the co-metric."""
+
+    laplacian: Laplacian
+    n_input: int
+    points: np.ndarray  # rows of the input that are used, rising
+    order: np.ndarray  # position on the device -> number in ``points``
+    spatial: bool
+    graph_components: int | None
+    mean_degree: float | None
+    parameters: dict[str, Any]
+    audit: dict[str, float]
+    approximations: tuple[str, ...] = ()
+    coordinates: Any = None
+    eigenvalues: Any = None
+    residuals: Any = ()
+    solver: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
+
+
+def prepare(
+    given: dict[str, Any],
+    coordinates: Any,
+    eigenvalues: Any,
+    bandwidth: float | None,
+    radius: float | None,
+    components: str,
+    dtype: str,
+    backend: Backend,
+    log: Stages,
+    n_components: int,
+) -> Prepared:
+    """Check what was given, find which entry it is, and go in by it."""
+    entries = [name for name, value in given.items() if value is not None]
+    if len(entries) != 1:
+        raise ValueError(f"give exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
+    entry = entries[0]
+    if entry in ("X", "graph") and bandwidth is None:
+        raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")
+    if bandwidth is not None:
+        bandwidth = check_number("bandwidth", bandwidth)
+    if radius is not None:
+        radius = check_number("radius", radius)
+    if entry != "laplacian" and (coordinates is not None or eigenvalues is not None):
+        raise ValueError(f"coordinates and eigenvalues go with laplacian, not with {entry}")
+    parameters = {"entry": entry, "bandwidth": bandwidth, "radius": radius, "dtype": dtype}
+    if entry == "X":
+        return from_points(given["X"], bandwidth, radius, components, dtype, backend, log, parameters, n_components)
+    if entry == "laplacian":
+        return from_embedding(given["laplacian"], coordinates, eigenvalues, backend, parameters)
+    with log.stage("graph"):
+        if entry == "graph":
+            matrix = check_graph(given["graph"], radius=radius)
+            matrix = with_unit_diagonal(gaussian_of_distances(matrix.copy(), bandwidth))  # type: ignore[arg-type]
+        else:
+            matrix = check_square_sparse("kernel", given["kernel"])
+            check_symmetric("kernel", matrix)
+            matrix = matrix.copy()
+        matrix = uploaded(matrix, dtype, backend)
+    return from_kernel(matrix, bandwidth, components, backend, log, parameters)
+
+
+def from_points(
+    X: Any,
+    bandwidth: float | None,
+    radius: float | None,
+    components: str,
+    dtype: str,
+    backend: Backend,
+    log: Stages,
+    parameters: dict[str, Any],
+    n_components: int,
+) -> Prepared:
+    """Order the points, build the kernel as CSR or as tiles, and check that it is connected."""
+    assert bandwidth is not None
+    with log.stage("checks"):
+        X = backend.asarray(check_points(X))
+        if n_components > len(X) - 2:
+            raise ValueError(
+                f"n_components must be at most {len(X) - 2} for {len(X)} points, got {n_components}; "
+                "lower it or add points"
+            )
+        radius = 3 * bandwidth if radius is None else radius
+        parameters["radius"] = radius
+        degree = sampled_degree(X, radius, components, backend)
+    n_input = len(X)
+    points = np.arange(n_input)
+    count = 0
+    while True:
+        with log.stage("order"):
+            order = spatial_order(X)
+            X = X[order]
+        kernel, audit = kernel_of(X, bandwidth, radius, degree, dtype, backend, log)
+        parts, labels = count_components(kernel, backend)
+        count = max(count, parts)
+        if parts == 1:
+            break
+        rows = backend.to_host(order)
+        sizes = np.bincount(labels)
+        if components == "raise":
+            raise DisconnectedGraphError(disconnected(sizes, connecting_radius(X, labels, backend)))
+        keep = np.sort(rows[labels == sizes.argmax()])
+        log.warn(f"the graph has {parts} parts; going on with the largest, {len(keep):,} of {n_input:,} points")
+        X = X[backend.asarray(np.argsort(rows)[keep])]
+        points = points[keep]
+        del kernel
+    mean_degree = kernel.nnz / len(X) - 1
+    with log.stage("laplacian"):
+        laplacian = laplacian_in_place(kernel, bandwidth)
+        if not isinstance(kernel, TiledKernel) and backend.kernels is not plain:
+            audit["spmm"] = audit_products(laplacian.transition, backend)
+    tiled = isinstance(kernel, TiledKernel)
+    notes = ("kernel entries in float32, as tiles",) if tiled else ()
+    return Prepared(
+        laplacian, n_input, points, backend.to_host(order), not tiled, count, mean_degree, parameters, audit, notes
+    )
+
+
+def kernel_of(
+    X: Any, bandwidth: float, radius: float, degree: float, dtype: str, backend: Backend, log: Stages
+) -> tuple[Any, dict[str, float]]:
+    """The Gaussian kernel of ordered points: CSR where that fits into half the memory budget, tiles otherwise."""
+    budget, n = backend.memory_budget(), len(X)
+    csr_bytes = 1.1 * n * degree * (8 + 4)
+    with log.stage("graph") as report:
+        if 2 * csr_bytes > budget:
+            store = 2.0 * n * n < budget / 2
+            return TiledKernel(X, bandwidth=bandwidth, radius=radius, store=store, progress=report), {}
+        graph = ordered_radius_graph(X, radius, diagonal=True, progress=report)
+        audit = {} if backend.kernels is plain else {"tile_graph": audit_graph(X, graph, radius, backend)}
+    with log.stage("kernel"):
+        kernel = gaussian_of_distances(graph, bandwidth)
+        if dtype == "float32":
+            kernel.data = kernel.data.astype(dtype)
+    return kernel, audit
+
+
+def from_kernel(
+    matrix: Any, bandwidth: float | None, components: str, backend: Backend, log: Stages, parameters: dict[str, Any]
+) -> Prepared:
+    """A kernel in the user's order of points."""
+    n_input = matrix.shape[0]
+    points = np.arange(n_input)
+    parts, labels = count_components(matrix, backend)
+    if parts > 1:
+        sizes = np.bincount(labels)
+        if components == "raise":
+            raise DisconnectedGraphError(disconnected(sizes, None))
+        points = np.flatnonzero(labels == sizes.argmax())
+        log.warn(f"the graph has {parts} parts; going on with the largest, {len(points):,} of {n_input:,} points")
+        chosen = backend.asarray(points)
+        matrix = matrix[chosen][:, chosen].tocsr()
+    off_diagonal = matrix.nnz - int((matrix.diagonal() != 0).sum())
+    with log.stage("laplacian"):
+        laplacian = laplacian_in_place(matrix, bandwidth)
+        audit = {} if backend.kernels is plain else {"spmm": audit_products(laplacian.transition, backend)}
+    degree = off_diagonal / len(points)
+    return Prepared(
+        laplacian, n_input, points, np.arange(len(points)), False, parts, degree, parameters, audit
+    )
+
+
+def from_embedding(
+    laplacian: Any, coordinates: Any, eigenvalues: Any, backend: Backend, parameters: dict[str, Any]
+) -> Prepared:
+    """A Laplacian with its eigenvectors and eigenvalues."""
+    if coordinates is None or eigenvalues is None:
+        raise ValueError("laplacian needs coordinates and eigenvalues beside it, as diffusion_map returns them")
+    laplacian = check_laplacian(laplacian)
+    Y = backend.asarray(check_real_array("coordinates", coordinates, 2))
+    n = laplacian.shape[0]
+    if len(Y) != n:
+        raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {n} points")
+    values = check_real_array("eigenvalues", eigenvalues, 1)
+    if len(values) != Y.shape[1]:
+        raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
+    if bool((values[1:] < values[:-1]).any()):
+        raise ValueError("eigenvalues must rise, as those of I - P do; sort them and the coordinates with them")
+    degree = laplacian.transition.nnz / n - 1
+    return Prepared(
+        laplacian, n, np.arange(n), np.arange(n), False, None, degree, parameters, {}, (), Y, backend.to_host(values)
+    )
+
+
+def uploaded(matrix: Any, dtype: str, backend: Backend) -> Any:
+    """A CSR on the device, in the storage precision asked for."""
+    parts = [backend.asarray(part) for part in (matrix.data, matrix.indices, matrix.indptr)]
+    return backend.sparse.csr_matrix((parts[0].astype(dtype), parts[1], parts[2]), shape=matrix.shape)
+
+
+def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
+    """Mean degree from sampled rows; a bandwidth that isolates most points or connects all of them ends here."""
+    n = len(X)
+    rows = np.sort(np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False))
+    centre = X.mean(axis=0)
+    Z = (X - centre) / radius
+    step = max(1, int(backend.block_bytes() / (24 * n)))
+    counts = [
+        backend.to_host(backend.kernels.tile_graph(Z[backend.asarray(rows[a : a + step])], Z, 1.0)[0])
+        for a in range(0, len(rows), step)
+    ]
+    degrees = np.concatenate(counts) - 1
+    alone = int((degrees == 0).sum())
+    if alone and (components == "raise" or alone == len(degrees)):
+        raise DisconnectedGraphError(
+            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (3 * bandwidth unless "
+            "given); raise bandwidth, or pass components='largest' to drop what is not connected"
+        )
+    if (degrees == n - 1).all():
+        raise ValueError(
+            f"radius={radius:g} (3 * bandwidth unless given) connects every sampled point with all {n} points, so that "
+            "no shape is left to see; lower bandwidth"
+        )
+    return float(degrees.mean() + 1)
+
+
+def count_components(kernel: Any, backend: Backend) -> tuple[int, np.ndarray]:
+    """How many parts the graph has, and each row's part."""
+    if not isinstance(kernel, TiledKernel):
+        parts, labels = backend.connected_components(kernel)
+        return int(parts), backend.to_host(labels)
+    labels = np.full(kernel.shape[0], -1)
+    parts = 0
+    while (labels < 0).any():  # spread from one point by products; a dense graph is a few steps across
+        reached = backend.xp.zeros(kernel.shape[0])
+        reached[int(np.flatnonzero(labels < 0)[0])] = 1.0
+        before = 0
+        while int(reached.sum()) > before:
+            before = int(reached.sum())
+            reached = ((kernel @ reached) > 0).astype(reached.dtype)
+        labels[backend.to_host(reached) > 0] = parts
+        parts += 1
+    return parts, labels
+
+
+def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
+    """A radius that joins every part to the largest one; a little more than needed where parts are large."""
+    sizes = np.bincount(labels)
+    largest = X[backend.asarray(np.flatnonzero(labels == sizes.argmax()))]
+    xp = backend.xp
+    worst = 0.0
+    for part in np.flatnonzero(np.arange(len(sizes)) != sizes.argmax())[:200]:
+        rows = np.flatnonzero(labels == part)
+        nearest = np.inf
+        for row in rows[:: max(1, len(rows) // 50)]:
+            difference = largest - X[int(row)]
+            nearest = min(nearest, float(xp.sqrt((difference * difference).sum(axis=1).min())))
+        worst = max(worst, nearest)
+    return worst
+
+
+def disconnected(sizes: np.ndarray, radius: float | None) -> str:
+    """The sentence for a graph in several parts."""
+    shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
+    way = f"use radius={radius:.4g} or more (bandwidth={radius / 3:.4g}), " if radius else "connect the graph, "
+    return (
+        f"the neighbour graph has {len(sizes)} parts ({shown} points), and each would need a map of its own; "
+        f"{way}or pass components='largest'"
+    )

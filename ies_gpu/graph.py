@@ -1,0 +1,222 @@
+"""Neighbour graphs: which points are close, and how close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .backend import backend_of
+from .ordering import MAX_AXES, cell_starts, inverse_order, n_levels, principal_axes, spatial_order
+from .validation import check_integer, check_number, check_points, check_square_sparse, check_symmetric
+
+CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
+TILE_COLUMNS = 16_384
+
+
+def radius_graph(X: Any, *, radius: float) -> Any:
+    """All pairs of points no further apart than ``radius``.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    radius : float
+
+    Returns
+    -------
+    CSR (n, n)
+        Euclidean distances, symmetric, sorted, without a diagonal. The zero distance of two equal points is stored.
+    """
+    X = check_points(X)
+    radius = check_number("radius", radius)
+    order = spatial_order(X)
+    return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
+
+
+def ordered_radius_graph(
+    X: Any, radius: float, *, diagonal: bool = False, progress: Callable[[int, int], None] | None = None
+) -> Any:
+    """The radius graph of points in spatial order, ``diagonal`` with the zero distance of each point to itself.
+
+    Each block of rows is compared with the cells that its bounding box does not rule out.
+    """
+    backend = backend_of(X)
+    xp, n = backend.xp, len(X)
+    Z = (X - X.mean(axis=0)) / radius
+    cells = Cells(Z)
+    counts, indices, distances = [], [], []
+    with backend.active():
+        for first, last in cells.row_blocks():
+            rows = Z[first:last]
+            parts = []
+            for columns in cells.columns_near(first, last):
+                columns = backend.asarray(columns)
+                found, place, value = backend.kernels.tile_graph(rows, Z[columns], 1.0)
+                parts.append((found, columns[place].astype(xp.int32 if n < 2**31 else xp.int64), value))
+            block = joined(parts, xp)
+            if not diagonal:
+                block = without_diagonal(block, first, xp)
+            counts.append(block[0])
+            indices.append(block[1])
+            distances.append(block[2])
+            if progress is not None:
+                progress(last, n)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
+    nnz = int(indptr[-1])
+    values = gathered(distances, nnz, X.dtype, xp)
+    values *= radius
+    indptr = indptr.astype(xp.int32) if nnz < 2**31 else indptr
+    return csr(backend, values, gathered(indices, nnz, xp.int32 if nnz < 2**31 else xp.int64, xp), indptr)
+
+
+class Cells:
+    """Bounding boxes of consecutive runs of ordered points, kept on the host, in units of the radius."""
+
+    def __init__(self, Z: Any) -> None:
+        backend = backend_of(Z)
+        P = backend.to_host(Z @ principal_axes(Z) if Z.shape[1] > MAX_AXES else Z)
+        self.n = len(Z)
+        self.levels = n_levels(self.n, CELL)
+        self.starts = cell_starts(self.n, self.levels)
+        self.low = np.minimum.reduceat(P, self.starts[:-1], axis=0)
+        self.high = np.maximum.reduceat(P, self.starts[:-1], axis=0)
+        self.rows_a_block = backend.rows_a_tile
+
+    def row_blocks(self) -> list[tuple[int, int]]:
+        """Runs of rows, each a whole number of cells."""
+        starts = cell_starts(self.n, min(self.levels, n_levels(self.n, self.rows_a_block)))
+        return list(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
+
+    def near(self, first: int, last: int) -> np.ndarray:
+        """Which cells the box around rows ``first`` to ``last`` does not prove to be further away than the radius."""
+        a, b = np.searchsorted(self.starts, (first, last))
+        low, high = self.low[a:b].min(axis=0), self.high[a:b].max(axis=0)
+        gap = np.maximum(0, np.maximum(self.low - high, low - self.high))
+        return np.flatnonzero((gap * gap).sum(axis=1) <= 1 + 1e-9)
+
+    def columns_near(self, first: int, last: int) -> list[np.ndarray]:
+        """The points of those cells, rising, in pieces that keep a tile small."""
+        near = self.near(first, last)
+        sizes = np.diff(self.starts)[near]
+        shift = self.starts[near] - (np.cumsum(sizes) - sizes)
+        columns = np.repeat(shift, sizes) + np.arange(sizes.sum())
+        return np.split(columns, range(TILE_COLUMNS, len(columns), TILE_COLUMNS))
+
+
+def joined(parts: list[Any], xp: Any) -> Any:
+    """Tiles side by side as one block: counts, and indices and values row by row."""
+    if len(parts) == 1:
+        return parts[0]
+    total = sum(counts for counts, _, _ in parts)
+    begin = xp.cumsum(total) - total
+    indices = xp.empty(int(total.sum()), dtype=parts[0][1].dtype)
+    values = xp.empty(len(indices), dtype=parts[0][2].dtype)
+    for counts, columns, distances in parts:
+        own = xp.cumsum(counts) - counts
+        place = xp.repeat(begin - own, counts) + xp.arange(len(columns))
+        indices[place], values[place] = columns, distances
+        begin = begin + counts
+    return total, indices, values
+
+
+def without_diagonal(block: Any, first: int, xp: Any) -> Any:
+    """The block less the pairs of a point with itself."""
+    counts, indices, values = block
+    rows = xp.repeat(xp.arange(first, first + len(counts)), counts)
+    keep = xp.nonzero(indices != rows)[0]
+    return counts - 1, indices[keep], values[keep]  # each row holds itself exactly once
+
+
+def gathered(blocks: list[Any], size: int, dtype: Any, xp: Any) -> Any:
+    """The blocks as one array; each is freed once copied, so that the peak is one array and not two."""
+    out = xp.empty(size, dtype=dtype)
+    end = size
+    while blocks:
+        block = blocks.pop()
+        out[end - len(block) : end] = block
+        end -= len(block)
+    return out
+
+
+def csr(backend: Any, data: Any, indices: Any, indptr: Any) -> Any:
+    """A square CSR from its parts, known to be sorted."""
+    matrix = backend.sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
+    matrix.has_sorted_indices = True
+    return matrix
+
+
+def permuted(matrix: Any, order: Any) -> Any:
+    """Rows and columns of a symmetric CSR in another order, stored zeros kept: entry (a, b) is old (order[a], order[b])."""
+    backend = backend_of(matrix.data)
+    xp = backend.xp
+    counts = (matrix.indptr[1:] - matrix.indptr[:-1])[order]
+    indptr = xp.concatenate([xp.zeros(1, dtype=matrix.indptr.dtype), xp.cumsum(counts).astype(matrix.indptr.dtype)])
+    slots = xp.repeat(matrix.indptr[:-1][order] - indptr[:-1], counts) + xp.arange(matrix.nnz)
+    columns = inverse_order(order).astype(matrix.indices.dtype)[matrix.indices[slots]]
+    rows = xp.repeat(xp.arange(len(order), dtype=xp.int64), counts)
+    sort = xp.argsort(rows * len(order) + columns)
+    return csr(backend, matrix.data[slots][sort], columns[sort], indptr)
+
+
+def knn_graph(X: Any, *, n_neighbors: int) -> Any:
+    """Each point with its nearest ones; a pair counts when either end is among the other's neighbours.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    n_neighbors : int
+        Neighbours of a point, itself not counted.
+
+    Returns
+    -------
+    CSR (n, n)
+        As in :func:`radius_graph`.
+    """
+    X = check_points(X)
+    n = len(X)
+    k = check_integer("n_neighbors", n_neighbors, low=1, high=n - 1, why=f" for {n} points")
+    backend = backend_of(X)
+    xp = backend.xp
+    with backend.active():
+        distances, neighbours = backend.nearest(X, k)
+    rows = xp.repeat(xp.arange(n, dtype=xp.int64), k)
+    columns, values = neighbours.reshape(-1).astype(xp.int64), distances.reshape(-1)
+    keys = xp.concatenate([rows * n + columns, columns * n + rows])
+    keys, first = xp.unique(keys, return_index=True)
+    counts = xp.bincount(keys // n, minlength=n)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)]).astype(xp.int32)
+    return csr(backend, xp.concatenate([values, values])[first], (keys % n).astype(xp.int32), indptr)
+
+
+def check_graph(graph: Any, *, radius: float | None = None) -> Any:
+    """A user's matrix of distances as our CSR: symmetric, sorted, no diagonal, nothing beyond ``radius``.
+
+    A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one.
+    """
+    backend = backend_of(graph)
+    xp = backend.xp
+    dense = not backend.sparse.issparse(graph)
+    if dense:
+        D = xp.array(backend.asarray(graph), dtype=xp.float64)
+        if D.ndim == 2 and D.shape[0] == D.shape[1]:
+            # shifted by one so that zero distances survive the conversion; infinite ones mean "no neighbours"
+            D += 1.0
+            D[xp.isinf(D)] = 0.0
+            if radius is not None:
+                D[D > radius + 1.0] = 0.0
+            D[xp.arange(len(D)), xp.arange(len(D))] = 0.0
+        graph = D
+    matrix = check_square_sparse("graph", graph)
+    if dense:
+        matrix.data -= 1.0
+    rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
+    keep = matrix.indices != rows
+    if radius is not None:
+        keep &= matrix.data <= radius
+    if not bool(keep.all()):
+        counts = xp.bincount(rows[keep], minlength=matrix.shape[0])
+        indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)]).astype(matrix.indptr.dtype)
+        matrix = csr(backend, matrix.data[keep], matrix.indices[keep], indptr)
+    check_symmetric("graph", matrix)
+    return matrix

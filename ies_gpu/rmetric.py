@@ -1,0 +1,138 @@
+"""The push-forward metric of a map: co-metric, tangent bases, metric (algorithm RMetric of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from .backend import Backend, backend_of, row_blocks
+from .laplacian import Laplacian, TiledTransition, check_laplacian
+from .validation import check_integer, check_real_array
+
+
+class RiemannianMetric(NamedTuple):
+    """What RMetric returns: G, H (n, m, m) of rank d, tangent bases U (n, m, d), singular values sigma (n, d)."""
+
+    G: Any
+    H: Any
+    U: Any
+    sigma: Any
+
+
+def cometric(coordinates: Any, laplacian: Any) -> Any:
+    """The co-metric at every point, ``H(i) = 1/2 (4/eps^2) sum_j P_ij (y_j - y_i)(y_j - y_i)'``.
+
+    Parameters
+    ----------
+    coordinates : array (n, m)
+        Y.
+    laplacian : Laplacian or sparse ``I - P``
+        Only off-diagonal entries matter. The factor ``4/eps^2`` is there when the bandwidth is known.
+
+    Returns
+    -------
+    array (n, m, m), positive semi-definite
+    """
+    Y, laplacian, backend = _check(coordinates, laplacian)
+    H = backend.xp.empty((len(Y), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
+    with backend.active():
+        for rows, block in cometric_blocks(Y, laplacian, backend):
+            H[rows] = laplacian.scale * block
+    return H
+
+
+def tangent_bases(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> Any:
+    """The d leading eigenvectors U (n, m, d) of the co-metric at every point, in blocks: H is never stored."""
+    Y, laplacian, backend = _check(coordinates, laplacian)
+    d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
+    return tangents(Y, laplacian, d, backend)[0]
+
+
+def riemannian_metric(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> RiemannianMetric:
+    """Metric, co-metric, tangent bases and singular values at every point (Algorithm 1).
+
+    ``H = U diag(sigma) U'`` and its pseudo-inverse ``G = U diag(1/sigma) U'``, both of rank d.
+    """
+    Y, laplacian, backend = _check(coordinates, laplacian)
+    xp = backend.xp
+    d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
+    U, sigma = tangents(Y, laplacian, d, backend)
+    transposed = U.transpose(0, 2, 1)
+    inverse = xp.where(sigma > 0, 1 / xp.where(sigma > 0, sigma, 1), 0)
+    G = xp.matmul(U * inverse[:, None, :], transposed)
+    return RiemannianMetric(G, xp.matmul(U * sigma[:, None, :], transposed), U, sigma)
+
+
+def tangents(
+    Y: Any, laplacian: Laplacian, d: int, backend: Backend, progress: Callable[[int, int], None] | None = None
+) -> tuple[Any, Any]:
+    """Tangent bases U (n, m, d) and singular values (n, d), the latter with the factor ``4/eps^2``."""
+    xp = backend.xp
+    n, m = Y.shape
+    U, sigma = xp.empty((n, m, d), dtype=Y.dtype), xp.empty((n, d), dtype=Y.dtype)
+    P = laplacian.transition
+    with backend.active():
+        if isinstance(P, TiledTransition):
+            for rows, H in cometric_blocks(Y, laplacian, backend):
+                U[rows], sigma[rows] = backend.kernels.leading_eigenvectors(H, d)
+                if progress is not None:
+                    progress(rows.stop, n)
+        else:
+            for rows in row_blocks(n, bytes_a_row(P, m), backend.block_bytes()):
+                numbers = xp.arange(rows.start, rows.stop)
+                U[rows], sigma[rows] = backend.kernels.tangent_rows(P.indptr, P.indices, P.data, Y, numbers, d)
+                if progress is not None:
+                    progress(rows.stop, n)
+    sigma *= laplacian.scale
+    return U, sigma
+
+
+def bytes_a_row(P: Any, m: int) -> float:
+    """Temporaries of one row of the co-metric on plain code: differences, weighted differences, the matrix itself."""
+    return 8.0 * (3 * m * (P.nnz / max(1, P.shape[0])) + 3 * m * m)
+
+
+def cometric_blocks(Y: Any, laplacian: Laplacian, backend: Backend) -> Iterator[tuple[slice, Any]]:
+    """The co-metric without ``4/eps^2``, by blocks of rows."""
+    xp = backend.xp
+    P = laplacian.transition
+    if isinstance(P, TiledTransition):
+        for block in range(P.kernel.n_blocks):
+            yield P.kernel.rows(block), tiled_cometric(Y, P, block, xp)
+    else:
+        for rows in row_blocks(len(Y), bytes_a_row(P, Y.shape[1]), backend.block_bytes()):
+            numbers = xp.arange(rows.start, rows.stop)
+            yield rows, backend.kernels.cometric_rows(P.indptr, P.indices, P.data, Y, numbers)
+
+
+def tiled_cometric(Y: Any, P: TiledTransition, block: int, xp: Any) -> Any:
+    """The co-metric of one block of rows of a dense graph, by matrix products.
+
+    Half of ``E[y y'] - E[y] y_i' - y_i E[y]' + y_i y_i'`` with expectations under row i of P. In float64, and with
+    neighbourhoods as wide as those of a dense graph, the cancellation costs a few digits of sixteen.
+    """
+    rows = P.kernel.rows(block)
+    centre = Y[rows].mean(axis=0)
+    own = Y[rows] - centre
+    m = Y.shape[1]
+    upper = xp.triu_indices(m)
+    sums = xp.zeros((len(own), len(upper[0]) + m), dtype=Y.dtype)
+    for other, transposed in P.kernel.neighbours(block):
+        tile = P.kernel.tile(other, block).T if transposed else P.kernel.tile(block, other)
+        columns = P.kernel.rows(other)
+        y = Y[columns] - centre
+        features = xp.concatenate([y[:, upper[0]] * y[:, upper[1]], y], axis=1)
+        sums += tile @ (features * P.right[columns][:, None])
+    sums *= P.left[rows][:, None]
+    H = xp.empty((len(own), m, m), dtype=Y.dtype)
+    H[:, upper[0], upper[1]] = H[:, upper[1], upper[0]] = sums[:, : len(upper[0])]
+    cross = sums[:, len(upper[0]) :, None] * own[:, None, :]
+    return 0.5 * (H - cross - cross.transpose(0, 2, 1) + own[:, :, None] * own[:, None, :])
+
+
+def _check(coordinates: Any, laplacian: Any) -> tuple[Any, Laplacian, Backend]:
+    laplacian = check_laplacian(laplacian)
+    Y = check_real_array("coordinates", coordinates, 2)
+    if len(Y) != laplacian.shape[0]:
+        raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {laplacian.shape[0]} points")
+    return Y, laplacian, backend_of(Y)

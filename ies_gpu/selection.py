@@ -1,0 +1,393 @@
+"""``select_coordinates``: from points, or from any later stage, to the chosen coordinates."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import __version__
+from .audit import TOLERANCE, audit_scores, audit_tangents
+from .backend import Backend, backend_of, get_backend
+from .backend.kernels import plain
+from .criterion import candidate_subsets, check_subsets, log_volumes, penalties, score_pass
+from .diffusion import eigenmap, start_vector
+from .entry import Prepared, prepare
+from .path import Segment
+from .rmetric import tangents
+from .search import METHODS, SearchResult, check_percentile, check_zeta, choose, ranked
+from .stages import Progress, Stages
+from .validation import check_choice, check_integer, check_number, check_sizes
+
+KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
+
+
+class Ranking(NamedTuple):
+    """All evaluated sets by falling loss at zeta*: subsets (q, s), losses (q,), unpenalised scores (q,)."""
+
+    subsets: np.ndarray
+    losses: np.ndarray
+    scores: np.ndarray
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Selection:
+    """The chosen coordinates and everything that led to them; arrays live where the input did.
+
+    Attributes
+    ----------
+    subset : tuple of int
+        S*, 0-based, rising, 0 always in it.
+    names : tuple of str
+        The same for people: ``("phi1", "phi7")``.
+    search_order : tuple of int
+        The order in which the search added them.
+    zeta, zeta_interval, zeta_dimensionless
+        zeta*, the interval on which S* is optimal (None for no upper end), and ``zeta * lambda_1``.
+    coordinates, embedding : array (n, m), (n, s)
+        All eigenvectors, and the chosen ones.
+    eigenvalues, laplace_beltrami_eigenvalues : array (m,)
+        Of ``L = I - P``, rising, the constant left out; and times ``4/eps^2`` (None without a bandwidth).
+    path : tuple of Segment
+        The regularization path from zeta = inf down.
+    regrets, regret_percentiles : array (n, len(path)), (len(path),)
+        Leave-one-out regret of each set of the path.
+    ranking : Ranking
+    log_volumes : array (n,)
+        ``R(S*; i)``.
+    bases, singular_values : array (n, m, d) or None, (n, d)
+        Tangent bases of the co-metric (kept up to a size) and its leading singular values.
+    points : array (n,)
+        The rows of the input that were used.
+    diagnostics : dict
+    """
+
+    subset: tuple[int, ...]
+    search_order: tuple[int, ...]
+    zeta: float
+    zeta_interval: tuple[float, float | None]
+    coordinates: Any
+    eigenvalues: Any
+    laplace_beltrami_eigenvalues: Any
+    path: tuple[Segment, ...]
+    regrets: Any
+    regret_percentiles: np.ndarray
+    ranking: Ranking
+    log_volumes: Any
+    bases: Any
+    singular_values: Any
+    points: Any
+    diagnostics: dict[str, Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return coordinate_names(self.subset)
+
+    @property
+    def embedding(self) -> Any:
+        return self.coordinates[:, list(self.subset)]
+
+    @property
+    def zeta_dimensionless(self) -> float:
+        return self.zeta * float(self.eigenvalues[0])
+
+    def score(self, subset: Sequence[int]) -> Any:
+        """``R(S; i)`` of any set (0-based) at every point."""
+        if self.bases is None:
+            raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
+        d = self.bases.shape[2]
+        sets = check_subsets([sorted(subset)], self.bases.shape[1])
+        if sets.shape[1] < d:
+            raise ValueError(f"subset must have at least intrinsic_dim={d} members, got {tuple(subset)}")
+        return log_volumes(self.bases, sets)[:, 0]
+
+    def __repr__(self) -> str:
+        d = self.diagnostics
+        n, m = self.coordinates.shape
+        low, high = self.zeta_interval
+        upper = "inf)" if high is None else f"{high:.4g}]"
+        lines = [
+            f"Selection of {', '.join(self.names)} from phi1..phi{m} ({n:,} points)",
+            f"  zeta            {self.zeta:.4g}, optimal on [{low:.4g}, {upper}",
+            f"  mean score      {self.ranking.scores[self._rank]:.3f} "
+            f"(first {len(self.subset)} coordinates: {self._first_score():.3f})",
+            f"  runners-up      {self._runners_up()}",
+            f"  graph           mean degree {d['mean_degree']:.0f}" if d["mean_degree"] else "  graph           not seen",
+            f"  largest residual {max(d['residuals'], default=0.0):.1e}" if len(d["residuals"]) else "",
+            f"  device          {d['device']}: {d['device_reason']}",
+            *(f"  warning         {message}" for message in d["warnings"]),
+        ]
+        return "\n".join(line for line in lines if line)
+
+    @property
+    def _rank(self) -> int:
+        return int(np.flatnonzero((self.ranking.subsets == self.subset).all(axis=1))[0])
+
+    def _first_score(self) -> float:
+        first = np.arange(len(self.subset))
+        return float(self.ranking.scores[(self.ranking.subsets == first).all(axis=1)][0])
+
+    def _runners_up(self) -> str:
+        others = [s for s in self.ranking.subsets[:4].tolist() if tuple(s) != self.subset][:3]
+        return "; ".join(", ".join(coordinate_names(s)) for s in others) or "none"
+
+
+def coordinate_names(subset: Sequence[int]) -> tuple[str, ...]:
+    """The paper's names, counted from 1."""
+    return tuple(f"phi{k + 1}" for k in subset)
+
+
+def select_coordinates(
+    X: Any = None,
+    *,
+    graph: Any = None,
+    kernel: Any = None,
+    laplacian: Any = None,
+    coordinates: Any = None,
+    eigenvalues: Any = None,
+    intrinsic_dim: int,
+    subset_size: int,
+    bandwidth: float | None = None,
+    radius: float | None = None,
+    n_components: int = 20,
+    zeta: float | str = "auto",
+    percentile: float = 75,
+    search: str = "exhaustive",
+    components: str = "raise",
+    device: str = "auto",
+    dtype: str = "float64",
+    memory_limit: int | None = None,
+    n_threads: int | None = None,
+    random_state: int = 0,
+    tol: float = 1e-8,
+    keep_bases: bool | None = None,
+    progress: Progress | None = None,
+) -> Selection:
+    """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
+
+    Parameters
+    ----------
+    X : array (n, D)
+        Points. Exactly one of ``X``, ``graph``, ``kernel``, ``laplacian`` is given.
+    graph : sparse matrix or array (n, n)
+        Distances between neighbours.
+    kernel : sparse matrix or array (n, n)
+        Symmetric affinities.
+    laplacian, coordinates, eigenvalues
+        A renormalised Laplacian (or sparse ``I - P``) with its eigenvectors (n, m) and eigenvalues (m,).
+    intrinsic_dim : int
+        d, the dimension of the manifold.
+    subset_size : int
+        s, how many coordinates to choose.
+    bandwidth : float
+        eps of the Gaussian kernel; needed with ``X`` and ``graph``.
+    radius : float
+        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
+    n_components : int
+        m, how many eigenvectors to choose from.
+    zeta : float or "auto"
+        Weight of the smoothness penalty; "auto" finds it by the leave-one-out regret.
+    percentile : float
+        Of the regret, which must not be positive; 75 in the paper.
+    search : {"exhaustive"}
+    components : {"raise", "largest"}
+        What to do when the graph is disconnected.
+    device : {"auto", "cpu", "cuda", "cuda:N"}
+    dtype : {"float64", "float32"}
+        Storage of the kernel matrix and tangent bases; the eigensolver and all sums are in float64.
+    memory_limit : int
+        Bytes that the run may take; half of the free memory unless given.
+    n_threads : int
+        CPU threads; all that the process may use unless given.
+    random_state : int
+        Seed of the eigensolver's start vector.
+    tol : float
+        Bound on the residual of every eigenpair.
+    keep_bases : bool, optional
+        Keep the tangent bases, which ``Selection.score`` needs; by default up to 512 MB.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    DisconnectedGraphError
+        Before the eigensolver, with the sizes of the parts and a radius that would connect them.
+    """
+    check_choice("search", search, METHODS)
+    check_choice("components", components, ("raise", "largest"))
+    check_choice("dtype", dtype, ("float64", "float32"))
+    weight, alpha = check_zeta(zeta), check_percentile(percentile)
+    tol = check_number("tol", tol, high=1.0)
+    if memory_limit is not None:
+        memory_limit = check_integer("memory_limit", memory_limit, low=1 << 20)
+    if n_threads is not None:
+        n_threads = check_integer("n_threads", n_threads, low=1)
+    log = Stages(progress)
+    entry = next((array for array in (X, graph, kernel, coordinates) if array is not None), None)
+    home = backend_of(entry)  # where the results go
+    backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
+    with backend.active():
+        given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
+        work = prepare(given, coordinates, eigenvalues, bandwidth, radius, components, dtype, backend, log, n_components)
+        n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
+        d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
+        subsets = candidate_subsets(m, s)
+        work = embed(work, m, random_state, tol, backend, log)
+        audit = dict(work.audit)
+        bases, sigma = tangent_stage(work, d, dtype, backend, log, audit)
+        found = search_stage(bases, work.eigenvalues, subsets, weight, alpha, backend, log, audit)
+        return assemble(work, bases, sigma, found, keep_bases, backend, home, log, audit)
+
+
+def embed(work: Prepared, m: int, random_state: int, tol: float, backend: Backend, log: Stages) -> Prepared:
+    """The eigenvectors, unless they came with the input."""
+    if work.coordinates is not None:
+        return work
+    start = start_vector(work.n_input, random_state)[work.points][work.order]
+    with log.stage("eigenvectors") as report:
+        found = eigenmap(work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report)
+    return work._replace(
+        coordinates=found.coordinates,
+        eigenvalues=backend.to_host(found.eigenvalues),
+        residuals=backend.to_host(found.residuals),
+        solver=found.info,
+    )
+
+
+def tangent_stage(
+    work: Prepared, d: int, dtype: str, backend: Backend, log: Stages, audit: dict[str, float]
+) -> tuple[Any, Any]:
+    """Tangent bases and singular values, audited."""
+    Y, P = work.coordinates.astype(dtype), work.laplacian.transition
+    with log.stage("tangents") as report:
+        bases, sigma = tangents(Y, work.laplacian, d, backend, report)
+        if hasattr(P, "indptr") and backend.kernels is not plain:
+            audit["tangent_rows"] = audit_tangents(P, Y, bases, sigma / work.laplacian.scale, backend)
+            if failed(audit["tangent_rows"], dtype):
+                log.warn(broken("tangent_rows", audit["tangent_rows"]))
+                backend.kernels = plain
+                bases, sigma = tangents(Y, work.laplacian, d, backend, report)
+    return bases, sigma
+
+
+def search_stage(
+    bases: Any,
+    eigenvalues: np.ndarray,
+    subsets: np.ndarray,
+    zeta: float | None,
+    percentile: float,
+    backend: Backend,
+    log: Stages,
+    audit: dict[str, float],
+) -> SearchResult:
+    """Scores of all sets, audited; path, regret, choice."""
+    with log.stage("search") as report:
+        scores = score_pass(bases, subsets, report)
+        if backend.kernels is not plain:
+            audit["score_block"] = audit_scores(bases, subsets, scores.best, scores.best_scores, backend)
+            if failed(audit["score_block"], str(bases.dtype)):
+                log.warn(broken("score_block", audit["score_block"]))
+                backend.kernels = plain
+                scores = score_pass(bases, subsets, report)
+        found = choose(bases, eigenvalues, subsets, scores, zeta, percentile)
+    if not found.passed:
+        log.warn(
+            f"no set on the path has a regret whose percentile {percentile:g} is not positive; the set for zeta = 0 is "
+            "returned. Try a larger subset_size, another bandwidth or a lower percentile"
+        )
+    return found
+
+
+def failed(difference: float, dtype: str) -> bool:
+    """Whether an audit's difference is more than rounding."""
+    return not difference <= (TOLERANCE if dtype == "float64" else 1e-2)
+
+
+def broken(kernel: str, difference: float) -> str:
+    """What to say when it is."""
+    return (
+        f"the kernel {kernel} differs from plain code by {difference:.1e} on sampled rows; the stage was repeated on "
+        "plain code. Please report this with the output of 'ies-gpu doctor'"
+    )
+
+
+def assemble(
+    work: Prepared,
+    bases: Any,
+    sigma: Any,
+    found: SearchResult,
+    keep_bases: bool | None,
+    backend: Backend,
+    home: Backend,
+    log: Stages,
+    audit: dict[str, float],
+) -> Selection:
+    """The result, back in the user's order of points and on the user's device."""
+    back = np.argsort(work.order)
+
+    def returned(array: Any) -> Any:
+        return home.asarray(backend.to_host(array[backend.asarray(back)]) if home is not backend else array[back])
+
+    floor = 0.5 * np.log(plain.FLOOR)
+    volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
+    order = ranked(found.subsets, found.scores, work.eigenvalues, found.zeta)
+    losses = found.scores - found.zeta * penalties(found.subsets, work.eigenvalues)
+    gaps = -backend.xp.diff(sigma, axis=1)
+    keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
+    diagnostics = {
+        **backend.describe(),
+        "residuals": [float(r) for r in work.residuals],
+        "solver": work.solver,
+        "graph_components": work.graph_components,
+        "mean_degree": work.mean_degree,
+        "approximations": list(work.approximations),
+        "floored_points": int((volumes <= floor + 1e-9).sum()),
+        "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
+        "regret_passed": found.passed,
+        "sets_scored": len(found.subsets),
+        "audit": audit,
+        **log.results(),
+        "versions": versions(),
+        "parameters": work.parameters | {"intrinsic_dim": bases.shape[2], "subset_size": len(found.subset)},
+    }
+    scale = work.laplacian.scale
+    return Selection(
+        subset=found.subset,
+        search_order=found.subset,
+        zeta=found.zeta,
+        zeta_interval=found.zeta_interval,
+        coordinates=returned(work.coordinates),
+        eigenvalues=work.eigenvalues,
+        laplace_beltrami_eigenvalues=None if work.laplacian.bandwidth is None else scale * work.eigenvalues,
+        path=found.path,
+        regrets=returned(found.regrets),
+        regret_percentiles=found.percentiles,
+        ranking=Ranking(found.subsets[order], losses[order], found.scores[order]),
+        log_volumes=returned(volumes),
+        bases=returned(bases) if keep else None,
+        singular_values=returned(sigma),
+        points=work.points,
+        diagnostics=diagnostics,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of everything that touched the numbers."""
+    import scipy
+
+    found = {"ies_gpu": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    found["scipy"] = scipy.__version__
+    try:
+        import numba
+
+        found["numba"] = numba.__version__
+    except ImportError:
+        pass
+    return found

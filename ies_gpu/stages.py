@@ -1,0 +1,71 @@
+"""Keeping track of a run: seconds and memory by stage, progress to whoever listens, warnings kept for the result."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .validation import IESWarning
+
+logger = logging.getLogger("ies_gpu")
+Progress = Callable[[str, int, int], None]
+
+
+class Stages:
+    """One run's log.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``; ``total`` is 0 where it is not known. A last call with
+        ``done == total`` ends each stage.
+    """
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be a function of (stage, done, total), got {progress!r}")
+        self.progress = progress
+        self.seconds: dict[str, float] = {}
+        self.peak_bytes: dict[str, int] = {}
+        self.warnings: list[str] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[int, int], None]]:
+        """Time a stage; gives the function ``(done, total)`` to report with."""
+
+        def report(done: int, total: int) -> None:
+            if self.progress is not None:
+                self.progress(name, done, total)
+
+        logger.debug("%s: begins", name)
+        report(0, 0)
+        begin = time.perf_counter()
+        yield report
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+        self.peak_bytes[name] = peak_memory()
+        report(1, 1)
+        logger.info("%s: %.2f s", name, self.seconds[name])
+
+    def warn(self, message: str) -> None:
+        """Warn the caller of ``select_coordinates``, and keep the sentence."""
+        self.warnings.append(message)
+        warnings.warn(message, IESWarning, stacklevel=4)
+
+    def results(self) -> dict[str, Any]:
+        """For ``diagnostics``."""
+        return {"seconds": self.seconds, "peak_bytes": self.peak_bytes, "warnings": tuple(self.warnings)}
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held so far, in bytes (0 where the system does not tell)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
