@@ -37,9 +37,10 @@ def audit_tangents(P: Any, Y: Any, U: Any, sigma: Any, backend: Backend) -> floa
 
 
 def audit_scores(U: Any, subsets: Any, best: Any, best_scores: Any, backend: Backend) -> float:
-    """Largest difference over sampled points between each point's best score, and its best set's score, and plain code.
+    """Largest difference over sampled points between each point's best volume, and its best set's volume, and plain code.
 
-    Sets with nearly equal scores may change places, so the scores are compared and not the numbers of the sets.
+    Sets with nearly equal scores may change places, so volumes are compared and not the numbers of the sets; and the
+    logarithm of a volume that is all rounding says nothing, so totals are compared for sets that keep their rank.
     """
     xp = backend.xp
     rows = sampled_rows(len(U), backend)
@@ -50,8 +51,14 @@ def audit_scores(U: Any, subsets: Any, best: Any, best_scores: Any, backend: Bac
     chosen = table[xp.arange(len(rows)), best[rows]]
     totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=best.dtype), xp.empty(len(rows))
     backend.kernels.score_block(xp.ascontiguousarray(U[rows]), sets, totals, number, value)
-    highest = table.max(axis=1)
-    return _largest([abs(highest - best_scores[rows]), abs(highest - chosen), abs(totals - table.sum(axis=0))], xp)
+    highest = xp.exp(table.max(axis=1))
+    sound = table.min(axis=0) > -12
+    differences = [
+        xp.abs(highest - xp.exp(best_scores[rows])),
+        xp.abs(highest - xp.exp(chosen)),
+        xp.abs(totals - table.sum(axis=0))[sound] / len(rows),
+    ]
+    return _largest(differences, xp)
 
 
 def audit_products(P: Any, backend: Backend) -> float:

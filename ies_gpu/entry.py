@@ -9,7 +9,7 @@ import numpy as np
 from .audit import audit_graph, audit_products
 from .backend import Backend
 from .backend.kernels import plain
-from .graph import check_graph, ordered_radius_graph
+from .graph import check_graph, in_units_of, ordered_radius_graph
 from .laplacian import (
     Laplacian,
     check_laplacian,
@@ -225,11 +225,10 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
     """Mean degree from sampled rows; a bandwidth that isolates most points or connects all of them ends here."""
     n = len(X)
     rows = np.sort(np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False))
-    centre = X.mean(axis=0)
-    Z = (X - centre) / radius
+    Z, reach, _ = in_units_of(radius, X)
     step = max(1, int(backend.block_bytes() / (24 * n)))
     counts = [
-        backend.to_host(backend.kernels.tile_graph(Z[backend.asarray(rows[a : a + step])], Z, 1.0)[0])
+        backend.to_host(backend.kernels.tile_graph(Z[backend.asarray(rows[a : a + step])], Z, reach)[0])
         for a in range(0, len(rows), step)
     ]
     degrees = np.concatenate(counts) - 1
@@ -250,6 +249,9 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
 def count_components(kernel: Any, backend: Backend) -> tuple[int, np.ndarray]:
     """How many parts the graph has, and each row's part."""
     if not isinstance(kernel, TiledKernel):
+        if not bool((kernel.data > 0).all()):  # a weight that has rounded to zero joins nothing
+            kernel = kernel.copy()
+            kernel.eliminate_zeros()
         parts, labels = backend.connected_components(kernel)
         return int(parts), backend.to_host(labels)
     labels = np.full(kernel.shape[0], -1)
@@ -285,7 +287,7 @@ def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
 def disconnected(sizes: np.ndarray, radius: float | None) -> str:
     """The sentence for a graph in several parts."""
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
-    way = f"use radius={radius:.4g} or more (bandwidth={radius / 3:.4g}), " if radius else "connect the graph, "
+    way = f"use bandwidth={radius / 3:.4g} or more (radius {radius:.4g}), " if radius else "connect the graph, "
     return (
         f"the neighbour graph has {len(sizes)} parts ({shown} points), and each would need a map of its own; "
         f"{way}or pass components='largest'"

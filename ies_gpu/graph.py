@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,8 +44,8 @@ def ordered_radius_graph(
     """
     backend = backend_of(X)
     xp, n = backend.xp, len(X)
-    Z = (X - X.mean(axis=0)) / radius
-    cells = Cells(Z)
+    Z, reach, unit = in_units_of(radius, X)
+    cells = Cells(Z, reach)
     counts, indices, distances = [], [], []
     with backend.active():
         for first, last in cells.row_blocks():
@@ -52,7 +53,7 @@ def ordered_radius_graph(
             parts = []
             for columns in cells.columns_near(first, last):
                 columns = backend.asarray(columns)
-                found, place, value = backend.kernels.tile_graph(rows, Z[columns], 1.0)
+                found, place, value = backend.kernels.tile_graph(rows, Z[columns], reach)
                 parts.append((found, columns[place].astype(xp.int32 if n < 2**31 else xp.int64), value))
             block = joined(parts, xp)
             if not diagonal:
@@ -65,15 +66,24 @@ def ordered_radius_graph(
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
     nnz = int(indptr[-1])
     values = gathered(distances, nnz, X.dtype, xp)
-    values *= radius
+    values *= unit
     indptr = indptr.astype(xp.int32) if nnz < 2**31 else indptr
     return csr(backend, values, gathered(indices, nnz, xp.int32 if nnz < 2**31 else xp.int64, xp), indptr)
 
 
-class Cells:
-    """Bounding boxes of consecutive runs of ordered points, kept on the host, in units of the radius."""
+def in_units_of(radius: float, X: Any) -> tuple[Any, float, float]:
+    """Points and radius divided by a power of two near the radius, and that power.
 
-    def __init__(self, Z: Any) -> None:
+    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there.
+    """
+    unit = math.ldexp(1.0, math.frexp(radius)[1])
+    return X / unit, radius / unit, unit
+
+
+class Cells:
+    """Bounding boxes of consecutive runs of ordered points, kept on the host, and which of them are near others."""
+
+    def __init__(self, Z: Any, radius: float) -> None:
         backend = backend_of(Z)
         P = backend.to_host(Z @ principal_axes(Z) if Z.shape[1] > MAX_AXES else Z)
         self.n = len(Z)
@@ -82,6 +92,7 @@ class Cells:
         self.low = np.minimum.reduceat(P, self.starts[:-1], axis=0)
         self.high = np.maximum.reduceat(P, self.starts[:-1], axis=0)
         self.rows_a_block = backend.rows_a_tile
+        self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
 
     def row_blocks(self) -> list[tuple[int, int]]:
         """Runs of rows, each a whole number of cells."""
@@ -93,7 +104,7 @@ class Cells:
         a, b = np.searchsorted(self.starts, (first, last))
         low, high = self.low[a:b].min(axis=0), self.high[a:b].max(axis=0)
         gap = np.maximum(0, np.maximum(self.low - high, low - self.high))
-        return np.flatnonzero((gap * gap).sum(axis=1) <= 1 + 1e-9)
+        return np.flatnonzero((gap * gap).sum(axis=1) <= self.limit)
 
     def columns_near(self, first: int, last: int) -> list[np.ndarray]:
         """The points of those cells, rising, in pieces that keep a tile small."""

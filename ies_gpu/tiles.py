@@ -64,7 +64,7 @@ class TiledKernel:
                 progress(done + 1, len(self.pairs))
 
     def _near_pairs(self, reach: float) -> list[tuple[int, int]]:
-        cells = Cells(self.points / reach)
+        cells = Cells(self.points, reach)
         pairs = []
         for r in range(len(self.starts) - 1):
             near = cells.near(self.starts[r], self.starts[r + 1])

@@ -1,0 +1,1 @@
+"""Measurements: the paper's sets over seeds, and speed against peers."""

@@ -1,0 +1,64 @@
+"""The synthetic manifolds are what their table says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets
+
+# columns, points of 10,000 drawn (None: all), largest extent of the noiseless shape along each true direction
+SHAPES = {
+    "D1": 3, "D2": 3, "D3": 3, "D4": 3, "D5": 3, "D6": 4, "D7": 13, "D8": 13, "D9": 3, "D10": 3, "D11": 13, "D12": 13,
+    "D13": 14,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", datasets.names())
+def test_every_set_has_its_columns_truth_and_colours(name):
+    data = datasets.load(name, n_samples=3000)
+    n = len(data.X)
+    assert data.X.shape == (n, SHAPES[name])
+    assert data.truth.shape[0] == n
+    assert data.truth.shape[1] == data.subset_size
+    assert all(color.shape == (n,) for color in data.colors.values())
+    assert data.reference_subset[0] == 0
+    assert len(data.reference_subset) == data.subset_size >= data.intrinsic_dim
+    assert np.isfinite(data.X).all()
+
+
+def test_seeds_decide():
+    a, b, c = (datasets.load("D8", n_samples=50, random_state=seed).X for seed in (0, 0, 1))
+    np.testing.assert_array_equal(a, b)
+    assert (a != c).any()
+
+
+def test_cavities_are_empty_and_ellipses_are_full():
+    x, y = datasets.load("D2").X[:, :2].T
+    assert not ((np.abs(x) <= 2 * np.pi / 3) & (np.abs(y) <= 2 / 3)).any()
+    assert len(x) == pytest.approx(10_000 * (1 - (2 / 3) ** 2 * np.pi / (4 * np.pi) / 2 * 1.0), rel=0.1)
+    assert len(datasets.load("D5").X) == pytest.approx(10_200, rel=0.02)
+
+
+def test_tori_lie_on_their_surface():
+    data = datasets.load("D7")
+    x, y, z = data.truth.T
+    ring = np.hypot(x, y) - 3
+    np.testing.assert_allclose((ring / 2) ** 2 + (z / 16) ** 2, 1, rtol=1e-12)
+    assert np.std(data.X[:, :3] - data.truth) == pytest.approx(0.1, rel=0.03)
+    assert np.std(data.X[:, 3:]) == pytest.approx(0.5, rel=0.03)
+    data = datasets.load("D13", n_samples=2000)
+    tube = np.hypot(data.truth[:, 2], data.truth[:, 3]) - 8
+    around = np.hypot(tube, data.truth[:, 1]) - 2
+    np.testing.assert_allclose(np.hypot(around, data.truth[:, 0]), 1, rtol=1e-9)
+
+
+def test_the_swiss_roll_is_rolled_isometrically_enough():
+    data = datasets.load("D3")
+    t = data.truth[:, 0] - data.truth[:, 0].min()
+    np.testing.assert_allclose(np.hypot(data.X[:, 0], data.X[:, 2]), t / 2, atol=1e-12)
+
+
+def test_unknown_sets_are_refused():
+    with pytest.raises(ValueError, match="'D1', 'D2'"):
+        datasets.load("D99")

@@ -1,0 +1,61 @@
+"""The shape of the package: who may import whom, and what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import ies_gpu
+
+ROOT = Path(ies_gpu.__file__).parent
+# each module may import only from those before it
+ORDER = [
+    "backend", "validation", "ordering", "graph", "tiles", "laplacian", "eigen", "diffusion", "rmetric", "criterion",
+    "path", "search", "stages", "audit", "entry", "selection", "datasets", "storage", "files", "plot", "console", "demo", "cli",
+    "__main__",
+]  # fmt: skip
+
+
+def imported(path: Path, package: str) -> set[str]:
+    """Modules of the package named by the import statements of a file."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == len(path.relative_to(ROOT).parts):
+            modules = [node.module] if node.module else [alias.name for alias in node.names]
+            names |= {module.partition(".")[0] for module in modules}
+    return names - {package, "__version__"}
+
+
+def test_modules_import_only_what_stands_above_them():
+    for path in ROOT.glob("*.py"):
+        if path.stem == "__init__":
+            continue
+        assert path.stem in ORDER, f"{path.stem} has no place in the order"
+        above = set(ORDER[: ORDER.index(path.stem)])
+        assert imported(path, path.stem) <= above, path.stem
+    for path in (ROOT / "datasets").glob("*.py"):
+        assert imported(path, "datasets") <= set(ORDER[: ORDER.index("datasets")]), path
+
+
+def test_only_the_backend_imports_cupy():
+    for path in ROOT.rglob("*.py"):
+        if "backend" in path.relative_to(ROOT).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.split(".")[0] in ("cupy", "cupyx") for name in names), path
+
+
+def test_import_loads_only_the_standard_library():
+    code = "import sys, ies_gpu; print(' '.join(sorted({m.partition('.')[0] for m in sys.modules})))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "ies_gpu" in out
+    assert not {"numpy", "scipy", "numba", "cupy", "matplotlib", "tqdm"} & set(out)
+
+
+def test_every_public_name_exists():
+    for name in ies_gpu.__all__:
+        assert getattr(ies_gpu, name) is not None

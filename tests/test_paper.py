@@ -1,0 +1,49 @@
+"""Paper-scale runs: ``python -m pytest -m slow``."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.sets import EXPECTED, explanation, run
+from ies_gpu import datasets
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_papers_sets_on_d1_to_d12():
+    misses = []
+    for name in list(datasets.names())[:12]:
+        for seed in range(10):
+            selection = run(name, seed)
+            if selection.subset != EXPECTED[name]:
+                misses.append((name, seed, selection.subset, explanation(selection, EXPECTED[name])))
+    assert len(misses) <= 6, misses
+
+
+LIMITED = """
+import resource
+from benchmarks.sets import EXPECTED, run
+selection = run("D13", 11)
+print(selection)
+assert selection.subset == EXPECTED["D13"], selection.subset
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 12 * 2**20
+"""
+
+STRIP = """
+import resource
+from ies_gpu import datasets, select_coordinates
+data = datasets.load("D1", n_samples=100_000)
+selection = select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=0.25 * 0.1**0.5)
+assert 130 < selection.diagnostics["mean_degree"] < 180, selection.diagnostics["mean_degree"]
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1.5 * 2**20
+"""
+
+
+@pytest.mark.parametrize("code", [LIMITED, STRIP], ids=["D13 within 12 GB", "a strip of 100,000 within 1.5 GB"])
+def test_memory_stays_within_its_limit(code):
+    assert resource.RUSAGE_SELF == 0  # ru_maxrss is in KiB on Linux
+    subprocess.run([sys.executable, "-c", code], check=True)
