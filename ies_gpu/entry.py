@@ -224,13 +224,15 @@ def uploaded(matrix: Any, dtype: str, backend: Backend) -> Any:
 def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
     """Mean degree from sampled rows; a bandwidth that isolates most points or connects all of them ends here."""
     n = len(X)
-    rows = np.sort(np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False))
+    rows = np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
     Z, reach, _ = in_units_of(radius, X)
-    step = max(1, int(backend.block_bytes() / (24 * n)))
-    counts = [
-        backend.to_host(backend.kernels.tile_graph(Z[backend.asarray(rows[a : a + step])], Z, reach)[0])
-        for a in range(0, len(rows), step)
-    ]
+    step = max(1, min(50, int(backend.block_bytes() / (24 * n))))
+    counts: list[np.ndarray] = []
+    for first in range(0, len(rows), step):
+        part = Z[backend.asarray(rows[first : first + step])]
+        counts.append(backend.to_host(backend.kernels.tile_graph(part, Z, reach)[0]))
+        if sum(count.sum() for count in counts) > 2_000_000 and first + step >= 50:
+            break  # many neighbours: nobody is alone, and the mean is known well enough
     degrees = np.concatenate(counts) - 1
     alone = int((degrees == 0).sum())
     if alone and (components == "raise" or alone == len(degrees)):
@@ -269,19 +271,30 @@ def count_components(kernel: Any, backend: Backend) -> tuple[int, np.ndarray]:
 
 
 def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
-    """A radius that joins every part to the largest one; a little more than needed where parts are large."""
-    sizes = np.bincount(labels)
-    largest = X[backend.asarray(np.flatnonzero(labels == sizes.argmax()))]
+    """A radius that joins the parts (the 50 largest), a little more than needed where parts are large.
+
+    The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
+    """
     xp = backend.xp
-    worst = 0.0
-    for part in np.flatnonzero(np.arange(len(sizes)) != sizes.argmax())[:200]:
+    sizes = np.bincount(labels)
+    largest = np.argsort(-sizes, kind="stable")[:50]
+    apart = np.full((len(largest), len(sizes)), np.inf)
+    for number, part in enumerate(largest):
         rows = np.flatnonzero(labels == part)
-        nearest = np.inf
         for row in rows[:: max(1, len(rows) // 50)]:
-            difference = largest - X[int(row)]
-            nearest = min(nearest, float(xp.sqrt((difference * difference).sum(axis=1).min())))
-        worst = max(worst, nearest)
-    return worst
+            difference = X - X[int(row)]
+            distance = backend.to_host(xp.sqrt((difference * difference).sum(axis=1)))
+            np.minimum.at(apart[number], labels, distance)
+    apart = apart[:, largest]
+    apart = np.minimum(apart, apart.T)
+    reach, joined = apart[0].copy(), np.arange(len(largest)) == 0
+    longest = 0.0
+    while not joined.all():  # Prim's algorithm
+        nearest = int(np.where(joined, np.inf, reach).argmin())
+        longest = max(longest, float(reach[nearest]))
+        joined[nearest] = True
+        reach = np.minimum(reach, apart[nearest])
+    return longest
 
 
 def disconnected(sizes: np.ndarray, radius: float | None) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import platform
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,12 +117,13 @@ class Selection:
             f"  mean score      {self.ranking.scores[self._rank]:.3f} "
             f"(first {len(self.subset)} coordinates: {self._first_score():.3f})",
             f"  runners-up      {self._runners_up()}",
-            f"  graph           mean degree {d['mean_degree']:.0f}" if d["mean_degree"] else "  graph           not seen",
-            f"  largest residual {max(d['residuals'], default=0.0):.1e}" if len(d["residuals"]) else "",
-            f"  device          {d['device']}: {d['device_reason']}",
+            f"  mean degree     {d['mean_degree']:.0f}",
+            f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
+            f"  device          {d['device']} ({d['device_reason']})",
             *(f"  warning         {message}" for message in d["warnings"]),
         ]
-        return "\n".join(line for line in lines if line)
+        wrap = partial(textwrap.fill, width=80, subsequent_indent=18 * " ", break_long_words=False)
+        return "\n".join(wrap(line) for line in lines if line)
 
     @property
     def _rank(self) -> int:
@@ -225,6 +228,7 @@ def select_coordinates(
     check_choice("dtype", dtype, ("float64", "float32"))
     weight, alpha = check_zeta(zeta), check_percentile(percentile)
     tol = check_number("tol", tol, high=1.0)
+    random_state = check_integer("random_state", random_state, low=0)
     if memory_limit is not None:
         memory_limit = check_integer("memory_limit", memory_limit, low=1 << 20)
     if n_threads is not None:

@@ -138,7 +138,7 @@ def test_the_result_tells_how_it_came_about(reference):
     assert all(value < 1e-7 for value in d["audit"].values())
     text = repr(reference)
     assert "phi1" in text
-    assert max(map(len, text.splitlines())) <= 110
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_progress_is_reported_by_stage():
