@@ -85,7 +85,7 @@ def eigenmap(
     xp = backend.xp
     with backend.active():
         operator = SymmetricTransition(laplacian, backend)
-        pairs = leading_eigenpairs(operator, m + 1, start=start, tol=tol, progress=progress)
+        pairs = leading_eigenpairs(operator, m + 1, start=start, tol=tol, ordered=ordered, progress=progress)
     worst = float(pairs.residuals.max())
     if worst > tol:
         warnings.warn(

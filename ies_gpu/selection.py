@@ -233,13 +233,19 @@ def select_coordinates(
         memory_limit = check_integer("memory_limit", memory_limit, low=1 << 20)
     if n_threads is not None:
         n_threads = check_integer("n_threads", n_threads, low=1)
+    if coordinates is None:  # otherwise their number is the number of columns
+        d, s, m = check_sizes(None, intrinsic_dim, subset_size, n_components)
+        candidate_subsets(m, s)
     log = Stages(progress)
     entry = next((array for array in (X, graph, kernel, coordinates) if array is not None), None)
     home = backend_of(entry)  # where the results go
     backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
     with backend.active():
         given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
+        options = {"n_components": n_components, "zeta": zeta, "percentile": alpha, "search": search}
+        options |= {"components": components, "random_state": random_state, "tol": tol}
         work = prepare(given, coordinates, eigenvalues, bandwidth, radius, components, dtype, backend, log, n_components)
+        work.parameters.update(options)
         n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
         d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
         subsets = candidate_subsets(m, s)

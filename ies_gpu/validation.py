@@ -39,10 +39,11 @@ def check_integer(name: str, value: Any, *, low: int, high: int | None = None, w
     """An integer in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {value!r}")
-    if value < low or (high is not None and value > high):
+    number = int(value)
+    if number < low or (high is not None and number > high):
         span = f"be {low} or more" if high is None else f"lie between {low} and {high}"
         raise ValueError(f"{name} must {span}{why}, got {value}")
-    return int(value)
+    return number
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -152,10 +153,10 @@ def check_symmetric(name: str, matrix: Any) -> None:
         )
 
 
-def check_sizes(n: int, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:
-    """d, s and m that fit together and to n points."""
+def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:
+    """d, s and m that fit together and, where it is known, to the number n of points."""
     m = check_integer("n_components", n_components, low=1)
-    if m > n - 2:
+    if n is not None and m > n - 2:
         raise ValueError(f"n_components must be at most {n - 2} for {n} points, got {m}; lower it or add points")
     d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=m, why=f" (n_components is {m})")
     why = f" (intrinsic_dim is {d}, n_components is {m})"

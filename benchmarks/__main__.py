@@ -1,0 +1,121 @@
+"""``python -m benchmarks [--only STAGE,...] [-o FOLDER]``: ours, the plain baseline and peers, one table, two plots.
+
+Each stage runs in a process of its own, so that peaks of memory do not mix. Ratios are of two times taken in one
+process on the same threads; seconds on a shared machine are worth little by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from . import peers, stages
+from .measure import hardware
+
+COMMANDS = {**stages.ALL, "peers": peers.peers}
+
+
+def machine() -> dict[str, Any]:
+    """Where and with what this was measured."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        cpu = next((line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), cpu)
+    found = {}
+    for package in ("ies-gpu", "numpy", "scipy", "numba", "scikit-learn"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return {"date": today, "cpu": cpu, "cores": cores, "python": platform.python_version(), "versions": found}
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """Goal and whether it was reached: a ratio to reach, or a number to stay below where there is no peer."""
+    if row["goal"] is None:
+        return ""
+    if row["ratio"] is None:
+        return f"at most {row['goal']:g}: {'reached' if row['ours'] <= row['goal'] else 'missed'}"
+    return f"{row['goal']:g}x: {'reached' if row['ratio'] >= row['goal'] else 'missed'}"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown."""
+    lines = ["| stage | peer | ours, s | peer, s | ratio | goal | peak |", "|---|---|---|---|---|---|---|"]
+    for r in rows:
+        theirs = "" if r["theirs"] is None else f"{r['theirs']:.3g}"
+        ratio = "" if r["ratio"] is None else f"{r['ratio']:.3g}"
+        peak = f"{r['peak'] / 1e9:.2f} GB" if r.get("peak") else ""
+        peer = "" if r["peer"] == "none" else r["peer"] + (f" ({r['reason']})" if r.get("reason") else "")
+        lines.append(f"| {r['stage']} | {peer} | {r['ours']:.3g} | {theirs} | {ratio} | {verdict(r)} | {peak} |")
+    return "\n".join(lines)
+
+
+def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) -> None:
+    """Time against n by stage, and the share of what the hardware allows."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    grown = [r for r in rows if r["stage"].startswith("growth")]
+    if grown:
+        figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+        for stage in grown[0]["seconds"]:
+            axes.loglog([r["n"] for r in grown], [r["seconds"][stage] for r in grown], "o-", label=stage)
+        axes.loglog([r["n"] for r in grown], [r["ours"] for r in grown], "ko-", lw=2, label="all")
+        axes.set(xlabel="points n (degree about 110)", ylabel="seconds", title="Time by stage, 2 cores")
+        axes.legend(fontsize=8)
+        figure.savefig(folder / "growth.png", dpi=120)
+    bound = [r for r in rows if r.get("flops")]
+    if bound:
+        figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
+        share = [
+            100 * max(r["flops"] / limits["flops_per_second"], r["bytes"] / limits["copy_bytes_per_second"]) / r["ours"]
+            for r in bound
+        ]
+        axes.barh([r["stage"] for r in bound], share)
+        axes.set(xlabel="per cent of the hardware's limit (flops or bytes, whichever binds)", xlim=(0, 100))
+        figure.savefig(folder / "hardware.png", dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks")
+    parser.add_argument("--only", default=",".join(COMMANDS), help="stages, separated by commas")
+    parser.add_argument("-o", "--output", default="benchmarks/results", help="folder for the table, JSON and plots")
+    parser.add_argument("--stage", help=argparse.SUPPRESS)  # a worker process
+    options = parser.parse_args()
+    if options.stage:
+        print(json.dumps(COMMANDS[options.stage]()))
+        return
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    where, rows = machine(), []
+    limits = hardware(where["cores"])
+    for stage in options.only.split(","):
+        print(f"{stage} ...", file=sys.stderr, flush=True)
+        worker = [sys.executable, "-m", "benchmarks", "--stage", stage]
+        done = subprocess.run(worker, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            print(f"{stage} failed with status {done.returncode}", file=sys.stderr)
+            continue
+        rows += json.loads(done.stdout.splitlines()[-1])
+        print(table(rows[-len(json.loads(done.stdout.splitlines()[-1])) :]), flush=True)
+        (folder / "results.json").write_text(json.dumps({"machine": where, "limits": limits, "rows": rows}, indent=1))
+        heading = f"{where['date']}, {where['cpu']}, {where['cores']} cores, {where['versions']}\n\n"
+        (folder / "results.md").write_text(heading + table(rows) + "\n")
+    plots(rows, limits, folder)
+
+
+if __name__ == "__main__":
+    main()

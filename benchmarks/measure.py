@@ -1,0 +1,73 @@
+"""Seconds, bytes, and what the hardware allows."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def seconds(function: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
+    """The shortest of ``repeat`` runs, and the last result."""
+    best, result = float("inf"), None
+    for _ in range(repeat):
+        gc.collect()
+        begin = time.perf_counter()
+        result = function()
+        best = min(best, time.perf_counter() - begin)
+    return best, result
+
+
+def status(field: str) -> int:
+    """A field of /proc/self/status in bytes (0 elsewhere than on Linux)."""
+    path = Path("/proc/self/status")
+    if not path.exists():
+        return 0
+    return next(1024 * int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(field))
+
+
+def peak_bytes(function: Callable[[], Any]) -> tuple[int, Any]:
+    """The most memory that a call holds beyond what was there before it."""
+    gc.collect()
+    reset = Path("/proc/self/clear_refs")
+    if reset.exists():
+        reset.write_text("5")  # the high-water mark falls to what is held now
+    before = status("VmRSS")
+    result = function()
+    return status("VmHWM") - before, result
+
+
+def hardware(threads: int) -> dict[str, float]:
+    """Copy bandwidth (bytes moved a second, read and write) and multiply-add rate (flops a second) on ``threads``."""
+    import numba
+
+    @numba.njit(parallel=True, fastmath=True)
+    def copy(a, b):
+        for i in numba.prange(len(a)):
+            b[i] = a[i]
+
+    @numba.njit(parallel=True, fastmath=True)
+    def multiply(x, rounds):
+        for i in numba.prange(x.shape[0]):
+            row = x[i]
+            for _ in range(rounds):
+                for k in range(64):
+                    row[k] = row[k] * 0.999999 + 1e-9
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    try:
+        a = np.ones(1 << 25)
+        b = np.empty_like(a)
+        x = np.ones((64, 64))
+        copy(a, b)
+        multiply(x, 10)
+        move, _ = seconds(lambda: copy(a, b), 5)
+        work, _ = seconds(lambda: multiply(x, 100_000), 3)
+    finally:
+        numba.set_num_threads(before)
+    return {"copy_bytes_per_second": 2 * a.nbytes / move, "flops_per_second": 2 * 64 * 64 * 100_000 / work}

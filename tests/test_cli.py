@@ -1,0 +1,299 @@
+"""The command line: what it prints where, its exit status, and one line for every error."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, datasets, load
+from ies_gpu.console import Console
+from ies_gpu.files import write_array
+
+FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6"]
+COMMANDS = ("fit", "show", "data", "demo", "doctor")
+
+
+@pytest.fixture(autouse=True)
+def plain_kernels(monkeypatch):
+    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
+    monkeypatch.setenv("IES_GPU_KERNELS", "plain")
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Points and a result that no test changes."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_array(folder / "points.npy", datasets.load("D1", n_samples=1500).X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        assert cli.main(["fit", str(folder / "points.npy"), *FIT, "-o", str(folder / "run.npz"), "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def points(folder):
+    return str(folder / "points.npy")
+
+
+@pytest.fixture
+def run(folder):
+    return str(folder / "run.npz")
+
+
+def ies_gpu(*arguments, **options):
+    """The command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "ies_gpu", *arguments], capture_output=True, text=True, check=False, **options
+    )
+
+
+def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "run.npz")]) == 0
+    out, err = capsys.readouterr()
+    selection = load(tmp_path / "run.npz")
+    assert ", ".join(selection.names) in out and "run.npz" in out
+    assert selection.coordinates.shape == (1500, 20)
+    # one plain line for each stage, with its seconds, as stderr is no terminal
+    lines = err.splitlines()
+    assert [line.split()[0] for line in lines] == ["read", *selection.diagnostics["seconds"]]
+    assert all(re.fullmatch(r"\w+ +\d+\.\d\d s", line) for line in lines)
+
+
+def test_options_reach_the_selection(points, tmp_path):
+    path = str(tmp_path / "run.npz")
+    more = ["-m", "12", "--zeta", "5.5", "--radius", "2", "--dtype", "float32", "--device", "cpu", "--threads", "1"]
+    more += ["--memory-limit", "500M", "--seed", "3", "--tol", "1e-9", "--percentile", "60", "--quiet"]
+    assert cli.main(["fit", points, *FIT, *more, "-o", path]) == 0
+    found = load(path)
+    assert found.zeta == 5.5 and found.coordinates.shape == (1500, 12) and found.bases.dtype == np.float32
+    assert found.diagnostics["parameters"]["radius"] == 2.0 and found.diagnostics["n_threads"] == 1
+
+
+def test_json_is_one_strict_object(points, capsys):
+    assert cli.main(["fit", points, *FIT, "--json", "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out, parse_constant=pytest.fail)
+    assert out.count("\n") == 1 and err == ""
+    assert found["names"] == [f"phi{k + 1}" for k in found["subset"]]
+    assert {"zeta", "zeta_interval", "eigenvalues", "diagnostics"} <= set(found)
+    assert len(found["ranking"]) == 5 and found["ranking"][0]["subset"] == found["subset"]
+    assert len(found["eigenvalues"]) == 20
+
+
+def test_quiet_is_silent(points, tmp_path, capsys):
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "run.npz"), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_json_log_lines(points, capsys):
+    assert cli.main(["fit", points, *FIT, "--log-format", "json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert all(set(line) == {"time", "stage", "done", "total", "seconds"} for line in lines)
+    ends = [line["stage"] for line in lines if line["done"] == line["total"]]
+    assert list(dict.fromkeys(ends)) == [
+        "read", "checks", "order", "graph", "kernel", "laplacian", "eigenvectors", "tangents", "search",
+    ]  # fmt: skip
+
+
+def test_warnings_are_one_line_in_text_and_json(points, tmp_path, capsys):
+    X = np.vstack([np.load(points), [[90.0, 0, 0], [90.1, 0, 0]]])
+    write_array(tmp_path / "parts.npy", X)
+    arguments = ["fit", str(tmp_path / "parts.npy"), *FIT, "--quiet"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.filters", [("default", None, Warning, None, 0)])  # pytest turns warnings into errors
+        assert cli.main([*arguments, "--components", "largest"]) == 0
+        err = capsys.readouterr().err
+        assert err.startswith("ies-gpu: warning: the graph has 2 parts") and err.count("\n") == 1
+        assert cli.main([*arguments, "--components", "largest", "--log-format", "json"]) == 0
+        said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert any(line.get("level") == "warning" and "2 parts" in line["message"] for line in said)
+    assert cli.main(arguments) == 1
+    assert "or pass --components largest" in capsys.readouterr().err
+
+
+def test_show(run, capsys):
+    assert cli.main(["show", run]) == 0
+    out = capsys.readouterr().out
+    names = ", ".join(load(run).names)
+    assert re.search(rf"{names} +<- chosen", out) and "Best sets at zeta" in out
+    assert cli.main(["show", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["names"] == list(load(run).names)
+
+
+def test_data_lists_writes_and_names_the_next_command(tmp_path, capsys):
+    assert cli.main(["data"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in datasets.names())
+    path = tmp_path / "d1.npy"
+    assert cli.main(["data", "d1", "-o", str(path), "--n", "1500", "--seed", "4"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].split()
+    np.testing.assert_array_equal(np.load(path), datasets.load("D1", n_samples=1500, random_state=4).X)
+    assert command[:3] == ["ies-gpu", "fit", str(path)]
+    assert cli.main([*command[1:], "--quiet"]) == 0  # the command that was printed works as it stands
+    assert load(tmp_path / "d1-run.npz").coordinates.shape == (1500, 20)
+
+
+def test_the_papers_bandwidth_is_printed_for_the_papers_size(capsys):
+    assert cli.main(["data", "D6"]) == 0
+    assert "-d 3 -s 3 --bandwidth 0.5 -o d6-run.npz" in capsys.readouterr().out
+
+
+def test_doctor_tells_the_device_and_why(capsys):
+    assert cli.main(["doctor", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["device"] and facts["device_reason"] and facts["cores"] >= facts["threads"] >= 1
+    assert facts["versions"]["numpy"] == np.__version__ and facts["memory_free"] > 1 << 20
+    assert cli.main(["doctor"]) == 0
+    assert facts["device"] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        ([], 2, "required: COMMAND"),
+        (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
+        (["fit", "{points}"], 2, "required: -d/--intrinsic-dim"),
+        (["fit", "{points}", *FIT, "--bandwidth", "-1"], 2, "--bandwidth: must be a number greater than 0"),
+        (["fit", "{points}", *FIT, "--bandwidth", "wide"], 2, "must be a number, got 'wide'"),
+        (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be a whole number, 1 or more"),
+        (["fit", "{points}", *FIT, "-d", "3"], 2, "D <= S <= M is needed, got 3, 2, 20"),
+        (["fit", "{points}", *FIT, "-m", "1"], 2, "D <= S <= M is needed, got 2, 2, 1"),
+        (["fit", "{points}", *FIT, "--zeta", "-1"], 2, "--zeta: must be auto or a number, 0 or more"),
+        (["fit", "{points}", *FIT, "--percentile", "101"], 2, "must lie between 0 and 100"),
+        (["fit", "{points}", *FIT, "--device", "tpu"], 2, "must be auto, cpu, cuda or cuda:N"),
+        (["fit", "{points}", *FIT, "--memory-limit", "4X"], 2, "must be a size such as 4G or 500M"),
+        (["fit", "{points}", *FIT, "--memory-limit", "12"], 2, "must be 1M or more"),
+        (["fit", "{points}", *FIT, "--seed", "-1"], 2, "--seed"),
+        (["fit", "{points}", *FIT, "-o", "run.txt"], 2, "-o must name an .npz file"),
+        (["fit", "{points}", *FIT, "-o", "no/such/run.npz"], 1, "does not exist; make it first"),
+        (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
+        (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within radius=0.003"),
+        (["fit", "{points}", *FIT, "-m", "1499"], 1, "n_components must be at most 1498"),
+        (["show", "{points}"], 1, "is not an .npz file"),
+        (["show", "nowhere.npz"], 1, "does not exist"),
+        (["data", "D99"], 2, "there is no data set 'D99'"),
+        (["data", "-o", "x.npy"], 2, "give its NAME"),
+        (["data", "D1", "-o", "x.csv"], 2, "-o must name an .npy file"),
+    ],
+)
+def test_errors_are_one_line_and_have_a_status(arguments, status, message, points, capsys):
+    arguments = [argument.format(points=points) for argument in arguments]
+    assert cli.main([*arguments]) == status
+    err = capsys.readouterr().err.splitlines()
+    assert err[-1].startswith("ies-gpu: error: ") and message in err[-1]
+    assert "Traceback" not in "".join(err)
+
+
+def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch, capsys):
+    def broken(*_):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(cli, "select", broken)
+    assert cli.main(["fit", points, *FIT]) == 1
+    assert "ZeroDivisionError: division by zero (unexpected; --debug shows where)" in capsys.readouterr().err
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["fit", points, *FIT, "--debug"])
+    assert "--memory-limit" in cli.sentence(MemoryError())
+
+
+def test_the_output_is_checked_before_the_work(points, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "select", lambda *_: pytest.fail("work began"))
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "no" / "run.npz")]) == 1
+    (tmp_path / "folder.npz").mkdir()
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "folder.npz")]) == 1
+
+
+def test_sizes():
+    assert [cli.size(text) for text in ("4G", "500M", "1.5GiB", "2097152")] == [4 << 30, 500 << 20, 3 << 29, 2 << 20]
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_fits_80_columns(command, capsys):
+    assert cli.main([*([command] if command else []), "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "usage: ies-gpu" in out and max(map(len, out.splitlines())) <= 80
+
+
+def test_all_other_output_fits_80_columns(run, capsys):
+    for arguments in (["show", run], ["data"], ["doctor"]):
+        assert cli.main(arguments) == 0
+        lines = capsys.readouterr().out.splitlines()
+        # a word that is longer, such as a path, cannot be folded
+        assert all(len(line) <= 80 or len(line.split()) <= 2 for line in lines), arguments
+
+
+def test_help_answers_at_once_and_loads_nothing_heavy():
+    code = "import sys, ies_gpu.cli as c; c.main(['--help']); print(*{m.partition('.')[0] for m in sys.modules})"
+    begin = time.perf_counter()
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert time.perf_counter() - begin < 2  # 0.1 s on an idle machine
+    assert not {"numpy", "scipy", "numba", "tqdm", "matplotlib"} & set(out.splitlines()[-1].split())
+
+
+def test_module_and_version():
+    done = ies_gpu("--version")
+    assert done.returncode == 0 and re.fullmatch(r"ies-gpu \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_end_cleanly(points, tmp_path, number, status):
+    output = tmp_path / "run.npz"
+    output.write_bytes(b"the old file")
+    process = subprocess.Popen(
+        # more eigenvectors and log lines, so that the signal comes in the middle
+        [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-m", "300", "-o", str(output), "--log-format", "json"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while '"eigenvectors"' not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "Traceback" not in err and out == ""
+    assert output.read_bytes() == b"the old file" and os.listdir(tmp_path) == ["run.npz"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
+def test_a_closed_pipe_is_no_error(run):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "ies_gpu", "show", run]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert done.stderr == b"" and done.returncode == 141
+
+
+def test_a_terminal_gets_a_bar_with_rate_and_time_left():
+    stream = io.StringIO()
+    console = Console(stream, "bar")
+    console.progress("tangents", 0, 0)
+    for done in range(0, 1001, 100):
+        time.sleep(0.02)
+        console.progress("tangents", done, 1000)
+    console.progress("tangents", 1, 1)
+    console.progress("eigenvectors", 0, 0)
+    for done in range(10, 200, 10):
+        time.sleep(0.01)
+        console.progress("eigenvectors", done, 20_000)  # a cap, not an expectation
+    console.warning("two\nlines")
+    console.close()
+    shown = stream.getvalue()
+    assert re.search(r"tangents .*\d+%\|.*\[00:00<00:00, .*points/s\]", shown)
+    assert re.search(r"eigenvectors .*\d+ ?products \[00:00, .*products/s\]", shown)
+    assert not re.search(r"eigenvectors .*%", shown)
+    assert re.search(r"tangents +0\.\d\d s\n", shown)
+    assert shown.rstrip().endswith("ies-gpu: warning: two lines")
+    assert max(len(part) for part in re.split(r"[\r\n]", shown)) <= 80

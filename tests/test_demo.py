@@ -1,0 +1,98 @@
+"""The demo: what it says is true of the run it tells about, and its files are there."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, demo, load
+
+PICTURES = ["1-points.png", "2-naive.png", "3-chosen.png", "4-path.png", "5-volumes.png"]
+
+
+@pytest.fixture(autouse=True)
+def plain_kernels(monkeypatch):
+    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
+    monkeypatch.setenv("IES_GPU_KERNELS", "plain")
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory):
+    """A small run of the demo: folder, lines, selection."""
+    folder, lines = tmp_path_factory.mktemp("demo") / "new" / "folder", []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        selection = demo.run_demo(folder, n_samples=2500, say=lines.append)
+    return folder, lines, selection
+
+
+def test_explained_tells_a_map_from_a_curve():
+    t, y = np.random.default_rng(0).uniform(-1, 1, (2, 2000))
+    assert demo.explained(np.column_stack([t, y]), y) > 0.99
+    assert abs(demo.explained(np.column_stack([t, t**2]), y)) < 0.2
+
+
+def test_a_point_does_not_explain_itself():
+    rng = np.random.default_rng(0)
+    assert demo.explained(rng.normal(size=(500, 2)), rng.normal(size=500), neighbours=1) < 0
+
+
+def test_files(story):
+    folder, _, selection = story
+    pytest.importorskip("matplotlib")
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*PICTURES, "points.npy", "run.npz"])
+    for name in PICTURES:
+        assert (folder / name).read_bytes().startswith(b"\x89PNG") and (folder / name).stat().st_size > 10_000
+    assert load(folder / "run.npz").subset == selection.subset
+    assert np.load(folder / "points.npy").shape == (2500, 3)
+
+
+def test_the_story_fits_the_run(story):
+    folder, lines, selection = story
+    told = "\n".join(lines)
+    names = "{" + ", ".join(selection.names) + "}"
+    assert f"chosen {names}" in told and "naive {phi1, phi2}" in told
+    assert "{phi1, phi2} collapses the strip to a curve" in told
+    assert f"{names} is found, and unrolls the strip" in told
+    assert ("this sample gives another set" in told) == (selection.subset != (0, 6))
+    assert lines[-1].split()[:2] == ["ies-gpu", "fit"]
+    assert max(map(len, lines)) <= 80 or str(folder) in max(lines, key=len)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "lost", "found", "likeness", "expected", "absent"),
+    [
+        ((0, 6), 0.0, 0.99, 0.95, "phi7 its width", "another set"),
+        ((0, 7), 0.0, 0.95, 0.1, "unrolls the strip: x and y are in it. The paper reports {phi1, phi7}", "its width"),
+        ((0, 3), 0.0, 0.1, 0.1, "it keeps 10% of the width", "unrolls"),
+        ((0, 6), 0.9, 0.99, 0.95, "{phi1, phi2} keeps 90% of the width", "collapses"),
+        ((0, 1), 0.0, 0.0, 0.0, "the search keeps {phi1, phi2}", "unrolls"),
+    ],
+)
+def test_each_sentence_only_where_it_is_true(chosen, lost, found, likeness, expected, absent):
+    told = " ".join(demo.verdict(chosen, (0, 1), lost, found, likeness))
+    assert expected in told and absent not in told
+
+
+def test_without_matplotlib_it_runs_and_says_so(tmp_path, monkeypatch, capsys):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    assert cli.main(["demo", "-o", str(tmp_path / "out"), "--n", "1500"]) == 0
+    out = capsys.readouterr().out
+    assert "pip install 'ies-gpu[plot]'" in out and "ies-gpu fit your_points.npy" in out
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["points.npy", "run.npz"]
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert cli.main(["demo", "-o", str(tmp_path / "file")]) == 1
+    assert capsys.readouterr().err.startswith("ies-gpu: error: ")
+
+
+@pytest.mark.slow
+def test_the_full_demo_finds_phi1_and_phi7(tmp_path):
+    lines = []
+    assert demo.run_demo(tmp_path, say=lines.append).names == ("phi1", "phi7")
+    assert "{phi1, phi7} is found, and unrolls the strip" in "\n".join(lines)

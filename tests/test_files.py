@@ -1,0 +1,234 @@
+"""Reading the user's points: what is accepted, and one clear sentence for everything else."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from ies_gpu.files import check_output, read_points, whole_or_nothing, write_array
+from ies_gpu.validation import IESWarning
+
+POINTS = np.random.default_rng(0).normal(size=(40, 3))
+
+
+def text(tmp_path, content, name="points.csv", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_bytes(content.encode(encoding))
+    return path
+
+
+def test_npy_is_mapped_not_read(tmp_path):
+    write_array(tmp_path / "points.npy", POINTS)
+    found = read_points(tmp_path / "points.npy")
+    assert isinstance(found, np.memmap)
+    np.testing.assert_array_equal(found, POINTS)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", ">f8", "int32", "uint8", "bool"])
+def test_npy_of_any_real_dtype(tmp_path, dtype):
+    np.save(tmp_path / "points.npy", POINTS.astype(dtype))
+    found = read_points(str(tmp_path / "points.npy"))
+    assert found.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(found, POINTS.astype(dtype))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"anything": POINTS},
+        {"X": POINTS, "y": POINTS * 2},
+        {"points": POINTS, "labels": np.arange(40)},
+        {"cloud": POINTS, "labels": np.arange(40), "name": np.array("strip")},
+        {"R": POINTS, "E": POINTS[:, :1]},
+    ],
+)
+def test_npz_with_one_possible_array(tmp_path, arrays):
+    np.savez_compressed(tmp_path / "points.npz", **arrays)
+    np.testing.assert_array_equal(read_points(tmp_path / "points.npz"), POINTS)
+
+
+def test_npz_with_several_possible_arrays_lists_them(tmp_path):
+    np.savez(tmp_path / "points.npz", a=POINTS, b=POINTS)
+    with pytest.raises(ValueError, match=r"points.npz must hold one array .* it holds a \(40, 3\), b \(40, 3\)"):
+        read_points(tmp_path / "points.npz")
+
+
+@pytest.mark.parametrize("header", ["", "x,y,z\n", "# made by hand\n\nx,y,z\n", '"a b","c","d"\r\n', "\ufeffx,y,z\n"])
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_text_with_and_without_header(tmp_path, header, separator):
+    rows = "\n".join(separator.join(map(repr, row)) for row in POINTS.tolist())
+    name = "points.csv" if separator == "," else "points.tsv"
+    found = read_points(text(tmp_path, header.replace(",", separator) + rows + "\n", name))
+    np.testing.assert_array_equal(found, POINTS)  # repr gives every bit back
+
+
+def test_one_row_and_one_column_keep_two_axes(tmp_path):
+    assert read_points(text(tmp_path, "1,2,3\n")).shape == (1, 3)
+    assert read_points(text(tmp_path, "x\n1\n2\n")).shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("x,y\n1,2\n\n3,abc\n", r"line 4, column 2: 'abc' is no number"),
+        ("1,2\n3,\n", r"line 2, column 2: the cell is empty"),
+        ("1,2\n3,4,5\n", r"line 2: 3 cells, but 2 in the lines above"),
+        ("1,2\nNA,3\n", r"line 2, column 1: 'NA' is no number"),
+        ("1.5,abc\n2,3\n", r"line 1, column 2: 'abc' is no number"),
+        ("x;y\n1,5;2,5\n", r"line 2, column 2: '5;2' is no number; part cells with commas"),
+        (",x,y\n0,1,2\n1,3,4\n", r"index=False"),
+        ("x,y\n", r"holds no points"),
+        ("# nothing\n\n", r"holds no lines of numbers"),
+    ],
+)
+def test_bad_text_names_the_line(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read_points(text(tmp_path, content))
+    assert "points.csv" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_header_of_column_numbers_warns(tmp_path):
+    with pytest.warns(IESWarning, match="if it numbers the columns, delete it"):
+        assert read_points(text(tmp_path, "0,1,2\n5,6,7\n")).shape == (2, 3)
+
+
+def damaged(tmp_path, kind):
+    """A file that is wrong in one way."""
+    path = tmp_path / f"points{kind[kind.index('.') :]}"
+    whole = tmp_path / f"whole{path.suffix}"
+    if path.suffix == ".npz":
+        np.savez(whole, X=POINTS)
+    else:
+        np.save(tmp_path / "whole.npy", POINTS)
+    if kind.startswith("half"):
+        path.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    elif kind.startswith("start"):
+        path.write_bytes(whole.read_bytes()[:20])
+    elif kind.startswith("objects"):
+        odd = np.array([[1, "a"], [None, 2]], dtype=object)
+        (np.savez if path.suffix == ".npz" else np.save)(path, odd)
+    elif kind.startswith("noise"):
+        path.write_bytes(os.urandom(500))
+    elif kind.startswith("latin"):
+        path.write_bytes("größe,y\n1,2\n".encode("latin-1"))
+    elif kind.startswith("swapped"):
+        np.savez(whole.with_suffix(".npz"), X=POINTS)
+        path.write_bytes(whole.with_suffix(".npz").read_bytes())
+    else:
+        odd = {"empty": b"", "flat": np.arange(4.0), "cube": POINTS[None], "none": POINTS[:0]}
+        odd |= {"text": np.array([["a"]]), "complex": POINTS + 1j}
+        value = odd[kind.split(".")[0]]
+        path.write_bytes(value) if isinstance(value, bytes) else np.save(path, value)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("half.npy", "cut short or damaged"),
+        ("start.npy", "cut short or damaged"),
+        ("half.npz", "cut short or damaged"),
+        ("noise.npy", "is not an .npy file"),
+        ("noise.npz", "is not an .npz file"),
+        ("noise.csv", "UTF-8|no number|no lines|cells"),
+        ("latin.csv", "UTF-8"),
+        ("swapped.npy", "rename it to points.npz"),
+        ("objects.npy", "Python objects"),
+        ("objects.npz", "Python objects"),
+        ("empty.npy", "is empty"),
+        ("empty.npz", "is empty"),
+        ("empty.csv", "is empty"),
+        ("flat.npy", r"shape \(4,\)"),
+        ("cube.npy", r"shape \(1, 40, 3\)"),
+        ("none.npy", "no points"),
+        ("text.npy", "not real numbers"),
+        ("complex.npy", "not real numbers"),
+    ],
+)
+def test_wrong_files_say_what_is_wrong(tmp_path, kind, message):
+    path = damaged(tmp_path, kind)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_points(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_missing_folder_and_unknown_suffix(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist; check the path"):
+        read_points(tmp_path / "no.npy")
+    with pytest.raises(ValueError, match="is a folder"):
+        read_points(tmp_path)
+    with pytest.raises(ValueError, match=r"are read from .npy, .npz, .csv, .tsv files, not from '.xlsx'"):
+        read_points(text(tmp_path, "1,2", "points.xlsx"))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read and write everything")
+def test_permissions(tmp_path):
+    path = text(tmp_path, "1,2")
+    path.chmod(0)
+    with pytest.raises(PermissionError, match="may not be read"):
+        read_points(path)
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match="cannot be written"):
+        check_output(tmp_path / "run.npz", ".npz")
+    tmp_path.chmod(0o700)
+
+
+def test_output_is_checked_before_work(tmp_path):
+    assert check_output(tmp_path / "run.npz", ".npz") == tmp_path / "run.npz"
+    with pytest.raises(ValueError, match=r"must be a .npz file, e.g. .*run.npz"):
+        check_output(tmp_path / "run.txt", ".npz")
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        check_output(tmp_path / "no" / "run.npz", ".npz")
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        check_output(tmp_path / "folder.npz", ".npz")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "points.npy"
+    write_array(path, POINTS)
+    before = path.read_bytes()
+    with pytest.raises(type(error)), whole_or_nothing(path) as file:
+        file.write(b"half of")
+        raise error
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["points.npy"]
+
+
+def test_a_full_disk_is_told_with_the_path(tmp_path):
+    with pytest.raises(OSError, match=r"could not be written: No space left.*run.npz"), whole_or_nothing(
+        tmp_path / "run.npz"
+    ):
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and links")
+def test_replacing_keeps_permissions_and_links(tmp_path):
+    (tmp_path / "data").mkdir()
+    real, link = tmp_path / "data" / "points.npy", tmp_path / "link.npy"
+    write_array(real, POINTS)
+    real.chmod(0o640)
+    link.symlink_to(real)
+    write_array(link, 2 * POINTS)
+    assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o640
+    np.testing.assert_array_equal(read_points(real), 2 * POINTS)
+
+
+def test_objects_are_not_written(tmp_path):
+    with pytest.raises(TypeError, match="Python objects"):
+        write_array(tmp_path / "points.npy", np.array([[{}]], dtype=object))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_a_million_rows_of_text_in_seconds(tmp_path):
+    points = np.random.default_rng(0).normal(size=(1_000_000, 3))
+    np.savetxt(tmp_path / "points.csv", points, delimiter=",", header="x,y,z", comments="")
+    begin = time.perf_counter()
+    found = read_points(tmp_path / "points.csv")
+    assert time.perf_counter() - begin < 20
+    np.testing.assert_array_equal(found, points)
