@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,11 @@ class CpuBackend(Backend):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.kernels = load_kernels()
         self.n_threads = self.n_threads or available_threads()
+
+    @cached_property
+    def kernels(self) -> Any:  # type: ignore[override]  # loaded when first used: Numba takes its time
+        return load_kernels()
 
     def free_memory(self) -> int:
         return available_memory()
