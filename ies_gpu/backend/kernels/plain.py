@@ -175,10 +175,30 @@ def kd_order(Z: Any, levels: int) -> Any:
     n = len(Z)
     order = xp.arange(n)
     for level in range(levels):
-        starts = (n * xp.arange(1 << level)) >> level
+        starts = (n * xp.arange((1 << level) + 1)) >> level
         cell = xp.searchsorted(starts, xp.arange(n), side="right") - 1
         ordered = Z[order]
-        widths = xp.maximum.reduceat(ordered, starts, axis=0) - xp.minimum.reduceat(ordered, starts, axis=0)
+        # cells differ by one point at most: as a rectangle, the shorter ones name their last point twice
+        members = xp.minimum(starts[:-1, None] + xp.arange((n >> level) + 1), starts[1:, None] - 1)
+        widths = ordered[members].max(axis=1) - ordered[members].min(axis=1)
         side = ordered[xp.arange(n), widths.argmax(axis=1)[cell]]
         order = order[xp.lexsort(xp.stack([side, cell.astype(side.dtype)]))]
     return order
+
+
+# the loops of the multilevel eigensolver
+from .plain_levels import (  # noqa: E402, F401
+    block_product,
+    descend,
+    gram,
+    merge_columns,
+    merge_rows,
+    project_out,
+    restrict,
+    scaled_columns,
+    shifted_product,
+    symmetric_entries,
+    turn,
+    update,
+    vector_product,
+)

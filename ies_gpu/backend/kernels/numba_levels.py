@@ -1,0 +1,388 @@
+"""The loops of the multilevel eigensolver, fused and threaded; see :mod:`.plain_levels` for what each one does.
+
+Threads take chunks of rows as they become free, which evens out cores that are busy with something else. Each chunk
+writes its own rows, and sums are added up in the order of the chunks: the result does not depend on who did what.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+
+WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
+CHUNK = 2048  # rows of the dense passes: few enough for the caches, many enough for the calls
+SPARSE_CHUNK = 1024  # rows of the sparse passes
+
+
+def compiled(function: Callable) -> Any:
+    """``numba.njit`` without the GIL, products fused into sums, cached on disk where any folder can be written."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package's folder, NUMBA_CACHE_DIR nor the home folder can be written
+        return numba.njit(**options)(function)
+
+
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="ies-gpu-levels")
+
+
+def over_chunks(function: Callable[[int, int], Any], n: int, rows: int) -> list[Any]:
+    """``function(first, last)`` of every chunk of rows, in their order, on as many threads as Numba would use."""
+    bounds = [(first, min(first + rows, n)) for first in range(0, n, rows)]
+    threads = min(numba.get_num_threads(), len(bounds))
+    results: list[Any] = [None] * len(bounds)
+    following = itertools.count()
+
+    def work() -> None:
+        while (i := next(following)) < len(bounds):
+            results[i] = function(*bounds[i])
+
+    # a pool does not survive a fork, so each process has its own; the calling thread is one of the workers
+    others = [_pool(threads - 1, os.getpid()).submit(work) for _ in range(threads - 1)]
+    work()
+    for other in others:
+        if not other.cancel():  # one that has not begun is not waited for: its core is busy elsewhere
+            other.result()
+    return results
+
+
+# --- sparse ----------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def symmetric_rows(indptr, indices, data, root, inverse, first, last, out):
+    for i in range(first, last):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[p] = root[i] * data[p] * inverse[indices[p]]
+
+
+def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
+    """See :func:`.plain_levels.symmetric_entries`."""
+    out = np.empty(len(data), dtype=np.float32)
+    inverse = 1 / root
+    over_chunks(lambda a, b: symmetric_rows(indptr, indices, data, root, inverse, a, b, out), len(root), SPARSE_CHUNK)
+    return out
+
+
+@compiled
+def vector_rows(indptr, indices, data, x, first, last, out):
+    """Four sums hide the latency of the additions; as one sum the compiler would make slow gathers of it."""
+    for i in range(first, last):
+        s0 = s1 = s2 = s3 = 0.0
+        p, end = indptr[i], indptr[i + 1]
+        while p + 4 <= end:
+            s0 += data[p] * x[np.uint32(indices[p])]
+            s1 += data[p + 1] * x[np.uint32(indices[p + 1])]
+            s2 += data[p + 2] * x[np.uint32(indices[p + 2])]
+            s3 += data[p + 3] * x[np.uint32(indices[p + 3])]
+            p += 4
+        while p < end:
+            s0 += data[p] * x[np.uint32(indices[p])]
+            p += 1
+        out[i] = (s0 + s1) + (s2 + s3)
+
+
+def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+    """See :func:`.plain_levels.vector_product`."""
+    n = len(indptr) - 1
+    out = np.empty(n)
+    # as few calls as keep the threads evenly busy: a product takes a millisecond, a call several microseconds
+    rows = max(1, n // (8 * numba.get_num_threads()), 100_000 * n // max(1, len(data)))
+    over_chunks(lambda a, b: vector_rows(indptr, indices, data, x, a, b, out), n, rows)
+    return out
+
+
+@compiled
+def merged_columns(indptr, indices, data, labels, weights, first, last, counts, out_indices, out_data):
+    """Columns of a cell follow each other in a sorted row, so that one pass with one sum is enough."""
+    place = 0
+    for i in range(first, last):
+        before, cell, total = place, -1, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            if labels[j] != cell:
+                if cell >= 0:
+                    out_indices[place], out_data[place] = cell, total
+                    place += 1
+                cell, total = labels[j], 0.0
+            total += data[p] * np.float64(weights[j])
+        if cell >= 0:
+            out_indices[place], out_data[place] = cell, total
+            place += 1
+        counts[i] = place - before
+    return place
+
+
+@compiled
+def merged_rows(indptr, indices, data, starts, weights, columns, first, last, counts, out_indices, out_data):
+    """Rows of a cell added up in a dense row; ``seen`` says which of its entries belong to this cell."""
+    total, seen, place = np.zeros(columns), np.full(columns, -1, np.int64), 0
+    for c in range(first, last):
+        before = place
+        for i in range(starts[c], starts[c + 1]):
+            for p in range(indptr[i], indptr[i + 1]):
+                j = indices[p]
+                if seen[j] != c:
+                    seen[j], total[j] = c, 0.0
+                    out_indices[place] = j
+                    place += 1
+                total[j] += data[p] * np.float64(weights[i])
+        out_indices[before:place] = np.sort(out_indices[before:place])
+        for p in range(before, place):
+            out_data[p] = total[out_indices[p]]
+        counts[c] = place - before
+    return place
+
+
+def _joined(parts: list[tuple[Any, Any]], counts: Any) -> tuple[Any, Any, Any]:
+    indptr = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return indptr, np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """See :func:`.plain_levels.merge_columns`."""
+    n = len(weights)
+    labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    counts = np.empty(n, dtype=np.int64)
+
+    def chunk(first: int, last: int) -> tuple[Any, Any]:
+        room = int(indptr[last] - indptr[first])
+        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+        used = merged_columns(indptr, indices, data, labels, weights, first, last, counts, found, values)
+        return found[:used].copy(), values[:used].copy()
+
+    return _joined(over_chunks(chunk, n, SPARSE_CHUNK), counts)
+
+
+def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, columns: int) -> tuple[Any, Any, Any]:
+    """See :func:`.plain_levels.merge_rows`."""
+    cells = len(starts) - 1
+    counts = np.empty(cells, dtype=np.int64)
+
+    def chunk(first: int, last: int) -> tuple[Any, Any]:
+        room = int(indptr[starts[last]] - indptr[starts[first]])
+        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
+        used = merged_rows(indptr, indices, data, starts, weights, columns, first, last, counts, found, values)
+        return found[:used].copy(), values[:used].copy()
+
+    return _joined(over_chunks(chunk, cells, SPARSE_CHUNK), counts)
+
+
+@cache
+def _product(width: int) -> Any:
+    """A product of fixed width, four entries at a time: one load and one store of the sums for four products."""
+
+    @compiled
+    def product(indptr, indices, data, V, out):
+        for i in range(len(out)):
+            y = out[i]
+            for c in range(width):
+                y[c] = 0
+            p, end = indptr[i], indptr[i + 1]
+            while p + 4 <= end:
+                a0, a1, a2, a3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+                x0, x1 = V[np.uint32(indices[p])], V[np.uint32(indices[p + 1])]
+                x2, x3 = V[np.uint32(indices[p + 2])], V[np.uint32(indices[p + 3])]
+                for c in range(width):
+                    y[c] += a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
+                p += 4
+            while p < end:
+                a0, x0 = data[p], V[np.uint32(indices[p])]
+                for c in range(width):
+                    y[c] += a0 * x0[c]
+                p += 1
+
+    return product
+
+
+def _column_blocks(V: Any) -> list[tuple[Any, int]]:
+    """V in contiguous pieces of the compiled widths, filled up with zeros, and how many columns of each count."""
+    pieces = []
+    for first in range(0, V.shape[1], WIDTHS[-1]):
+        part = V[:, first : first + WIDTHS[-1]]
+        k = part.shape[1]
+        width = next(w for w in WIDTHS if w >= k)
+        if width != k:
+            part = np.concatenate([part, np.zeros((len(V), width - k), dtype=V.dtype)], axis=1)
+        pieces.append((np.ascontiguousarray(part), k))
+    return pieces
+
+
+def _chunk_product(indptr: Any, indices: Any, data: Any, pieces: list, first: int, last: int, out: Any) -> None:
+    """Rows ``first`` to ``last`` of the product with all pieces."""
+    done = 0
+    for part, k in pieces:
+        width = part.shape[1]
+        target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
+        _product(width)(indptr[first : last + 1], indices, data, part, target)
+        if target is not out:
+            out[:, done : done + k] = target[:, :k]
+        done += k
+
+
+def block_product(indptr: Any, indices: Any, data: Any, V: Any, R: Any = None, scale: Any = None) -> Any:
+    """See :func:`.plain_levels.block_product`."""
+    n = len(indptr) - 1
+    pieces = _column_blocks(V)
+    out = np.empty((n, V.shape[1]), dtype=np.float32)
+
+    def chunk(first: int, last: int) -> None:
+        rows = out[first:last]
+        _chunk_product(indptr, indices, data, pieces, first, last, rows)
+        if R is not None:
+            rows *= scale
+            rows += R[first:last]
+
+    over_chunks(chunk, n, SPARSE_CHUNK)
+    return out
+
+
+@compiled
+def restricted(starts, weights, R, first, last, out):
+    k = R.shape[1]
+    for c in range(first, last):
+        for a in range(k):
+            out[c, a] = 0
+        for i in range(starts[c], starts[c + 1]):
+            for a in range(k):
+                out[c, a] += weights[i] * R[i, a]
+
+
+def restrict(starts: Any, weights: Any, R: Any) -> Any:
+    """See :func:`.plain_levels.restrict`."""
+    out = np.empty((len(starts) - 1, R.shape[1]), dtype=np.float32)
+    over_chunks(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
+    return out
+
+
+# --- conjugate gradients ---------------------------------------------------------------------------------------------
+
+
+@compiled
+def shifted_rows(shift, P, image, first, last, total):
+    k = P.shape[1]
+    for i in range(first, last):
+        for c in range(k):
+            image[i, c] = shift[c] * P[i, c] - image[i, c]
+            total[c] += np.float64(P[i, c] * image[i, c])
+
+
+@compiled
+def descended(Z, R, P, image, step, first, last, total):
+    k = P.shape[1]
+    for i in range(first, last):
+        for c in range(k):
+            Z[i, c] += step[c] * P[i, c]
+            r = R[i, c] - step[c] * image[i, c]
+            R[i, c] = r
+            total[c] += np.float64(r * r)
+
+
+@compiled
+def turned(R, P, factor, first, last):
+    k = P.shape[1]
+    for i in range(first, last):
+        for c in range(k):
+            P[i, c] = R[i, c] + factor[c] * P[i, c]
+
+
+def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, image: Any) -> Any:
+    """See :func:`.plain_levels.shifted_product`; without copies where the width of P is one of ``WIDTHS``."""
+    pieces = _column_blocks(P)
+
+    def chunk(first: int, last: int) -> Any:
+        total = np.zeros(P.shape[1])
+        _chunk_product(indptr, indices, data, pieces, first, last, image[first:last])
+        shifted_rows(shift, P, image, first, last, total)
+        return total
+
+    return np.sum(over_chunks(chunk, len(P), SPARSE_CHUNK), axis=0)
+
+
+def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
+    """See :func:`.plain_levels.descend`."""
+
+    def chunk(first: int, last: int) -> Any:
+        total = np.zeros(P.shape[1])
+        descended(Z, R, P, image, step, first, last, total)
+        return total
+
+    return np.sum(over_chunks(chunk, len(P), 4 * CHUNK), axis=0)
+
+
+def turn(R: Any, P: Any, factor: Any) -> None:
+    """See :func:`.plain_levels.turn`."""
+    over_chunks(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
+
+
+# --- tall and skinny -------------------------------------------------------------------------------------------------
+
+
+def project_out(W: Any, q: int, T: Any) -> None:
+    """See :func:`.plain_levels.project_out`."""
+    parts = over_chunks(lambda a, b: W[a:b, :q].T @ T[a:b].astype(np.float64), len(T), CHUNK)
+    onto = sum(parts)
+
+    def chunk(first: int, last: int) -> None:
+        T[first:last] -= W[first:last, :q] @ onto
+
+    over_chunks(chunk, len(T), CHUNK)
+
+
+def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """See :func:`.plain_levels.gram`."""
+    t, k = T.shape[1], R.shape[1]
+
+    def chunk(first: int, last: int) -> tuple[Any, Any, Any, Any]:
+        both = np.empty((last - first, 2 * t))
+        both[:, :t], both[:, t:] = T[first:last], ST[first:last]
+        left = both[:, :t]
+        rows = W[first:last]
+        images = rows[:, k:q].T @ both[:, t:]
+        return rows[:, :q].T @ left, R[first:last].astype(np.float64).T @ left, images, left.T @ both
+
+    parts = over_chunks(chunk, len(T), CHUNK)
+    onto_W, onto_R, images, own = (sum(part[i] for part in parts) for i in range(4))
+    return onto_W, onto_R, images, own[:, :t], own[:, t:]
+
+
+def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
+    """See :func:`.plain_levels.scaled_columns`."""
+    out = np.empty((len(R), len(columns)), dtype=R.dtype)
+
+    def chunk(first: int, last: int) -> None:
+        np.multiply(R[first:last, columns], factor, out=out[first:last])
+
+    over_chunks(chunk, len(R), CHUNK)
+    return out
+
+
+def update(W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, values: Any) -> tuple[Any, Any]:
+    """See :func:`.plain_levels.update`."""
+    new, r = onto_W.shape[1], len(values)
+    onto = np.concatenate([onto_W, onto_T])
+    R = np.empty((len(T), r), dtype=np.float32)
+
+    def chunk(first: int, last: int) -> Any:
+        basis = np.empty((last - first, len(onto)))
+        basis[:, :q], basis[:, q:] = W[first:last, :q], T[first:last]
+        fresh = basis @ onto
+        W[first:last, :new] = fresh
+        basis[:, :q], basis[:, q:] = SW[first:last, :q], ST[first:last]
+        image = basis @ onto
+        SW[first:last, :new] = image
+        residual = image[:, :r] - fresh[:, :r] * values
+        R[first:last] = residual
+        return (residual * residual).sum(axis=0)
+
+    return R, np.sum(over_chunks(chunk, len(T), CHUNK), axis=0)

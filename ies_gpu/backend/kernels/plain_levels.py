@@ -1,0 +1,135 @@
+"""The loops of the multilevel eigensolver as readable array code, for NumPy and CuPy alike.
+
+Names: A is a CSR passed as ``indptr, indices, data``; cells are runs of consecutive rows that begin at ``starts`` and
+end at its last entry; ``weights`` are the entries of P0, whose c-th column lives on cell c. W and SW are tall float64
+arrays whose first columns hold an orthonormal basis and its image; T and ST are tall float32 arrays.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+ENTRIES = 1 << 24  # entries whose temporaries exist at a time
+
+
+def _namespace(array: Any) -> Any:
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def _csr(indptr: Any, indices: Any, data: Any, columns: int) -> Any:
+    sparse = sys.modules["scipy.sparse" if _namespace(data).__name__ == "numpy" else "cupyx.scipy.sparse"]
+    return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
+
+
+def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
+    """Entries of ``diag(root) A diag(1 / root)`` in float32."""
+    xp = _namespace(data)
+    out = xp.empty(len(data), dtype=xp.float32)
+    counts = indptr[1:] - indptr[:-1]
+    step = max(1, int(ENTRIES * len(counts) / max(1, len(data))))
+    for first in range(0, len(counts), step):
+        rows = slice(first, first + step)
+        part = slice(int(indptr[first]), int(indptr[min(first + step, len(counts))]))
+        out[part] = data[part] * xp.repeat(root[rows], counts[rows]) / root[indices[part]]
+    return out
+
+
+def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+    """``A x`` (n,) in float64."""
+    return _csr(indptr, indices, data, len(x)) @ x
+
+
+def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """``A P0`` as CSR with sorted indices."""
+    xp = _namespace(data)
+    n, cells = len(weights), len(starts) - 1
+    labels = xp.repeat(xp.arange(cells), starts[1:] - starts[:-1]).astype(xp.int32)
+    prolongation = _csr(xp.arange(n + 1, dtype=xp.int32), labels, weights.astype(xp.float64), cells)
+    return _parts(_csr(indptr, indices, data.astype(xp.float64), n) @ prolongation, xp)
+
+
+def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, columns: int) -> tuple[Any, Any, Any]:
+    """``P0' A`` as CSR with sorted indices, for A with ``columns`` columns."""
+    xp = _namespace(data)
+    restriction = _csr(starts, xp.arange(len(weights), dtype=xp.int32), weights.astype(xp.float64), len(weights))
+    return _parts(restriction @ _csr(indptr, indices, data.astype(xp.float64), columns), xp)
+
+
+def _parts(matrix: Any, xp: Any) -> tuple[Any, Any, Any]:
+    matrix.sort_indices()
+    return matrix.indptr.astype(xp.int64), matrix.indices.astype(xp.int32), matrix.data.astype(xp.float32)
+
+
+def block_product(indptr: Any, indices: Any, data: Any, V: Any, R: Any = None, scale: Any = None) -> Any:
+    """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column."""
+    product = _csr(indptr, indices, data, len(V)) @ V
+    return product if R is None else R + product * scale
+
+
+def restrict(starts: Any, weights: Any, R: Any) -> Any:
+    """``P0' R`` in float32."""
+    xp = _namespace(R)
+    return xp.add.reduceat(weights[:, None] * R, starts[:-1], axis=0).astype(xp.float32)
+
+
+def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, image: Any) -> Any:
+    """Write ``(shift - A) P`` into ``image``; the inner products (k,) of its columns with those of P, in float64."""
+    image[:] = shift * P - _csr(indptr, indices, data, len(P)) @ P
+    return (P * image).sum(axis=0, dtype="float64")
+
+
+def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
+    """``Z += step P; R -= step image``; the squared lengths (k,) of the columns of R, in float64."""
+    Z += step * P
+    R -= step * image
+    return (R * R).sum(axis=0, dtype="float64")
+
+
+def turn(R: Any, P: Any, factor: Any) -> None:
+    """``P = R + factor P``."""
+    P *= factor
+    P += R
+
+
+def project_out(W: Any, q: int, T: Any) -> None:
+    """``T -= W (W'T)`` over the first ``q`` columns of W."""
+    W = W[:, :q]
+    T -= (W @ (W.T @ T.astype("float64"))).astype("float32")
+
+
+def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """``W'T, R'T, P'ST, T'T, T'ST`` in float64, W the first ``q`` columns, P those of them behind the columns of R."""
+    R, T, ST = R.astype("float64"), T.astype("float64"), ST.astype("float64")
+    W, P = W[:, :q], W[:, R.shape[1] : q]
+    return W.T @ T, R.T @ T, P.T @ ST, T.T @ T, T.T @ ST
+
+
+def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
+    """The chosen columns, each times its factor."""
+    return R[:, columns] * factor
+
+
+def update(W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, values: Any) -> tuple[Any, Any]:
+    """Put ``W onto_W + T onto_T`` into the first columns of W, the same of the images into SW; return the residuals.
+
+    Parameters
+    ----------
+    W, SW : array (n, at least max(q, new)) of float64
+    T, ST : array (n, t) of float32
+    onto_W, onto_T : array (q, new), (t, new) of float64
+    values : array (r,) of float64
+        Ritz values of the first r new columns.
+
+    Returns
+    -------
+    R : array (n, r) of float32
+        ``SW - W values``, not scaled.
+    squares : array (r,) of float64
+        Squared lengths of its columns.
+    """
+    new, r = onto_W.shape[1], len(values)
+    W[:, :new] = W[:, :q] @ onto_W + T.astype("float64") @ onto_T
+    SW[:, :new] = SW[:, :q] @ onto_W + ST.astype("float64") @ onto_T
+    R = SW[:, :r] - W[:, :r] * values
+    return R.astype("float32"), (R * R).sum(axis=0)
