@@ -245,7 +245,13 @@ def start() -> list[Row]:
         cold, _ = seconds(lambda: subprocess.run(run, check=True, capture_output=True, env=environment))
         warm, _ = seconds(lambda: subprocess.run(run, check=True, capture_output=True, env=environment), 2)
     return [
-        row("import ies_gpu, seconds beyond Python's own start", "none", timed("-c", "import ies_gpu") - bare, None, 0.05),
+        row(
+            "import ies_gpu, seconds beyond Python's own start",
+            "none",
+            timed("-c", "import ies_gpu") - bare,
+            None,
+            0.05,
+        ),
         row("ies-gpu --help, seconds", "none", timed("-m", "ies_gpu", "--help"), None, 0.3),
         row("compilation, once, seconds", "none", cold - warm, None, 20),
     ]

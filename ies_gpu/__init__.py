@@ -38,7 +38,7 @@ _HOME = {
     "datasets": "",
     "plot": "",
 }
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+__all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from . import datasets, plot

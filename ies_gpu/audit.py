@@ -8,6 +8,8 @@ import numpy as np
 
 from .backend import Backend
 from .backend.kernels import plain
+from .criterion import Scores
+from .rmetric import bytes_a_row
 
 ROWS = 256
 TOLERANCE = 1e-7
@@ -24,25 +26,34 @@ def audit_tangents(P: Any, Y: Any, U: Any, sigma: Any, backend: Backend) -> floa
 
     Eigenvectors are compared by what defines them, so that signs and repeated values do no harm: ``|H u - sigma u|``
     and ``|U'U - I|``, with the eigenvalues against plain ones; all relative to the largest eigenvalue.
+    A number that is not finite counts in every row, sampled or not.
     """
     xp = backend.xp
-    rows = sampled_rows(len(Y), backend)
-    H = plain.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
-    _, expected = plain.leading_eigenvectors(H, U.shape[2])
-    u, s = U[rows], sigma[rows]
-    scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
-    residual = xp.abs(xp.matmul(H, u) - u * s[:, None, :]) / scale[:, :, None]
-    gram = xp.abs(xp.matmul(u.transpose(0, 2, 1), u) - xp.eye(u.shape[2], dtype=u.dtype))
-    return _largest([residual, gram, xp.abs(s - expected) / scale], xp)
+    sampled = sampled_rows(len(Y), backend)
+    worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
+    for block in backend.blocks(len(sampled), bytes_a_row(P, Y.shape[1]), "tangents"):
+        with block as part:
+            rows = sampled[part]
+            H = plain.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
+            _, expected = plain.leading_eigenvectors(H, U.shape[2])
+            u, s = U[rows], sigma[rows]
+            scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
+            residual = xp.abs(xp.matmul(H, u) - u * s[:, None, :]) / scale[:, :, None]
+            gram = xp.abs(xp.matmul(u.transpose(0, 2, 1), u) - xp.eye(u.shape[2], dtype=u.dtype))
+            worst = max(worst, _largest([residual, gram, xp.abs(s - expected) / scale], xp))
+    return worst
 
 
-def audit_scores(U: Any, subsets: Any, best: Any, best_scores: Any, backend: Backend) -> float:
+def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> float:
     """Largest difference over sampled points between each point's best volume, and its best set's volume, and plain code.
 
     Sets with nearly equal scores may change places, so volumes are compared and not the numbers of the sets; and the
     logarithm of a volume that is all rounding says nothing, so totals are compared for sets that keep their rank.
     """
     xp = backend.xp
+    best, best_scores = scores.best, scores.best_scores
+    if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(best_scores.sum())):
+        return float("inf")
     rows = sampled_rows(len(U), backend)
     sets = backend.asarray(subsets)
     per_row = plain.score_bytes(*subsets.shape, U.shape[2])

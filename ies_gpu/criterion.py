@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend import backend_of, row_blocks
+from .backend import backend_of
 from .validation import check_integer, check_real_array
 
 MAX_SUBSETS = 2_000_000
@@ -22,8 +22,7 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         raise ValueError(
-            f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; "
-            "lower one of them"
+            f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them"
         )
     rest = np.fromiter(chain.from_iterable(combinations(range(1, m), s - 1)), dtype=np.int32, count=count * (s - 1))
     return np.hstack([np.zeros((count, 1), dtype=np.int32), rest.reshape(count, s - 1)])
@@ -69,10 +68,13 @@ def score_pass(bases: Any, subsets: Any, progress: Callable[[int, int], None] | 
     totals = xp.zeros(q)
     best, best_scores = xp.empty(n, dtype=xp.int32), xp.empty(n)
     with backend.active():
-        for rows in row_blocks(n, backend.kernels.score_bytes(q, s, d), backend.block_bytes()):
-            backend.kernels.score_block(bases[rows], sets, totals, best[rows], best_scores[rows])
-            if progress is not None:
-                progress(rows.stop, n)
+        for block in backend.blocks(n, backend.kernels.score_bytes(q, s, d), "search"):
+            with block as rows:
+                share = xp.zeros(q)  # added at the end: a block in which memory runs out is repeated
+                backend.kernels.score_block(bases[rows], sets, share, best[rows], best_scores[rows])
+                totals += share
+                if progress is not None:
+                    progress(rows.stop, n)
     return Scores(totals, best, best_scores)
 
 
@@ -109,8 +111,9 @@ def log_volumes(bases: Any, subsets: Any) -> Any:
     sets = backend.asarray(subsets)
     table = backend.xp.empty((n, len(sets)))
     with backend.active():
-        for rows in row_blocks(n, backend.kernels.score_bytes(len(sets), sets.shape[1], d), backend.block_bytes()):
-            table[rows] = backend.kernels.log_volumes(bases[rows], sets)
+        for block in backend.blocks(n, backend.kernels.score_bytes(len(sets), sets.shape[1], d), "search"):
+            with block as rows:
+                table[rows] = backend.kernels.log_volumes(bases[rows], sets)
     return table
 
 

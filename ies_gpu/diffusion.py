@@ -87,10 +87,15 @@ def eigenmap(
         operator = SymmetricTransition(laplacian, backend)
         pairs = leading_eigenpairs(operator, m + 1, start=start, tol=tol, ordered=ordered, progress=progress)
     worst = float(pairs.residuals.max())
+    if not np.isfinite(worst):
+        raise ArithmeticError(
+            f"the eigenvectors computed on {backend.device} are not finite; check the weights of the kernel, or "
+            "try device='cpu'"
+        )
     if worst > tol:
         warnings.warn(
-            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with care "
-            "or use fewer components",
+            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
+            "care or use fewer components",
             IESWarning,
             stacklevel=3,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .audit import audit_graph, audit_products
-from .backend import Backend
+from .backend import Backend, backend_of
 from .backend.kernels import plain
 from .graph import check_graph, in_units_of, ordered_radius_graph
 from .laplacian import (
@@ -107,7 +109,7 @@ def from_points(
     """Order the points, build the kernel as CSR or as tiles, and check that it is connected."""
     assert bandwidth is not None
     with log.stage("checks"):
-        X = backend.asarray(check_points(X))
+        X = backend.retried("checks", partial(moved, check_points(X), backend))
         if n_components > len(X) - 2:
             raise ValueError(
                 f"n_components must be at most {len(X) - 2} for {len(X)} points, got {n_components}; "
@@ -121,10 +123,10 @@ def from_points(
     count = 0
     while True:
         with log.stage("order"):
-            order = spatial_order(X)
+            order = backend.retried("order", partial(spatial_order, X))
             X = X[order]
         kernel, audit = kernel_of(X, bandwidth, radius, degree, dtype, backend, log)
-        parts, labels = count_components(kernel, backend)
+        parts, labels = backend.retried("components", partial(count_components, kernel, backend))
         count = max(count, parts)
         if parts == 1:
             break
@@ -139,9 +141,9 @@ def from_points(
         del kernel
     mean_degree = kernel.nnz / len(X) - 1
     with log.stage("laplacian"):
-        laplacian = laplacian_in_place(kernel, bandwidth)
+        laplacian = backend.retried("laplacian", partial(laplacian_in_place, kernel, bandwidth))
         if not isinstance(kernel, TiledKernel) and backend.kernels is not plain:
-            audit["spmm"] = audit_products(laplacian.transition, backend)
+            audit["spmm"] = backend.retried("laplacian", partial(audit_products, laplacian.transition, backend))
     tiled = isinstance(kernel, TiledKernel)
     notes = ("kernel entries in float32, as tiles",) if tiled else ()
     return Prepared(
@@ -158,9 +160,12 @@ def kernel_of(
     with log.stage("graph") as report:
         if 2 * csr_bytes > budget:
             store = 2.0 * n * n < budget / 2
-            return TiledKernel(X, bandwidth=bandwidth, radius=radius, store=store, progress=report), {}
-        graph = ordered_radius_graph(X, radius, diagonal=True, progress=report)
-        audit = {} if backend.kernels is plain else {"tile_graph": audit_graph(X, graph, radius, backend)}
+            tiled = partial(TiledKernel, X, bandwidth=bandwidth, radius=radius, store=store, progress=report)
+            return backend.retried("graph", tiled), {}
+        graph = backend.retried("graph", partial(ordered_radius_graph, X, radius, diagonal=True, progress=report))
+        audit = {}
+        if backend.kernels is not plain:
+            audit["tile_graph"] = backend.retried("graph", partial(audit_graph, X, graph, radius, backend))
     with log.stage("kernel"):
         kernel = gaussian_of_distances(graph, bandwidth)
         if dtype == "float32":
@@ -174,7 +179,7 @@ def from_kernel(
     """A kernel in the user's order of points."""
     n_input = matrix.shape[0]
     points = np.arange(n_input)
-    parts, labels = count_components(matrix, backend)
+    parts, labels = backend.retried("components", partial(count_components, matrix, backend))
     if parts > 1:
         sizes = np.bincount(labels)
         if components == "raise":
@@ -185,8 +190,10 @@ def from_kernel(
         matrix = matrix[chosen][:, chosen].tocsr()
     off_diagonal = matrix.nnz - int((matrix.diagonal() != 0).sum())
     with log.stage("laplacian"):
-        laplacian = laplacian_in_place(matrix, bandwidth)
-        audit = {} if backend.kernels is plain else {"spmm": audit_products(laplacian.transition, backend)}
+        laplacian = backend.retried("laplacian", partial(laplacian_in_place, matrix, bandwidth))
+        audit = {}
+        if backend.kernels is not plain:
+            audit["spmm"] = backend.retried("laplacian", partial(audit_products, laplacian.transition, backend))
     degree = off_diagonal / len(points)
     return Prepared(
         laplacian, n_input, points, np.arange(len(points)), False, parts, degree, parameters, audit
@@ -200,7 +207,7 @@ def from_embedding(
     if coordinates is None or eigenvalues is None:
         raise ValueError("laplacian needs coordinates and eigenvalues beside it, as diffusion_map returns them")
     laplacian = check_laplacian(laplacian)
-    Y = backend.asarray(check_real_array("coordinates", coordinates, 2))
+    Y = moved(check_real_array("coordinates", coordinates, 2), backend)
     n = laplacian.shape[0]
     if len(Y) != n:
         raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {n} points")
@@ -210,15 +217,23 @@ def from_embedding(
     if bool((values[1:] < values[:-1]).any()):
         raise ValueError("eigenvalues must rise, as those of I - P do; sort them and the coordinates with them")
     degree = laplacian.transition.nnz / n - 1
-    return Prepared(
-        laplacian, n, np.arange(n), np.arange(n), False, None, degree, parameters, {}, (), Y, backend.to_host(values)
-    )
+    if hasattr(laplacian.transition, "indptr"):
+        laplacian = replace(laplacian, transition=uploaded(laplacian.transition, None, backend))
+    values = backend_of(values).to_host(values)
+    return Prepared(laplacian, n, np.arange(n), np.arange(n), False, None, degree, parameters, {}, (), Y, values)
 
 
-def uploaded(matrix: Any, dtype: str, backend: Backend) -> Any:
+def moved(array: Any, backend: Backend) -> Any:
+    """An array on the backend's device: itself if it lives there, else by way of the host."""
+    home = backend_of(array)
+    return array if home.device == backend.device else backend.asarray(home.to_host(array))
+
+
+def uploaded(matrix: Any, dtype: str | None, backend: Backend) -> Any:
     """A CSR on the device, in the storage precision asked for."""
-    parts = [backend.asarray(part) for part in (matrix.data, matrix.indices, matrix.indptr)]
-    return backend.sparse.csr_matrix((parts[0].astype(dtype), parts[1], parts[2]), shape=matrix.shape)
+    data, indices, indptr = (moved(part, backend) for part in (matrix.data, matrix.indices, matrix.indptr))
+    data = data if dtype is None else data.astype(dtype)
+    return backend.sparse.csr_matrix((data, indices, indptr), shape=matrix.shape)
 
 
 def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
@@ -255,7 +270,8 @@ def count_components(kernel: Any, backend: Backend) -> tuple[int, np.ndarray]:
             kernel = kernel.copy()
             kernel.eliminate_zeros()
         parts, labels = backend.connected_components(kernel)
-        return int(parts), backend.to_host(labels)
+        # one part needs no labels, and no way to the host for them
+        return int(parts), backend.to_host(labels) if parts > 1 else np.zeros(kernel.shape[0], dtype=np.int32)
     labels = np.full(kernel.shape[0], -1)
     parts = 0
     while (labels < 0).any():  # spread from one point by products; a dense graph is a few steps across

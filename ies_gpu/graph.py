@@ -48,21 +48,22 @@ def ordered_radius_graph(
     cells = Cells(Z, reach)
     counts, indices, distances = [], [], []
     with backend.active():
-        for first, last in cells.row_blocks():
-            rows = Z[first:last]
-            parts = []
-            for columns in cells.columns_near(first, last):
-                columns = backend.asarray(columns)
-                found, place, value = backend.kernels.tile_graph(rows, Z[columns], reach)
-                parts.append((found, columns[place].astype(xp.int32 if n < 2**31 else xp.int64), value))
-            block = joined(parts, xp)
-            if not diagonal:
-                block = without_diagonal(block, first, xp)
-            counts.append(block[0])
-            indices.append(block[1])
-            distances.append(block[2])
-            if progress is not None:
-                progress(last, n)
+        for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
+            with attempt as part:
+                first, last = int(cells.starts[part.start]), int(cells.starts[part.stop])
+                rows = Z[first:last]
+                parts = []
+                for columns in cells.columns_near(first, last):
+                    found, place, value = backend.kernels.tile_graph(rows, Z[columns], reach)
+                    parts.append((found, columns[place].astype(xp.int32 if n < 2**31 else xp.int64), value))
+                block = joined(parts, xp)
+                if not diagonal:
+                    block = without_diagonal(block, first, xp)
+                counts.append(block[0])
+                indices.append(block[1])
+                distances.append(block[2])
+                if progress is not None:
+                    progress(last, n)
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
     nnz = int(indptr[-1])
     values = gathered(distances, nnz, X.dtype, xp)
@@ -84,20 +85,18 @@ class Cells:
     """Bounding boxes of consecutive runs of ordered points, kept on the host, and which of them are near others."""
 
     def __init__(self, Z: Any, radius: float) -> None:
-        backend = backend_of(Z)
-        P = backend.to_host(Z @ principal_axes(Z) if Z.shape[1] > MAX_AXES else Z)
-        self.n = len(Z)
-        self.levels = n_levels(self.n, CELL)
-        self.starts = cell_starts(self.n, self.levels)
-        self.low = np.minimum.reduceat(P, self.starts[:-1], axis=0)
-        self.high = np.maximum.reduceat(P, self.starts[:-1], axis=0)
-        self.rows_a_block = backend.rows_a_tile
+        self.backend = backend = backend_of(Z)
+        P = Z @ principal_axes(Z) if Z.shape[1] > MAX_AXES else Z
+        levels = n_levels(len(Z), CELL)
+        self.starts = cell_starts(len(Z), levels)
+        self.count = len(self.starts) - 1
+        # how many cells make up a block of rows
+        self.a_block = self.count >> min(levels, n_levels(len(Z), backend.rows_a_tile))
+        # only the boxes go to the host; cells differ by one point at most, and the shorter name their last one twice
+        starts = backend.asarray(self.starts)
+        members = P[backend.xp.minimum(starts[:-1, None] + backend.xp.arange(-(-len(Z) >> levels)), starts[1:, None] - 1)]
+        self.low, self.high = backend.to_host(members.min(axis=1)), backend.to_host(members.max(axis=1))
         self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
-
-    def row_blocks(self) -> list[tuple[int, int]]:
-        """Runs of rows, each a whole number of cells."""
-        starts = cell_starts(self.n, min(self.levels, n_levels(self.n, self.rows_a_block)))
-        return list(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True))
 
     def near(self, first: int, last: int) -> np.ndarray:
         """Which cells the box around rows ``first`` to ``last`` does not prove to be further away than the radius."""
@@ -106,13 +105,16 @@ class Cells:
         gap = np.maximum(0, np.maximum(self.low - high, low - self.high))
         return np.flatnonzero((gap * gap).sum(axis=1) <= self.limit)
 
-    def columns_near(self, first: int, last: int) -> list[np.ndarray]:
+    def columns_near(self, first: int, last: int) -> list[Any]:
         """The points of those cells, rising, in pieces that keep a tile small."""
+        xp = self.backend.xp
         near = self.near(first, last)
         sizes = np.diff(self.starts)[near]
-        shift = self.starts[near] - (np.cumsum(sizes) - sizes)
-        columns = np.repeat(shift, sizes) + np.arange(sizes.sum())
-        return np.split(columns, range(TILE_COLUMNS, len(columns), TILE_COLUMNS))
+        total = int(sizes.sum())
+        # only numbers of cells go to the device
+        shift, sizes = (self.backend.asarray(a) for a in (self.starts[near] - (np.cumsum(sizes) - sizes), sizes))
+        columns = xp.repeat(shift, sizes) + xp.arange(total)
+        return [columns[k : k + TILE_COLUMNS] for k in range(0, total, TILE_COLUMNS)]
 
 
 def joined(parts: list[Any], xp: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .backend import backend_of, row_blocks
+from .backend import backend_of
 from .graph import check_graph, csr
 from .tiles import TiledKernel
 from .validation import check_number, check_square_sparse, check_symmetric
@@ -90,9 +90,10 @@ def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
 def gaussian_of_distances(graph: Any, bandwidth: float) -> Any:
     """The same on the graph's own storage, without touching its pattern."""
     backend = backend_of(graph.data)
-    for part in row_blocks(graph.nnz, 16, backend.block_bytes()):
-        ratio = graph.data[part] / bandwidth
-        graph.data[part] = backend.xp.exp(-ratio * ratio)
+    for block in backend.blocks(graph.nnz, 16, "kernel"):
+        with block as part:
+            ratio = graph.data[part] / bandwidth
+            graph.data[part] = backend.xp.exp(-ratio * ratio)
     return graph
 
 
@@ -163,9 +164,10 @@ def scale_in_place(matrix: Any, left: Any, right: Any) -> None:
     xp = backend.xp
     counts = matrix.indptr[1:] - matrix.indptr[:-1]
     mean = matrix.nnz / max(1, len(counts))
-    for rows in row_blocks(len(counts), 24 * mean, backend.block_bytes()):
-        part = slice(int(matrix.indptr[rows.start]), int(matrix.indptr[rows.stop]))
-        matrix.data[part] *= xp.repeat(left[rows], counts[rows]) * right[matrix.indices[part]]
+    for block in backend.blocks(len(counts), 24 * mean, "laplacian"):
+        with block as rows:
+            part = slice(int(matrix.indptr[rows.start]), int(matrix.indptr[rows.stop]))
+            matrix.data[part] *= xp.repeat(left[rows], counts[rows]) * right[matrix.indices[part]]
 
 
 def check_laplacian(laplacian: Any) -> Laplacian:

@@ -1,8 +1,8 @@
 """Points ordered in space: neighbours stand close in memory, and runs of consecutive points are small cells.
 
-The order is that of a KD-tree with cuts at medians. Its cells need no storage: after ``l`` cuts the i-th of the ``2**l``
-cells begins at ``(n * i) >> l``. The graph skips pairs of cells that are too far apart, and the eigensolver takes
-cells as the unknowns of its coarse levels.
+The order is that of a KD-tree with cuts at medians. Its cells need no storage: after ``l`` cuts the i-th of the
+``2**l`` cells begins at ``(n * i) >> l``. The graph skips pairs of cells that are too far apart, and the eigensolver
+takes cells as the unknowns of its coarse levels.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .backend import Backend, backend_of, row_blocks
+from .backend import Backend, Block, backend_of
 from .laplacian import Laplacian, TiledTransition, check_laplacian
 from .validation import check_integer, check_real_array
 
@@ -36,8 +36,10 @@ def cometric(coordinates: Any, laplacian: Any) -> Any:
     Y, laplacian, backend = _check(coordinates, laplacian)
     H = backend.xp.empty((len(Y), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
     with backend.active():
-        for rows, block in cometric_blocks(Y, laplacian, backend):
-            H[rows] = laplacian.scale * block
+        for block in cometric_blocks(laplacian.transition, Y.shape[1], backend):
+            with block as part:
+                rows, own = block_cometric(Y, laplacian.transition, part, backend)
+                H[rows] = laplacian.scale * own
     return H
 
 
@@ -72,15 +74,14 @@ def tangents(
     U, sigma = xp.empty((n, m, d), dtype=Y.dtype), xp.empty((n, d), dtype=Y.dtype)
     P = laplacian.transition
     with backend.active():
-        if isinstance(P, TiledTransition):
-            for rows, H in cometric_blocks(Y, laplacian, backend):
-                U[rows], sigma[rows] = backend.kernels.leading_eigenvectors(H, d)
-                if progress is not None:
-                    progress(rows.stop, n)
-        else:
-            for rows in row_blocks(n, bytes_a_row(P, m), backend.block_bytes()):
-                numbers = xp.arange(rows.start, rows.stop)
-                U[rows], sigma[rows] = backend.kernels.tangent_rows(P.indptr, P.indices, P.data, Y, numbers, d)
+        for block in cometric_blocks(P, m, backend):
+            with block as rows:
+                if isinstance(P, TiledTransition):
+                    rows, H = block_cometric(Y, P, rows, backend)
+                    U[rows], sigma[rows] = backend.kernels.leading_eigenvectors(H, d)
+                else:
+                    numbers = xp.arange(rows.start, rows.stop)
+                    U[rows], sigma[rows] = backend.kernels.tangent_rows(P.indptr, P.indices, P.data, Y, numbers, d)
                 if progress is not None:
                     progress(rows.stop, n)
     sigma *= laplacian.scale
@@ -92,17 +93,20 @@ def bytes_a_row(P: Any, m: int) -> float:
     return 8.0 * (3 * m * (P.nnz / max(1, P.shape[0])) + 3 * m * m)
 
 
-def cometric_blocks(Y: Any, laplacian: Laplacian, backend: Backend) -> Iterator[tuple[slice, Any]]:
-    """The co-metric without ``4/eps^2``, by blocks of rows."""
-    xp = backend.xp
-    P = laplacian.transition
+def cometric_blocks(P: Any, m: int, backend: Backend) -> Iterator[Block]:
+    """Blocks of rows, or of a tiled kernel single blocks of its own."""
     if isinstance(P, TiledTransition):
-        for block in range(P.kernel.n_blocks):
-            yield P.kernel.rows(block), tiled_cometric(Y, P, block, xp)
-    else:
-        for rows in row_blocks(len(Y), bytes_a_row(P, Y.shape[1]), backend.block_bytes()):
-            numbers = xp.arange(rows.start, rows.stop)
-            yield rows, backend.kernels.cometric_rows(P.indptr, P.indices, P.data, Y, numbers)
+        return backend.blocks(P.kernel.n_blocks, 0, "tangents", rows_a_block=1)
+    return backend.blocks(P.shape[0], bytes_a_row(P, m), "tangents")
+
+
+def block_cometric(Y: Any, P: Any, part: slice, backend: Backend) -> tuple[slice, Any]:
+    """The rows of one of :func:`cometric_blocks`, and their co-metric without ``4/eps^2``."""
+    xp = backend.xp
+    if isinstance(P, TiledTransition):
+        return P.kernel.rows(part.start), tiled_cometric(Y, P, part.start, xp)
+    numbers = xp.arange(part.start, part.stop)
+    return part, backend.kernels.cometric_rows(P.indptr, P.indices, P.data, Y, numbers)
 
 
 def tiled_cometric(Y: Any, P: TiledTransition, block: int, xp: Any) -> Any:

@@ -79,7 +79,7 @@ def search_exhaustive(
         alpha of the paper.
     """
     bases = check_real_array("bases", bases, 3)
-    n, m, d = bases.shape
+    _, m, d = bases.shape
     s = check_integer("subset_size", subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
     values = check_real_array("eigenvalues", backend_of(eigenvalues).to_host(eigenvalues), 1)
     if len(values) != m:

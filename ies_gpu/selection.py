@@ -17,7 +17,7 @@ from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
 from .criterion import candidate_subsets, check_subsets, log_volumes, penalties, score_pass
 from .diffusion import eigenmap, start_vector
-from .entry import Prepared, prepare
+from .entry import Prepared, moved, prepare
 from .path import Segment
 from .rmetric import tangents
 from .search import METHODS, SearchResult, check_percentile, check_zeta, choose, ranked
@@ -239,6 +239,8 @@ def select_coordinates(
     log = Stages(progress)
     entry = next((array for array in (X, graph, kernel, coordinates) if array is not None), None)
     home = backend_of(entry)  # where the results go
+    if device == "auto" and home.device != "cpu":
+        device = home.device  # arrays that are on a GPU already stay there
     backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
     with backend.active():
         given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
@@ -253,7 +255,8 @@ def select_coordinates(
         audit = dict(work.audit)
         bases, sigma = tangent_stage(work, d, dtype, backend, log, audit)
         found = search_stage(bases, work.eigenvalues, subsets, weight, alpha, backend, log, audit)
-        return assemble(work, bases, sigma, found, keep_bases, backend, home, log, audit)
+        result = partial(assemble, work, bases, sigma, found, keep_bases, backend, home, log, audit)
+        return backend.retried("result", result)
 
 
 def embed(work: Prepared, m: int, random_state: int, tol: float, backend: Backend, log: Stages) -> Prepared:
@@ -262,7 +265,8 @@ def embed(work: Prepared, m: int, random_state: int, tol: float, backend: Backen
         return work
     start = start_vector(work.n_input, random_state)[work.points][work.order]
     with log.stage("eigenvectors") as report:
-        found = eigenmap(work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report)
+        solve = partial(eigenmap, work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report)
+        found = backend.retried("eigenvectors", solve)
     return work._replace(
         coordinates=found.coordinates,
         eigenvalues=backend.to_host(found.eigenvalues),
@@ -277,13 +281,14 @@ def tangent_stage(
     """Tangent bases and singular values, audited."""
     Y, P = work.coordinates.astype(dtype), work.laplacian.transition
     with log.stage("tangents") as report:
-        bases, sigma = tangents(Y, work.laplacian, d, backend, report)
+        compute = partial(tangents, Y, work.laplacian, d, backend, report)
+        bases, sigma = backend.retried("tangents", compute)
         if hasattr(P, "indptr") and backend.kernels is not plain:
             audit["tangent_rows"] = audit_tangents(P, Y, bases, sigma / work.laplacian.scale, backend)
             if failed(audit["tangent_rows"], dtype):
                 log.warn(broken("tangent_rows", audit["tangent_rows"]))
                 backend.kernels = plain
-                bases, sigma = tangents(Y, work.laplacian, d, backend, report)
+                bases, sigma = backend.retried("tangents", compute)
     return bases, sigma
 
 
@@ -299,14 +304,17 @@ def search_stage(
 ) -> SearchResult:
     """Scores of all sets, audited; path, regret, choice."""
     with log.stage("search") as report:
-        scores = score_pass(bases, subsets, report)
+        compute = partial(score_pass, bases, subsets, report)
+        scores = backend.retried("search", compute)
         if backend.kernels is not plain:
-            audit["score_block"] = audit_scores(bases, subsets, scores.best, scores.best_scores, backend)
+            check = partial(audit_scores, bases, subsets, scores, backend)
+            audit["score_block"] = backend.retried("search", check)
             if failed(audit["score_block"], str(bases.dtype)):
                 log.warn(broken("score_block", audit["score_block"]))
                 backend.kernels = plain
-                scores = score_pass(bases, subsets, report)
-        found = choose(bases, eigenvalues, subsets, scores, zeta, percentile)
+                scores = backend.retried("search", compute)
+        choice = partial(choose, bases, eigenvalues, subsets, scores, zeta, percentile)
+        found = backend.retried("search", choice)
     if not found.passed:
         log.warn(
             f"no set on the path has a regret whose percentile {percentile:g} is not positive; the set for zeta = 0 is "
@@ -340,10 +348,10 @@ def assemble(
     audit: dict[str, float],
 ) -> Selection:
     """The result, back in the user's order of points and on the user's device."""
-    back = np.argsort(work.order)
+    back = backend.asarray(np.argsort(work.order))
 
     def returned(array: Any) -> Any:
-        return home.asarray(backend.to_host(array[backend.asarray(back)]) if home is not backend else array[back])
+        return moved(array[back], home)
 
     floor = 0.5 * np.log(plain.FLOOR)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]

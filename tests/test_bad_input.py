@@ -47,6 +47,7 @@ LATE = {"X": None, "bandwidth": None, "laplacian": LAPLACIAN, "coordinates": MAP
 ASYMMETRIC = scipy.sparse.csr_array(np.triu(np.ones((10, 10))))
 
 # what is wrong: changed arguments, the error's type, words of its message
+# fmt: off
 BAD = {
     "NaN in two rows": ({"X": spoiled(np.nan)}, ValueError, r"X contains NaN or infinite values in 2 rows \(3, 77\)"),
     "infinity": ({"X": spoiled(np.inf, [9])}, ValueError, r"in 1 row \(9\)"),
@@ -111,7 +112,8 @@ BAD = {
     "kernel NaN": ({"X": None, "kernel": np.full((9, 9), np.nan)}, ValueError, "kernel contains NaN"),
     "graph negative": ({"X": None, "graph": -X[:9, :1] @ X[:9, :1].T}, ValueError, "graph must not have negative"),
     "graph disconnected": ({"X": None, "graph": scipy.sparse.identity(50)}, DisconnectedGraphError, "50 parts"),
-}  # fmt: skip
+}
+# fmt: on
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -202,7 +204,7 @@ def test_steps_refuse_too():
 
 def test_cuda_is_refused_where_there_is_none(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(DeviceError, match="device='cuda' cannot be used: .*install"):
+    with pytest.raises(DeviceError, match=r"device='cuda' cannot be used: .*install"):
         select_coordinates(X, **GOOD, device="cuda")
     assert select_coordinates(X, **GOOD, device="auto").diagnostics["device"] == "cpu"
     monkeypatch.setenv("IES_GPU_DEVICE", "cpu")

@@ -129,7 +129,12 @@ def test_blocks_do_not_matter(backend, rng, monkeypatch):
 
 @pytest.mark.parametrize(
     ("subsets", "message"),
-    [([[0, 9]], "between 0 and 3"), ([[1, 1]], "twice"), ([[0]], "at least intrinsic_dim=2"), ([[-1, 0]], "between 0 and 3")],
+    [
+        ([[0, 9]], "between 0 and 3"),
+        ([[1, 1]], "twice"),
+        ([[0]], "at least intrinsic_dim=2"),
+        ([[-1, 0]], "between 0 and 3"),
+    ],
 )
 def test_impossible_sets_are_refused(rng, subsets, message):
     with pytest.raises(ValueError, match=message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ def test_envelope_against_brute_force(seed):
     slopes = penalties(sets, values)
     assert path[-1].low == 0
     assert np.isinf(path[0].high)
-    assert all(a.low == b.high for a, b in zip(path[:-1], path[1:], strict=True))
+    assert all(a.low == b.high for a, b in pairwise(path))
     for zeta in np.concatenate([[0], np.geomspace(1e-3, 1e6, 400)]):
         best = np.max(scores - zeta * slopes)
         segment = path[segment_at(path, zeta)]
@@ -71,11 +73,11 @@ def test_choice_against_a_grid_of_zetas(backend, seed):
     sets = candidate_subsets(7, 2)
     found = search_exhaustive(U, values, subset_size=2, percentile=75)
     scores, slopes = score_subsets(U, sets), penalties(sets, values)
-    regret = leave_one_out_regret(U, sets, candidates=sets)
+    content = np.percentile(leave_one_out_regret(U, sets, candidates=sets), 75, axis=0) <= 1e-10
+    grid = np.linspace(500, 0, 50_001)
     chosen, zetas = None, []
-    for zeta in np.linspace(500, 0, 50_001):
-        best = int(np.argmax(scores - zeta * slopes))
-        if chosen is None and np.percentile(regret[:, best], 75) <= 1e-10:
+    for zeta, best in zip(grid, np.argmax(scores - grid[:, None] * slopes, axis=1), strict=True):
+        if chosen is None and content[best]:
             chosen = best
         if best == chosen:
             zetas.append(zeta)

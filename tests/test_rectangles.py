@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_graph, score_subsets, select_coordinates, tangent_bases
+from ies_gpu import (
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    radius_graph,
+    score_subsets,
+    select_coordinates,
+    tangent_bases,
+)
 
 from .conftest import identified, neumann, rectangle
 
@@ -47,7 +55,9 @@ def test_the_first_eigenvalue_gets_closer_as_eps_shrinks_at_fixed_degree():
     errors = []
     for n in (2500, 10_000, 40_000):
         points, flat, bandwidth = rectangle(n, 2.3, seed=1)
-        laplacian = graph_laplacian(gaussian_kernel(radius_graph(points, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth)
+        laplacian = graph_laplacian(
+            gaussian_kernel(radius_graph(points, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth
+        )
         value = laplacian.scale * diffusion_map(laplacian, n_components=1).eigenvalues[0]
         errors.append(abs(value / neumann(flat, 2.3, 1)[1][0] - 1))
     assert errors[0] > errors[1] > errors[2]

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import cometric, diffusion_map, gaussian_kernel, graph_laplacian, radius_graph, riemannian_metric, tangent_bases
+from ies_gpu import (
+    cometric,
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    radius_graph,
+    riemannian_metric,
+    tangent_bases,
+)
 from ies_gpu.laplacian import Laplacian, laplacian_in_place
 from ies_gpu.ordering import spatial_order
 from ies_gpu.rmetric import tangents
@@ -19,7 +27,9 @@ def strip():
     """Points in spatial order, their bandwidth, Laplacian and map of a 3 x 1 rectangle."""
     X, _, bandwidth = rectangle(1200, 3.0, degree=60)
     X = X[spatial_order(X)]
-    laplacian = graph_laplacian(gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth)
+    laplacian = graph_laplacian(
+        gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth
+    )
     return X, bandwidth, laplacian, diffusion_map(laplacian, n_components=8)
 
 
@@ -43,7 +53,9 @@ def test_cometric_of_flat_coordinates_is_the_identity(backend):
     Less the weight of a point itself, about 9 / 500 at this degree.
     """
     X, flat, bandwidth = rectangle(6000, 1.7, degree=500)
-    laplacian = graph_laplacian(gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth)
+    laplacian = graph_laplacian(
+        gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth
+    )
     inner = (np.abs(flat - [0.85, 0.5]) < [0.85 - 3 * bandwidth, 0.5 - 3 * bandwidth]).all(axis=1)
     H = cometric(flat, laplacian)[inner]
     np.testing.assert_allclose(H.mean(axis=0), np.eye(2), atol=0.03)
