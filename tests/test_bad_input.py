@@ -43,7 +43,13 @@ def objects(value):
 
 LAPLACIAN = graph_laplacian(gaussian_kernel(radius_graph(X, radius=3 * EPS), bandwidth=EPS), bandwidth=EPS)
 MAP = diffusion_map(LAPLACIAN, n_components=8)
-LATE = {"X": None, "bandwidth": None, "laplacian": LAPLACIAN, "coordinates": MAP.coordinates, "eigenvalues": MAP.eigenvalues}
+LATE = {
+    "X": None,
+    "bandwidth": None,
+    "laplacian": LAPLACIAN,
+    "coordinates": MAP.coordinates,
+    "eigenvalues": MAP.eigenvalues,
+}
 ASYMMETRIC = scipy.sparse.csr_array(np.triu(np.ones((10, 10))))
 
 # what is wrong: changed arguments, the error's type, words of its message
