@@ -10,8 +10,11 @@ import numpy as np
 
 from .backend import Backend, backend_of
 from .laplacian import Laplacian
+from .multilevel import NotConvergedError, multilevel_eigenpairs
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
+MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
+NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, for the multilevel method to be tried
 
 
 class SymmetricTransition:
@@ -41,9 +44,10 @@ class SymmetricTransition:
         root = self.root if V.ndim == 1 else self.root[:, None]
         self.products += 1 if V.ndim == 1 else V.shape[1]
         P = self.transition
-        if hasattr(P, "indptr"):
-            return root * self.backend.kernels.spmm(P.indptr, P.indices, P.data, V / root)
-        return root * (P @ (V / root))
+        if not hasattr(P, "indptr"):
+            return root * (P @ (V / root))
+        product = self.backend.kernels.vector_product if V.ndim == 1 else self.backend.kernels.spmm
+        return root * product(P.indptr, P.indices, P.data, V / root)
 
     @property
     def top(self) -> Any:
@@ -68,6 +72,7 @@ def leading_eigenpairs(
     start: Any,
     tol: float = 1e-8,
     progress: Callable[[int, int], None] | None = None,
+    ordered: bool = False,
 ) -> Eigenpairs:
     """The ``count`` largest eigenpairs of S.
 
@@ -79,20 +84,87 @@ def leading_eigenpairs(
         Seeded start vector, the same on every device.
     tol : float
         Bound on every residual.
+    ordered : bool
+        Whether the rows stand in KD order: then the multilevel method may be taken, where it is expected to win.
+
+    Returns
+    -------
+    Eigenpairs
+        Whose ``info`` has ``method`` ("dense", "lanczos" or "multilevel"), ``products`` (columns multiplied by S) and,
+        where the multilevel method was tried, ``block_products``, ``iterations``, ``coarse_sizes``,
+        ``coarse_products``, and ``fallback``, the reason why its result was not taken.
     """
     xp = operator.backend.xp
+    info: dict[str, Any] = {}
+    found = None
+    if ordered and prefers_multilevel(operator, count):
+        found = _multilevel_or_none(operator, count, tol, info, progress)
+    if found is None:
+        info["method"] = "dense" if _is_small(operator.n, count) else "lanczos"
+        values, vectors = krylov(operator, count, start, tol, progress=progress)
+        found = values, vectors, xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+    return Eigenpairs(*found, info | {"products": operator.products})
+
+
+def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
+    """Whether the eigenvalues lie so close to 1 that Lanczos would be slow.
+
+    By Weyl's law the last wanted ``1 - mu`` is a power of ``count * degree / n``: where n points make up only a few
+    neighbourhoods for each pair, it is large, Lanczos needs 150 to 300 products, and building levels is not worth it.
+    On D1 to D12 (n = 10,000) the quotient ``n / (degree * count)`` is 2.9 for D1 and D2 and at most 1.0 for the others;
+    on a strip of constant degree it grows like n.
+    """
+    P = operator.transition
+    enough = operator.n >= max(MULTILEVEL_FROM, 100 * count)
+    return enough and hasattr(P, "indptr") and operator.n**2 >= NEIGHBOURHOODS * count * P.nnz
+
+
+def _multilevel_or_none(
+    operator: SymmetricTransition,
+    count: int,
+    tol: float,
+    info: dict[str, Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Any, Any, Any] | None:
+    """Values, vectors and residuals of the multilevel method, or None and the reason in ``info["fallback"]``."""
+    xp = operator.backend.xp
+    try:
+        values, vectors = multilevel_eigenpairs(
+            operator, count, tol=tol, last=last_level_pairs, info=info, progress=progress
+        )
+        residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+        if not float(residuals.max()) <= tol:
+            raise NotConvergedError(f"recomputed in float64, a residual is {float(residuals.max()):.1e}")
+    except (NotConvergedError, np.linalg.LinAlgError) as doubt:
+        info["fallback"] = str(doubt)
+        return None
+    info["method"] = "multilevel"
+    return values, vectors, residuals
+
+
+def last_level_pairs(level: Any, count: int) -> tuple[Any, Any]:
+    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there."""
+    start = level.backend.asarray(np.random.default_rng(level.n).normal(size=level.n))
+    return krylov(level, count, start, 1e-5)
+
+
+def _is_small(n: int, count: int) -> bool:
+    return n <= max(400, 3 * (count + GUARDS))
+
+
+def krylov(
+    operator: Any, count: int, start: Any, tol: float, *, progress: Callable[[int, int], None] | None = None
+) -> tuple[Any, Any]:
+    """Values (count,) and vectors (n, count) of the largest eigenpairs, by Lanczos or, for a few rows, densely."""
+    xp = operator.backend.xp
     wanted = min(count + GUARDS, operator.n)
-    if operator.n <= max(200, 3 * wanted):
+    if _is_small(operator.n, count):
         values, vectors = xp.linalg.eigh(operator(xp.eye(operator.n)))
-        values, vectors, method = values[::-1][:wanted], vectors[:, ::-1][:, :wanted], "dense"
+        values, vectors = values[::-1], vectors[:, ::-1]
     else:
         values, vectors = lanczos(operator, wanted, start, tol, sure=count, progress=progress)
         values, vectors = add_missed(operator, values, vectors, count, start, tol)
-        method = "lanczos"
-    values, vectors = values[:count], xp.ascontiguousarray(vectors[:, :count])
-    residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
-    info = {"method": method, "products": operator.products}
-    return Eigenpairs(values, vectors, residuals, info)
+    return values[:count].copy(), xp.ascontiguousarray(vectors[:, :count])
 
 
 def lanczos(

@@ -123,9 +123,21 @@ def merged_columns(indptr, indices, data, labels, weights, first, last, counts, 
 
 
 @compiled
-def merged_rows(indptr, indices, data, starts, weights, columns, first, last, counts, out_indices, out_data):
-    """Rows of a cell added up in a dense row; ``seen`` says which of its entries belong to this cell."""
-    total, seen, place = np.zeros(columns), np.full(columns, -1, np.int64), 0
+def sort_part(values, first, last):
+    """Shell's sort of a short part in place; ``numpy.sort`` would take seconds to compile."""
+    for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
+        for i in range(first + gap, last):
+            value, place = values[i], i
+            while place >= first + gap and values[place - gap] > value:
+                values[place] = values[place - gap]
+                place -= gap
+            values[place] = value
+
+
+@compiled
+def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, out_indices, out_data):
+    """Rows of a cell added up in the dense row ``total``; ``seen`` says which of its entries belong to this cell."""
+    place = 0
     for c in range(first, last):
         before = place
         for i in range(starts[c], starts[c + 1]):
@@ -136,7 +148,7 @@ def merged_rows(indptr, indices, data, starts, weights, columns, first, last, co
                     out_indices[place] = j
                     place += 1
                 total[j] += data[p] * np.float64(weights[i])
-        out_indices[before:place] = np.sort(out_indices[before:place])
+        sort_part(out_indices, before, place)
         for p in range(before, place):
             out_data[p] = total[out_indices[p]]
         counts[c] = place - before
@@ -172,7 +184,8 @@ def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, 
     def chunk(first: int, last: int) -> tuple[Any, Any]:
         room = int(indptr[starts[last]] - indptr[starts[first]])
         found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        used = merged_rows(indptr, indices, data, starts, weights, columns, first, last, counts, found, values)
+        total, seen = np.empty(columns), np.full(columns, -1)
+        used = merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, found, values)
         return found[:used].copy(), values[:used].copy()
 
     return _joined(over_chunks(chunk, cells, SPARSE_CHUNK), counts)
@@ -205,8 +218,8 @@ def _product(width: int) -> Any:
     return product
 
 
-def _column_blocks(V: Any) -> list[tuple[Any, int]]:
-    """V in contiguous pieces of the compiled widths, filled up with zeros, and how many columns of each count."""
+def _column_blocks(V: Any) -> list[tuple[Any, Any, int]]:
+    """V in contiguous pieces, filled up with zeros: the product of each width, the piece, how many columns count."""
     pieces = []
     for first in range(0, V.shape[1], WIDTHS[-1]):
         part = V[:, first : first + WIDTHS[-1]]
@@ -214,17 +227,17 @@ def _column_blocks(V: Any) -> list[tuple[Any, int]]:
         width = next(w for w in WIDTHS if w >= k)
         if width != k:
             part = np.concatenate([part, np.zeros((len(V), width - k), dtype=V.dtype)], axis=1)
-        pieces.append((np.ascontiguousarray(part), k))
+        pieces.append((_product(width), np.ascontiguousarray(part), k))
     return pieces
 
 
 def _chunk_product(indptr: Any, indices: Any, data: Any, pieces: list, first: int, last: int, out: Any) -> None:
     """Rows ``first`` to ``last`` of the product with all pieces."""
     done = 0
-    for part, k in pieces:
+    for product, part, k in pieces:
         width = part.shape[1]
         target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
-        _product(width)(indptr[first : last + 1], indices, data, part, target)
+        product(indptr[first : last + 1], indices, data, part, target)
         if target is not out:
             out[:, done : done + k] = target[:, :k]
         done += k

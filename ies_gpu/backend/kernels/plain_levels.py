@@ -19,6 +19,7 @@ def _namespace(array: Any) -> Any:
 
 def _csr(indptr: Any, indices: Any, data: Any, columns: int) -> Any:
     sparse = sys.modules["scipy.sparse" if _namespace(data).__name__ == "numpy" else "cupyx.scipy.sparse"]
+    indptr = indptr.astype(indices.dtype)  # or SciPy would convert the indices, at every product
     return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
 
 
