@@ -7,8 +7,7 @@ import time
 from datetime import UTC, datetime
 from typing import IO, Any
 
-UNITS = {"eigenvectors": " products", "tangents": " points", "search": " points"}  # what a stage counts
-UNBOUNDED = ("eigenvectors",)  # the total is a cap, not an expectation: no percentage, no time left
+UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
 EVERY = 0.5  # seconds between two JSON lines of one stage
 
 
@@ -44,7 +43,7 @@ class Console:
         elif stage == self.stage and (done, total) == (1, 1):
             self._finish()
         elif stage == self.stage:
-            self.reached = (done, None if stage in UNBOUNDED or not total else total)
+            self.reached = (done, total or None)
             if self.style == "bar":
                 self._move_bar()
             elif self.style == "json" and time.perf_counter() - self.last >= EVERY:

@@ -215,7 +215,7 @@ def lanczos(
                 others[0] = basis[: j + 1]
                 basis[j + 1] = _orthonormal(fresh, others, backend)[0]
             if progress is not None and products % 10 == 0:
-                progress(products, max_products)
+                progress(products, 0)  # how many are needed is not known
         values, rotation = np.linalg.eigh(projected)
         values, rotation = values[::-1], rotation[:, ::-1]
         residuals = coupling * np.abs(rotation[-1])

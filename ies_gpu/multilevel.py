@@ -242,7 +242,7 @@ def solve(
         if history is not None:
             history.append(float(worst))
         if progress is not None:
-            progress(len(history or ()), MAX_ITERATIONS)
+            progress(len(history or ()), 0)  # how many iterations it takes is not known
         if not np.isfinite(worst):
             raise NotConvergedError("a residual is not finite")
         if product is not None and not fresh and worst <= max(REFRESH, limit):

@@ -292,7 +292,7 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left():
     console.close()
     shown = stream.getvalue()
     assert re.search(r"tangents .*\d+%\|.*\[00:00<00:00, .*points/s\]", shown)
-    assert re.search(r"eigenvectors .*\d+ ?products \[00:00, .*products/s\]", shown)
+    assert re.search(r"eigenvectors .*\d+ ?steps \[00:00, .*steps/s\]", shown)
     assert not re.search(r"eigenvectors .*%", shown)
     assert re.search(r"tangents +0\.\d\d s\n", shown)
     assert shown.rstrip().endswith("ies-gpu: warning: two lines")
