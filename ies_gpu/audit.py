@@ -9,6 +9,7 @@ import numpy as np
 from .backend import Backend
 from .backend.kernels import plain
 from .criterion import Scores
+from .laplacian import Laplacian
 from .rmetric import bytes_a_row
 
 ROWS = 256
@@ -21,14 +22,14 @@ def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
     return backend.asarray(np.sort(rows))
 
 
-def audit_tangents(P: Any, Y: Any, U: Any, sigma: Any, backend: Backend) -> float:
+def audit_tangents(laplacian: Laplacian, Y: Any, U: Any, sigma: Any, backend: Backend) -> float:
     """Largest difference over sampled rows between what ``tangent_rows`` gave and plain code.
 
     Eigenvectors are compared by what defines them, so that signs and repeated values do no harm: ``|H u - sigma u|``
     and ``|U'U - I|``, with the eigenvalues against plain ones; all relative to the largest eigenvalue.
     A number that is not finite counts in every row, sampled or not.
     """
-    xp = backend.xp
+    xp, P = backend.xp, laplacian.transition
     sampled = sampled_rows(len(Y), backend)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
     for block in backend.blocks(len(sampled), bytes_a_row(P, Y.shape[1]), "tangents"):
@@ -36,7 +37,7 @@ def audit_tangents(P: Any, Y: Any, U: Any, sigma: Any, backend: Backend) -> floa
             rows = sampled[part]
             H = plain.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
             _, expected = plain.leading_eigenvectors(H, U.shape[2])
-            u, s = U[rows], sigma[rows]
+            u, s = U[rows], sigma[rows] / laplacian.scale
             scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
             residual = xp.abs(xp.matmul(H, u) - u * s[:, None, :]) / scale[:, :, None]
             gram = xp.abs(xp.matmul(u.transpose(0, 2, 1), u) - xp.eye(u.shape[2], dtype=u.dtype))
@@ -45,7 +46,7 @@ def audit_tangents(P: Any, Y: Any, U: Any, sigma: Any, backend: Backend) -> floa
 
 
 def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> float:
-    """Largest difference over sampled points between each point's best volume, and its best set's volume, and plain code.
+    """Largest difference over sampled points between each point's best volume, its best set's volume and plain code.
 
     Sets with nearly equal scores may change places, so volumes are compared and not the numbers of the sets; and the
     logarithm of a volume that is all rounding says nothing, so totals are compared for sets that keep their rank.
@@ -56,7 +57,7 @@ def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> floa
         return float("inf")
     rows = sampled_rows(len(U), backend)
     sets = backend.asarray(subsets)
-    per_row = plain.score_bytes(*subsets.shape, U.shape[2])
+    per_row = plain.score_bytes(len(subsets), subsets.shape[1], U.shape[2])
     rows = rows[: max(1, int(backend.block_bytes() / per_row))]
     table = plain.log_volumes(U[rows], sets)
     chosen = table[xp.arange(len(rows)), best[rows]]
@@ -72,13 +73,32 @@ def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> floa
     return _largest(differences, xp)
 
 
-def audit_products(P: Any, backend: Backend) -> float:
-    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector."""
+def failed(difference: float, dtype: str) -> bool:
+    """Whether an audit's difference is more than rounding."""
+    return not difference <= (TOLERANCE if dtype == "float64" else 1e-2)
+
+
+def broken(kernel: str, difference: float) -> str:
+    """What to say when it is."""
+    return (
+        f"the kernel {kernel} differs from plain code by {difference:.1e} on sampled rows; the stage was repeated on "
+        "plain code. Please report this with the output of 'ies-gpu doctor'"
+    )
+
+
+def audit_products(K: Any, backend: Backend) -> float:
+    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector.
+
+    Relative to the product of absolute values, so that a row's length does not matter.
+    """
     xp = backend.xp
-    rows = sampled_rows(P.shape[0], backend)
-    vector = backend.asarray(np.random.default_rng(P.nnz % 2**32).normal(size=P.shape[0]))
-    product = backend.kernels.spmm(P.indptr, P.indices, P.data, vector)[rows]
-    return _largest([xp.abs(P[rows] @ vector - product)], xp)
+    rows = sampled_rows(K.shape[0], backend)
+    vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[0]))
+    product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
+    sample = K[rows]
+    scale = sample @ xp.abs(vector)
+    worst = _largest([xp.abs(sample @ vector - product[rows]) / xp.where(scale > 0, scale, 1)], xp)
+    return worst if bool(xp.isfinite(product.sum())) else float("inf")
 
 
 def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:

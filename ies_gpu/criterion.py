@@ -108,9 +108,9 @@ def log_volumes(bases: Any, subsets: Any) -> Any:
     """``R(S; i)`` of given sets at every point: (n, q)."""
     backend = backend_of(bases)
     n, _, d = bases.shape
-    sets = backend.asarray(subsets)
-    table = backend.xp.empty((n, len(sets)))
     with backend.active():
+        sets = backend.asarray(subsets)
+        table = backend.xp.empty((n, len(sets)))
         for block in backend.blocks(n, backend.kernels.score_bytes(len(sets), sets.shape[1], d), "search"):
             with block as rows:
                 table[rows] = backend.kernels.log_volumes(bases[rows], sets)

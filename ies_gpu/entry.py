@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .audit import audit_graph, audit_products
+from .audit import audit_graph, audit_products, broken, failed
 from .backend import Backend, backend_of
 from .backend.kernels import plain
 from .graph import check_graph, in_units_of, ordered_radius_graph
@@ -117,14 +117,13 @@ def from_points(
             )
         radius = 3 * bandwidth if radius is None else radius
         parameters["radius"] = radius
-        degree = sampled_degree(X, radius, components, backend)
+        degree = backend.retried("checks", partial(sampled_degree, X, radius, components, backend))
     n_input = len(X)
     points = np.arange(n_input)
     count = 0
     while True:
         with log.stage("order"):
-            order = backend.retried("order", partial(spatial_order, X))
-            X = X[order]
+            order, X = backend.retried("order", partial(in_space, X))
         kernel, audit = kernel_of(X, bandwidth, radius, degree, dtype, backend, log)
         parts, labels = backend.retried("components", partial(count_components, kernel, backend))
         count = max(count, parts)
@@ -141,14 +140,19 @@ def from_points(
         del kernel
     mean_degree = kernel.nnz / len(X) - 1
     with log.stage("laplacian"):
+        audit |= {} if isinstance(kernel, TiledKernel) else audited_products(kernel, dtype, backend, log)
         laplacian = backend.retried("laplacian", partial(laplacian_in_place, kernel, bandwidth))
-        if not isinstance(kernel, TiledKernel) and backend.kernels is not plain:
-            audit["spmm"] = backend.retried("laplacian", partial(audit_products, laplacian.transition, backend))
     tiled = isinstance(kernel, TiledKernel)
     notes = ("kernel entries in float32, as tiles",) if tiled else ()
     return Prepared(
         laplacian, n_input, points, backend.to_host(order), not tiled, count, mean_degree, parameters, audit, notes
     )
+
+
+def in_space(X: Any) -> tuple[Any, Any]:
+    """The spatial order of points, and the points in it."""
+    order = spatial_order(X)
+    return order, X[order]
 
 
 def kernel_of(
@@ -162,15 +166,31 @@ def kernel_of(
             store = 2.0 * n * n < budget / 2
             tiled = partial(TiledKernel, X, bandwidth=bandwidth, radius=radius, store=store, progress=report)
             return backend.retried("graph", tiled), {}
-        graph = backend.retried("graph", partial(ordered_radius_graph, X, radius, diagonal=True, progress=report))
+        build = partial(ordered_radius_graph, X, radius, diagonal=True, progress=report)
+        graph = backend.retried("graph", build)
         audit = {}
         if backend.kernels is not plain:
             audit["tile_graph"] = backend.retried("graph", partial(audit_graph, X, graph, radius, backend))
+            if failed(audit["tile_graph"], "float64"):
+                log.warn(broken("tile_graph", audit["tile_graph"]))
+                backend.kernels = plain
+                graph = backend.retried("graph", build)
     with log.stage("kernel"):
         kernel = gaussian_of_distances(graph, bandwidth)
         if dtype == "float32":
             kernel.data = kernel.data.astype(dtype)
     return kernel, audit
+
+
+def audited_products(kernel: Any, dtype: str, backend: Backend, log: Stages) -> dict[str, float]:
+    """Compare ``spmm`` with plain code before it is used; where it is wrong, all that follows is plain code."""
+    if backend.kernels is plain:
+        return {}
+    difference = backend.retried("laplacian", partial(audit_products, kernel, backend))
+    if failed(difference, dtype):
+        log.warn(broken("spmm", difference))
+        backend.kernels = plain
+    return {"spmm": difference}
 
 
 def from_kernel(
@@ -190,14 +210,10 @@ def from_kernel(
         matrix = matrix[chosen][:, chosen].tocsr()
     off_diagonal = matrix.nnz - int((matrix.diagonal() != 0).sum())
     with log.stage("laplacian"):
+        audit = audited_products(matrix, parameters["dtype"], backend, log)
         laplacian = backend.retried("laplacian", partial(laplacian_in_place, matrix, bandwidth))
-        audit = {}
-        if backend.kernels is not plain:
-            audit["spmm"] = backend.retried("laplacian", partial(audit_products, laplacian.transition, backend))
     degree = off_diagonal / len(points)
-    return Prepared(
-        laplacian, n_input, points, np.arange(len(points)), False, parts, degree, parameters, audit
-    )
+    return Prepared(laplacian, n_input, points, np.arange(len(points)), False, parts, degree, parameters, audit)
 
 
 def from_embedding(
@@ -252,8 +268,8 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
     alone = int((degrees == 0).sum())
     if alone and (components == "raise" or alone == len(degrees)):
         raise DisconnectedGraphError(
-            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (3 * bandwidth unless "
-            "given); raise bandwidth, or pass components='largest' to drop what is not connected"
+            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} "
+            "(3 * bandwidth unless given); raise bandwidth, or pass components='largest' to drop what is not connected"
         )
     if (degrees == n - 1).all():
         raise ValueError(

@@ -93,8 +93,8 @@ class Cells:
         # how many cells make up a block of rows
         self.a_block = self.count >> min(levels, n_levels(len(Z), backend.rows_a_tile))
         # only the boxes go to the host; cells differ by one point at most, and the shorter name their last one twice
-        starts = backend.asarray(self.starts)
-        members = P[backend.xp.minimum(starts[:-1, None] + backend.xp.arange(-(-len(Z) >> levels)), starts[1:, None] - 1)]
+        starts, width = backend.asarray(self.starts), -(-len(Z) >> levels)
+        members = P[backend.xp.minimum(starts[:-1, None] + backend.xp.arange(width), starts[1:, None] - 1)]
         self.low, self.high = backend.to_host(members.min(axis=1)), backend.to_host(members.max(axis=1))
         self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
 
@@ -160,7 +160,7 @@ def csr(backend: Any, data: Any, indices: Any, indptr: Any) -> Any:
 
 
 def permuted(matrix: Any, order: Any) -> Any:
-    """Rows and columns of a symmetric CSR in another order, stored zeros kept: entry (a, b) is old (order[a], order[b])."""
+    """A symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
     backend = backend_of(matrix.data)
     xp = backend.xp
     counts = (matrix.indptr[1:] - matrix.indptr[:-1])[order]
@@ -217,7 +217,7 @@ def check_graph(graph: Any, *, radius: float | None = None) -> Any:
             D += 1.0
             D[xp.isinf(D)] = 0.0
             if radius is not None:
-                D[D > radius + 1.0] = 0.0
+                D[D > radius + 1.0] = 0.0  # noqa: SIM300 - D is a matrix
             D[xp.arange(len(D)), xp.arange(len(D))] = 0.0
         graph = D
     matrix = check_square_sparse("graph", graph)

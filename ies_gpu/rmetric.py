@@ -9,6 +9,8 @@ from .backend import Backend, Block, backend_of
 from .laplacian import Laplacian, TiledTransition, check_laplacian
 from .validation import check_integer, check_real_array
 
+MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
+
 
 class RiemannianMetric(NamedTuple):
     """What RMetric returns: G, H (n, m, m) of rank d, tangent bases U (n, m, d), singular values sigma (n, d)."""
@@ -97,7 +99,7 @@ def cometric_blocks(P: Any, m: int, backend: Backend) -> Iterator[Block]:
     """Blocks of rows, or of a tiled kernel single blocks of its own."""
     if isinstance(P, TiledTransition):
         return backend.blocks(P.kernel.n_blocks, 0, "tangents", rows_a_block=1)
-    return backend.blocks(P.shape[0], bytes_a_row(P, m), "tangents")
+    return backend.blocks(P.shape[0], max(bytes_a_row(P, m), backend.block_bytes() / MAX_BATCH), "tangents")
 
 
 def block_cometric(Y: Any, P: Any, part: slice, backend: Backend) -> tuple[slice, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import textwrap
 from collections.abc import Sequence
@@ -12,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import __version__
-from .audit import TOLERANCE, audit_scores, audit_tangents
+from .audit import audit_scores, audit_tangents, broken, failed
 from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
 from .criterion import candidate_subsets, check_subsets, log_volumes, penalties, score_pass
-from .diffusion import eigenmap, start_vector
+from .diffusion import Embedding, eigenmap, start_vector
 from .entry import Prepared, moved, prepare
 from .path import Segment
 from .rmetric import tangents
@@ -239,14 +240,16 @@ def select_coordinates(
     log = Stages(progress)
     entry = next((array for array in (X, graph, kernel, coordinates) if array is not None), None)
     home = backend_of(entry)  # where the results go
-    if device == "auto" and home.device != "cpu":
+    if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
         device = home.device  # arrays that are on a GPU already stay there
     backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
     with backend.active():
         given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
         options = {"n_components": n_components, "zeta": zeta, "percentile": alpha, "search": search}
         options |= {"components": components, "random_state": random_state, "tol": tol}
-        work = prepare(given, coordinates, eigenvalues, bandwidth, radius, components, dtype, backend, log, n_components)
+        work = prepare(
+            given, coordinates, eigenvalues, bandwidth, radius, components, dtype, backend, log, n_components
+        )
         work.parameters.update(options)
         n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
         d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
@@ -265,7 +268,10 @@ def embed(work: Prepared, m: int, random_state: int, tol: float, backend: Backen
         return work
     start = start_vector(work.n_input, random_state)[work.points][work.order]
     with log.stage("eigenvectors") as report:
-        solve = partial(eigenmap, work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report)
+
+        def solve() -> Embedding:
+            return eigenmap(work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report)
+
         found = backend.retried("eigenvectors", solve)
     return work._replace(
         coordinates=found.coordinates,
@@ -279,12 +285,14 @@ def tangent_stage(
     work: Prepared, d: int, dtype: str, backend: Backend, log: Stages, audit: dict[str, float]
 ) -> tuple[Any, Any]:
     """Tangent bases and singular values, audited."""
-    Y, P = work.coordinates.astype(dtype), work.laplacian.transition
+    P = work.laplacian.transition
     with log.stage("tangents") as report:
+        Y = backend.retried("tangents", partial(work.coordinates.astype, dtype))
         compute = partial(tangents, Y, work.laplacian, d, backend, report)
         bases, sigma = backend.retried("tangents", compute)
         if hasattr(P, "indptr") and backend.kernels is not plain:
-            audit["tangent_rows"] = audit_tangents(P, Y, bases, sigma / work.laplacian.scale, backend)
+            check = partial(audit_tangents, work.laplacian, Y, bases, sigma, backend)
+            audit["tangent_rows"] = backend.retried("tangents", check)
             if failed(audit["tangent_rows"], dtype):
                 log.warn(broken("tangent_rows", audit["tangent_rows"]))
                 backend.kernels = plain
@@ -321,19 +329,6 @@ def search_stage(
             "returned. Try a larger subset_size, another bandwidth or a lower percentile"
         )
     return found
-
-
-def failed(difference: float, dtype: str) -> bool:
-    """Whether an audit's difference is more than rounding."""
-    return not difference <= (TOLERANCE if dtype == "float64" else 1e-2)
-
-
-def broken(kernel: str, difference: float) -> str:
-    """What to say when it is."""
-    return (
-        f"the kernel {kernel} differs from plain code by {difference:.1e} on sampled rows; the stage was repeated on "
-        "plain code. Please report this with the output of 'ies-gpu doctor'"
-    )
 
 
 def assemble(

@@ -9,10 +9,10 @@ import warnings
 from functools import cache
 from typing import Any
 
-from .base import Backend, DeviceError, current, row_blocks
+from .base import Backend, Block, DeviceError, OutOfMemoryError, current, row_blocks
 from .cpu import CpuBackend
 
-__all__ = ["Backend", "DeviceError", "backend_of", "get_backend", "row_blocks"]
+__all__ = ["Backend", "Block", "DeviceError", "OutOfMemoryError", "backend_of", "get_backend", "row_blocks"]
 
 
 def get_backend(device: str = "auto", **options: Any) -> Backend:
@@ -63,7 +63,8 @@ def backend_of(array: Any) -> Backend:
     active = current.get()
     if active is not None and active.owns(array):
         return active
-    if "cupy" in sys.modules and type(array).__module__.partition(".")[0] in ("cupy", "cupyx"):
+    library = type(array).__module__.partition(".")[0]
+    if ("cupy" in sys.modules and library in ("cupy", "cupyx")) or hasattr(array, "__cuda_array_interface__"):
         from .cuda import backend_of_cupy
 
         return backend_of_cupy(array)

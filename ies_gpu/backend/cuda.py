@@ -1,11 +1,30 @@
-"""CuPy: whether CUDA can be used here, and the backend that uses it."""
+"""CuPy: whether CUDA can be used here, told in one sentence, and the backend that uses it."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import itertools
+import warnings
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .base import Backend, DeviceError
+from .kernels import cuda_, plain
+
+MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
+# what CUDA's status codes mean to somebody at a keyboard
+STATUS = {
+    100: ("no-device", "the NVIDIA driver finds no CUDA device; check nvidia-smi and CUDA_VISIBLE_DEVICES"),
+    803: ("driver-mismatch", "the NVIDIA driver and its library have different versions; reboot, or reinstall it"),
+    34: ("driver-missing", "only a stub of the CUDA driver library was found; install the NVIDIA driver"),
+    209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
+}
+LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
+GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
 
 
 class Probe(NamedTuple):
@@ -17,25 +36,306 @@ class Probe(NamedTuple):
 
 
 def probe(number: int = 0) -> Probe:
-    """Look for a CUDA device without raising."""
+    """Look for a CUDA device that works, without raising."""
     try:
-        importlib.import_module("cupy")
+        cupy = importlib.import_module("cupy")
     except ModuleNotFoundError as error:
         if error.name == "cupy":
             return Probe(False, "not-installed", "CuPy is not installed; pip install 'ies-gpu[cuda12]' brings it")
-        return Probe(False, "broken-install", f"importing CuPy failed ({error}); reinstall cupy-cuda12x[ctk]")
+        return _broken(error)
     except Exception as error:  # a broken wheel can raise anything
-        return Probe(False, "broken-install", f"importing CuPy failed ({error}); reinstall cupy-cuda12x[ctk]")
-    return Probe(False, "not-built", "this version of ies_gpu has no CUDA backend yet; use device='cpu'")
+        return _broken(error)
+    for check in (_check_device, _check_libraries, _check_memory, _check_numbers):
+        try:
+            trouble = check(cupy, number)
+        except Exception as error:
+            trouble = Probe(False, "failed", f"a first CUDA call failed ({_short(error)}); run 'ies-gpu doctor'")
+        if trouble is not None:
+            return trouble
+    name = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
+    return Probe(True, "ok", f"CUDA device {number} ({name}) works")
+
+
+def _short(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+
+
+def _broken(error: BaseException) -> Probe:
+    how = "reinstall it with pip install --force-reinstall 'cupy-cuda12x[ctk]'"
+    return Probe(False, "broken-install", f"importing CuPy failed ({_short(error)}); {how}")
+
+
+def _check_device(cupy: Any, number: int) -> Probe | None:
+    runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except Exception as error:
+        status = getattr(error, "status", None)
+        if status == 35:  # the same status for no driver and for an old one: only the version tells
+            version = runtime.driverGetVersion()
+            if version == 0:
+                return Probe(False, "driver-missing", "no NVIDIA driver was found; install one, or use device='cpu'")
+            have, need = (f"{v // 1000}.{v % 1000 // 10}" for v in (version, runtime.runtimeGetVersion()))
+            detail = f"the NVIDIA driver supports CUDA {have}, CuPy needs {need}; update the driver"
+            return Probe(False, "driver-too-old", detail)
+        code, detail = STATUS.get(status or 0, ("failed", f"CUDA does not start ({_short(error)}); check nvidia-smi"))
+        return Probe(False, code, detail)
+    if count == 0:
+        return Probe(False, *STATUS[100])
+    if number >= count:
+        return Probe(False, "no-such-device", f"there is no CUDA device {number}; the numbers go from 0 to {count - 1}")
+    return None
+
+
+def _check_libraries(cupy: Any, number: int) -> Probe | None:
+    try:
+        for name in LIBRARIES:
+            getattr(cupy.cuda, name)
+        importlib.import_module("cupyx.scipy.sparse.linalg")
+        cupy.cuda.nvrtc.getVersion()
+    except Exception as error:  # ImportError, or pathfinder's own RuntimeError
+        advice = "pip install 'cupy-cuda12x[ctk]' brings them"
+        return Probe(False, "missing-library", f"CUDA libraries are missing ({_short(error)}); {advice}")
+    return None
+
+
+def _check_memory(cupy: Any, number: int) -> Probe | None:
+    with cupy.cuda.Device(number):
+        free = cupy.cuda.runtime.memGetInfo()[0]
+    if free < MIN_FREE:
+        need = f"{MIN_FREE >> 20} MB are needed to begin; close other programs on it"
+        return Probe(False, "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}")
+    return None
+
+
+def _check_numbers(cupy: Any, number: int) -> Probe | None:
+    """A small run of what is needed: elementwise, GEMM, sparse times dense, stacked eigh, repeats by array."""
+    sparse = importlib.import_module("cupyx.scipy.sparse")
+    with cupy.cuda.Device(number):
+        a = np.arange(16.0).reshape(4, 4) / 7
+        symmetric = a @ a.T + np.eye(4)
+        device = cupy.asarray(symmetric)
+        values = cupy.linalg.eigh(cupy.stack([device, 2 * device]))[0].get()
+        product = (sparse.csr_matrix(device) @ (device @ cupy.exp(-device))).get()
+        repeated = cupy.repeat(cupy.arange(3), cupy.asarray([2, 0, 1])).get()  # CuPy before 14.2 may refuse it
+    expected = np.linalg.eigvalsh(symmetric)
+    right = (
+        np.allclose(values, [expected, 2 * expected])
+        and np.allclose(product, symmetric @ symmetric @ np.exp(-symmetric))
+        and repeated.tolist() == [0, 0, 2]
+    )
+    if not right:
+        detail = f"CUDA device {number} computes wrongly on a 4 x 4 test; check the hardware"
+        return Probe(False, "wrong-result", detail)
+    return None
+
+
+class Kernels:
+    """The CUDA kernels of one device, compared with their plain twins before the first use; all else is plain code.
+
+    Attributes
+    ----------
+    fault : str
+        Why they are not used, if they are not.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.fault = ""
+        self.compared: set[str] = set()  # dtypes
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - as in the kernel modules
+        return plain.NAME if self.fault else cuda_.NAME
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(cuda_ if hasattr(cuda_, name) else plain, name)
+
+    def tangent_rows(self, indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
+        module = cuda_ if self.trusted(Y.dtype) else plain
+        return module.tangent_rows(indptr, indices, weights, Y, rows, d)
+
+    def score_block(self, U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+        module = cuda_ if self.trusted(U.dtype) else plain
+        module.score_block(U, subsets, totals, best, best_score)
+
+    def trusted(self, dtype: Any) -> bool:
+        """Whether the kernels agree with their twins in this precision; said once if they do not."""
+        name = str(dtype)
+        if self.fault or name in self.compared:
+            return not self.fault
+        xp = importlib.import_module("cupy")
+        for kernel, difference in (("tangent_rows", tangent_difference), ("score_block", score_difference)):
+            try:
+                worst = difference(xp, dtype)
+            except MemoryError:
+                raise
+            except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it
+                self.fault = f"{kernel} does not run ({_short(error)})"
+                break
+            if not worst <= GUARD_TOLERANCE[name]:  # NaN is no agreement
+                self.fault = f"{kernel} differs from plain code by {worst:.1e} on a small input"
+                break
+        self.compared.add(name)
+        if self.fault:
+            warnings.warn(
+                f"the CUDA kernels are not used on {self.device}: {self.fault}. Plain code runs instead, slower; "
+                "please report this with the output of 'ies-gpu doctor'",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return not self.fault
+
+
+def tangent_difference(xp: Any, dtype: Any) -> float:
+    """How far ``tangent_rows`` is from plain code, in units of the largest eigenvalue, on 40 rows of up to 69."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 70, 40)
+    counts[:2] = 0, 1
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    indices = rng.integers(0, 40, indptr[-1]).astype(np.int32)
+    Y = (rng.normal(size=(40, 20)) * 0.9 ** np.arange(20)).astype(dtype)
+    weights = rng.random(indptr[-1]).astype(dtype)
+    given: Any = tuple(xp.asarray(a) for a in (indptr, indices, weights, Y, rng.permutation(40)))
+    indptr, indices, weights, Y, rows = given
+    U, sigma = cuda_.tangent_rows(indptr, indices, weights, Y, rows, 3)
+    H = plain.cometric_rows(*given)
+    expected = plain.leading_eigenvectors(H, 3)[1]
+    scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
+    errors = [
+        xp.abs(xp.matmul(H, U) - U * sigma[:, None, :]) / scale[:, :, None],
+        xp.abs(xp.matmul(U.transpose(0, 2, 1), U) - xp.eye(3, dtype=dtype)),
+        xp.abs(sigma - expected) / scale,
+    ]
+    return float(xp.stack([error.max().astype(xp.float64) for error in errors]).max())
+
+
+def score_difference(xp: Any, dtype: Any) -> float:
+    """How far ``score_block`` is from plain code, in log-volumes, on 50 points and 56 sets."""
+    bases = np.linalg.qr(np.random.default_rng(1).normal(size=(50, 8, 3)))[0]
+    U = xp.asarray(np.ascontiguousarray(bases, dtype=dtype))
+    sets = xp.asarray(np.array(list(itertools.combinations(range(8), 5)), dtype=np.int32))
+    totals, best, score = xp.zeros(len(sets)), xp.empty(50, dtype=xp.int32), xp.empty(50)
+    cuda_.score_block(U, sets, totals, best, score)
+    table = plain.log_volumes(U, sets)
+    errors = [
+        xp.abs(totals - table.sum(axis=0)) / 50,
+        xp.abs(score - table.max(axis=1)),
+        xp.abs(score - table[xp.arange(50), best]),
+    ]
+    return float(xp.stack([error.max() for error in errors]).max())
+
+
+@cache
+def _kernels(number: int) -> Kernels:
+    return Kernels(f"cuda:{number}")
 
 
 class CudaBackend(Backend):
-    """One CUDA device."""
+    """One CUDA device, through CuPy."""
+
+    rows_a_tile = 4096
 
     def __init__(self, number: int = 0, **options: Any) -> None:
-        raise DeviceError("this version of ies_gpu has no CUDA backend yet; use device='cpu'")
+        super().__init__(**options)
+        self.number = number
+        self.device = f"cuda:{number}"
+        self.xp = importlib.import_module("cupy")
+        self.sparse = importlib.import_module("cupyx.scipy.sparse")
+        self.kernels = _kernels(number)
+        self.n_threads = 1
+
+    def free_memory(self) -> int:
+        with self.xp.cuda.Device(self.number):
+            pool = self.xp.get_default_memory_pool()
+            return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+
+    def free_cache(self) -> None:
+        with self.xp.cuda.Device(self.number):
+            self.xp.get_default_memory_pool().free_all_blocks()
+
+    def block_bytes(self) -> int:
+        # larger than on the host: a launch must keep every multiprocessor busy
+        return max(16 << 20, min(512 << 20, self.memory_budget() // 16))
+
+    def owns(self, array: Any) -> bool:
+        mine = isinstance(array, self.xp.ndarray) or self.sparse.issparse(array)
+        return mine and int(array.device.id) == self.number
+
+    def asarray(self, array: Any, dtype: Any = None) -> Any:
+        with self.xp.cuda.Device(self.number):
+            return self.xp.asarray(array, dtype=dtype)
+
+    def to_host(self, array: Any) -> Any:
+        if hasattr(array, "__cuda_array_interface__"):  # a tensor of another library
+            array = self.xp.asarray(array)
+        return array.get() if isinstance(array, self.xp.ndarray) else np.asarray(array)
+
+    def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
+        xp, n = self.xp, len(X)
+        distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
+        squares = (X * X).sum(axis=1)
+        for block in self.blocks(n, 24.0 * n, "neighbours"):
+            with block as rows:
+                squared = squares[rows][:, None] + squares - 2 * (X[rows] @ X.T)
+                squared[xp.arange(rows.stop - rows.start), xp.arange(rows.start, rows.stop)] = xp.inf
+                near = xp.argsort(squared, axis=1)[:, :k]
+                difference = X[rows][:, None, :] - X[near]
+                distances[rows], neighbours[rows] = xp.sqrt((difference * difference).sum(axis=2)), near
+        return distances, neighbours
+
+    def connected_components(self, matrix: Any) -> tuple[int, Any]:
+        """Smallest reachable number, by taking the neighbours' smallest and jumping to where that points."""
+        xp = self.xp
+        labels = xp.arange(matrix.shape[0])
+        rows = xp.repeat(labels, matrix.indptr[1:] - matrix.indptr[:-1])
+        while True:
+            smaller = labels.copy()
+            xp.minimum.at(smaller, rows, labels[matrix.indices])
+            smaller = smaller[smaller]
+            if bool((smaller == labels).all()):
+                names, numbers = xp.unique(labels, return_inverse=True)
+                return len(names), numbers
+            labels = smaller
+
+    @contextlib.contextmanager
+    def settings(self) -> Iterator[None]:
+        cupyx = importlib.import_module("cupyx")
+        with self.xp.cuda.Device(self.number), cupyx.errstate(linalg="raise"):
+            yield
+
+    def describe(self) -> dict[str, Any]:
+        properties = self.xp.cuda.runtime.getDeviceProperties(self.number)
+        fault = getattr(self.kernels, "fault", "")
+        return super().describe() | {
+            "kernels": self.kernels.NAME,
+            **({"kernel_fault": fault} if fault else {}),
+            "gpu": properties["name"].decode(),
+            "compute_capability": f"{properties['major']}.{properties['minor']}",
+            "cupy": self.xp.__version__,
+            "driver": int(self.xp.cuda.runtime.driverGetVersion()),
+        }
+
+
+@cache
+def _device_backend(number: int) -> CudaBackend:
+    return CudaBackend(number, reason="the input is a CuPy array")
+
+
+def forget_devices() -> None:
+    """Forget what was found out about the devices, so that the next use looks again."""
+    _device_backend.cache_clear()
+    _kernels.cache_clear()
 
 
 def backend_of_cupy(array: Any) -> Backend:
-    """The backend of the device on which a CuPy array lives."""
-    return CudaBackend(int(array.device.id))
+    """The backend of the device on which a CuPy array (or sparse matrix) lives, or a tensor that CuPy can view."""
+    if type(array).__module__.partition(".")[0] not in ("cupy", "cupyx"):  # of PyTorch or JAX: seen without a copy
+        try:
+            array = importlib.import_module("cupy").asarray(array)
+        except ImportError as error:
+            raise DeviceError(f"an array on a GPU cannot be seen without CuPy ({_short(error)})") from None
+    device = getattr(array, "device", None)  # sparse matrices have it too
+    if device is None:
+        raise DeviceError(f"cannot tell on which device {type(array).__name__} lives")
+    return _device_backend(int(device.id))

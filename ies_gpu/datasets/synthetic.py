@@ -1,7 +1,7 @@
 """D1 to D13: strips, rolls, a cube and tori that are longer in one direction than in the others.
 
-Parameters are those of the authors' published experiment, which differ in places from the supplement's text. ``N(0, x)``
-below names the standard deviation x.
+Parameters are those of the authors' published experiment, which differ in places from the supplement's text.
+``N(0, x)`` below names the standard deviation x.
 """
 
 from __future__ import annotations

@@ -1,0 +1,130 @@
+"""Modules that offer what the installed CuPy offers, by its signatures, and run on NumPy."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from . import arrays
+from .arrays import SCALARS, device, host, ndarray, operand, signature_of
+
+# functions that wait for the device: the size of their result, or whether to raise, is known only there
+WAITING = {"nonzero", "flatnonzero", "argwhere", "unique", "bincount", "array_equal", "allclose", "compress", "extract"}
+FROM_HOST = {"asarray", "array", "asanyarray"}
+PERCENTILE_METHODS = ("lower", "higher", "midpoint", "nearest", "linear")
+
+
+class Module(types.ModuleType):
+    """A stand-in for a real module: its own names first, then NumPy's where the real one has them."""
+
+    def __init__(self, name: str, real: Any, numpy: Any = None, own: dict[str, Any] | None = None) -> None:
+        super().__init__(name)
+        self.__dict__["_real"], self.__dict__["_numpy"] = real, numpy
+        self.__path__: list[str] = []
+        for key, value in (own or {}).items():
+            if not hasattr(real, key):
+                raise AttributeError(f"{name}.{key} does not exist in the installed CuPy")
+            self.__dict__[key] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not hasattr(self._real, name):
+            raise AttributeError(f"{self.__name__}.{name} does not exist in CuPy")
+        ours, real = getattr(self._numpy, name, None), getattr(self._real, name)
+        if ours is None:
+            raise NotImplementedError(f"{self.__name__}.{name} exists in CuPy, but the stand-in does not know it")
+        if isinstance(ours, types.ModuleType):
+            made: Any = Module(f"{self.__name__}.{name}", real, ours)
+        elif isinstance(ours, np.ufunc) and hasattr(real, "nin"):
+            made = Ufunc(ours, real)
+        elif isinstance(ours, type) or not callable(ours):
+            made = ours  # dtypes, constants, finfo
+        else:
+            made = function(name, ours, real)
+        self.__dict__[name] = made
+        return made
+
+
+def function(name: str, ours: Callable[..., Any], real: Any) -> Callable[..., Any]:
+    """A function of the real module, with its signature, run by NumPy's."""
+    signature = signature_of(real)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if signature is not None:
+            signature.bind(*args, **kwargs)
+        if name in FROM_HOST:
+            return from_host(name, *args, **kwargs)
+        if name in WAITING or (name == "repeat" and isinstance(args[1], ndarray)):
+            arrays.machine.synchronise()
+        if name in ("percentile", "quantile") and kwargs.get("method", "linear") not in PERCENTILE_METHODS:
+            raise ValueError(f"Unexpected interpolation method: {kwargs['method']!r}")
+        if name == "where" and len(args) == 1:
+            arrays.machine.synchronise()
+        if name in ("argpartition", "argsort"):  # CuPy sorts, stably, in both
+            axis = kwargs.get("axis", args[-1] if len(args) > (2 if name == "argpartition" else 1) else -1)
+            return device(host(args[0]).argsort(axis=axis, kind="stable"))
+        if args and isinstance(args[0], list) and not all(isinstance(item, ndarray) for item in args[0]):
+            raise TypeError(f"Unsupported type {type(args[0])}: cupy.{name} takes device arrays")
+        return device(ours(*map(host, args), **{key: host(value) for key, value in kwargs.items()}))
+
+    call.__name__ = name
+    return call
+
+
+def from_host(name: str, obj: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> ndarray:
+    """Upload, or pass on what is on the device already."""
+    kwargs.pop("blocking", None)
+    if isinstance(obj, ndarray):
+        obj.check_device()
+        return device(getattr(np, name)(obj._host, dtype, *args, **kwargs)) if dtype or name == "array" else obj
+    if hasattr(obj, "__cuda_array_interface__"):  # the real one goes by its pointer
+        return obj.__cuda_array_interface__["data"]
+    if not isinstance(obj, SCALARS):
+        made = np.array(obj, dtype)
+        if made.dtype.kind not in "?biufc":
+            raise ValueError(f"Unsupported dtype {made.dtype}")
+        arrays.machine.upload(made.shape)
+        return device(made)
+    return device(np.array(obj, dtype))
+
+
+class Ufunc:
+    """A ufunc: device arrays and scalars only; ``reduceat`` exists for ``add`` alone."""
+
+    def __init__(self, ours: np.ufunc, real: Any) -> None:
+        self.ours, self.real = ours, real
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not set(kwargs) <= {"out", "dtype", "casting", "where"}:
+            raise TypeError(f"wrong arguments {sorted(kwargs)}")
+        out = kwargs.get("out")
+        result = self.ours(*map(operand, args), **{key: host(value) for key, value in kwargs.items()})
+        return out if out is not None else device(result)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("reduceat", "reduce", "at", "outer", "accumulate"):
+            raise AttributeError(name)
+        if name == "reduceat" and self.ours is not np.add:
+            return self._refuse
+        return partial(self._method, name)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"`{self.ours.__name__}.reduceat` is not supported yet")
+
+    def _method(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        signature = _method_signature(name)
+        if signature is not None:
+            signature.bind(None, *args, **kwargs)
+        return device(getattr(self.ours, name)(*map(host, args), **{key: host(value) for key, value in kwargs.items()}))
+
+
+@cache
+def _method_signature(name: str) -> Any:
+    from . import REAL
+
+    return signature_of(getattr(REAL["cupy"].add, name))

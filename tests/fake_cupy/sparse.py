@@ -1,0 +1,263 @@
+"""``cupyx.scipy.sparse`` over SciPy: CSR, CSC and COO, with the real one's synchronisations and orders of storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from . import arrays
+from .arrays import device, ndarray
+
+SUPPORTED = "?fdFD"  # dtypes of entries
+
+
+class compressed:  # noqa: N801
+    """A sparse matrix made of three device arrays."""
+
+    format: str
+    is_array = False
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, *, maxprint: Any = None):
+        self._canonical: bool | None = None
+        self._sorted: bool | None = None
+        if isinstance(arg1, tuple) and len(arg1) == 3:
+            if not all(isinstance(part, ndarray) and part.ndim == 1 for part in arg1):
+                raise ValueError("data, indices, and indptr must be 1-D cupy arrays")
+            data, indices, indptr = (part._host for part in arg1)
+            arrays.machine.synchronise()  # the real one reads both ends of indptr
+            wide = max(shape) >= 2**31 or (len(indptr) and int(indptr[-1]) >= 2**31)
+            kind = np.int64 if wide else np.int32
+            parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
+        else:
+            if isinstance(arg1, ndarray):
+                arrays.machine.synchronise()  # to count the entries
+                made = scipy.sparse.csr_matrix(arg1._host)
+            elif isinstance(arg1, compressed):
+                made = arg1._scipy()
+            elif scipy.sparse.issparse(arg1):
+                made = arg1
+                arrays.machine.upload(arg1.shape)
+            else:
+                raise ValueError("Unsupported initializer format")
+            made, shape = made.asformat(self.format), made.shape
+            parts = made.data, made.indices, made.indptr
+        if dtype is not None:
+            parts = parts[0].astype(dtype), parts[1], parts[2]
+        if parts[0].dtype.char not in SUPPORTED:
+            raise ValueError("Only bool, float32, float64, complex64 and complex128 are supported")
+        self.data, self.indices, self.indptr = (device(part.copy() if copy else part) for part in parts)
+        self.shape = tuple(int(side) for side in shape)
+        major = self.shape[0 if self.format == "csr" else 1]
+        if len(self.indptr) != major + 1:
+            raise ValueError(f"index pointer size ({len(self.indptr)}) should be ({major + 1})")
+
+    def _scipy(self) -> Any:
+        """The same memory as SciPy sees it."""
+        kind = {"csr": scipy.sparse.csr_matrix, "csc": scipy.sparse.csc_matrix}[self.format]
+        return kind((self.data._host, self.indices._host, self.indptr._host), shape=self.shape, copy=False)
+
+    def _like(self, result: Any) -> Any:
+        """A SciPy result as ours."""
+        if scipy.sparse.issparse(result):
+            names = {"csr": (csr_matrix, csr_array), "csc": (csc_matrix, csc_array)}
+            if result.format not in names:
+                result = result.tocsr()
+            made = names[result.format][self.is_array].__new__(names[result.format][self.is_array])
+            made._canonical = made._sorted = None
+            made.data, made.indices, made.indptr = map(device, (result.data, result.indices, result.indptr))
+            made.shape = result.shape
+            return made
+        return device(np.asarray(result))
+
+    dtype = property(lambda self: self.data.dtype)
+    ndim = property(lambda self: 2)
+    nnz = property(lambda self: len(self.data))
+    device = property(lambda self: self.data.device)
+    T = property(lambda self: self.transpose())
+
+    @property
+    def has_sorted_indices(self) -> bool:
+        if self._sorted is None:
+            arrays.machine.synchronise()
+            self._sorted = bool(self._scipy().has_sorted_indices)
+        return self._sorted
+
+    @has_sorted_indices.setter
+    def has_sorted_indices(self, value: bool) -> None:
+        self._sorted = bool(value)
+
+    @property
+    def has_canonical_format(self) -> bool:
+        if self._canonical is None:
+            arrays.machine.synchronise()
+            self._canonical = bool(self._scipy().has_canonical_format)
+        return self._canonical
+
+    @has_canonical_format.setter
+    def has_canonical_format(self, value: bool) -> None:
+        self._canonical = bool(value)
+        if value:
+            self._sorted = True
+
+    def sum_duplicates(self) -> None:
+        if not self.has_canonical_format:
+            made = self._scipy().copy()
+            made.sum_duplicates()
+            self.data, self.indices, self.indptr = map(device, (made.data, made.indices, made.indptr))
+            self.has_canonical_format = True
+
+    def sort_indices(self) -> None:
+        if not self.has_sorted_indices:
+            self._scipy().sort_indices()
+            self._sorted = True
+
+    def sorted_indices(self) -> Any:
+        made = self.copy()
+        made.sort_indices()
+        return made
+
+    def eliminate_zeros(self) -> None:
+        arrays.machine.synchronise()
+        made = self._scipy().copy()
+        made.eliminate_zeros()
+        self.data, self.indices, self.indptr = map(device, (made.data, made.indices, made.indptr))
+
+    def copy(self) -> Any:
+        return self._like(self._scipy().copy())
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        return self._like(self._scipy().astype(dtype, copy=copy))
+
+    def tocsr(self, copy: bool = False) -> Any:
+        return self if self.format == "csr" and not copy else self._like(self._scipy().tocsr(copy=True))
+
+    def tocsc(self, copy: bool = False) -> Any:
+        return self if self.format == "csc" and not copy else self._like(self._scipy().tocsc(copy=True))
+
+    def asformat(self, format: str | None) -> Any:
+        return self if format in (None, self.format) else getattr(self, f"to{format}")()
+
+    def toarray(self, order: Any = None, out: Any = None) -> Any:
+        return device(self._scipy().toarray(order="C" if order is None else order))
+
+    def transpose(self, axes: Any = None, copy: bool = False) -> Any:
+        return self._like(self._scipy().transpose(copy=copy))
+
+    def diagonal(self, k: int = 0) -> Any:
+        return device(self._scipy().diagonal(k))
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        self.sum_duplicates()
+        return device(np.asarray(self._scipy().sum(axis=axis, dtype=dtype)))
+
+    def maximum(self, other: Any) -> Any:
+        return self._like(self._scipy().maximum(other._scipy()))
+
+    def multiply(self, other: Any) -> Any:
+        return self._like(self._scipy().multiply(other._scipy()).tocsr())
+
+    def get(self, stream: Any = None) -> Any:
+        arrays.machine.download(self.shape)
+        return self._scipy().copy()
+
+    def __abs__(self) -> Any:
+        return self._like(abs(self._scipy()))
+
+    def __neg__(self) -> Any:
+        return self._like(-self._scipy())
+
+    def __add__(self, other: Any) -> Any:
+        return self._like(self._scipy() + self._other(other))
+
+    def __sub__(self, other: Any) -> Any:
+        return self._like(self._scipy() - self._other(other))
+
+    def __mul__(self, other: Any) -> Any:
+        if not np.isscalar(other):
+            raise NotImplementedError("the stand-in multiplies by scalars only; use @ for products")
+        return self._like(self._scipy() * other)
+
+    __rmul__ = __mul__
+
+    def _other(self, other: Any) -> Any:
+        if not isinstance(other, compressed):
+            raise TypeError(f"Unsupported type {type(other)}")
+        self.sum_duplicates()
+        return other._scipy()
+
+    def __matmul__(self, other: Any) -> Any:
+        self.sum_duplicates()
+        if isinstance(other, compressed):
+            other.sum_duplicates()
+            return self._like(self._scipy() @ other._scipy())
+        if not isinstance(other, ndarray):
+            raise TypeError(f"Unsupported type {type(other)}")
+        other.check_device()
+        # cuSPARSE works on columns: the operand is copied into Fortran order, and so comes the result
+        return device(np.asfortranarray(self._scipy() @ np.asfortranarray(other._host)))
+
+    def __getitem__(self, key: Any) -> Any:
+        arrays.machine.synchronise()
+        return self._like(self._scipy()[arrays.index(self.shape, key, reading=False)])
+
+
+class csr_matrix(compressed):  # noqa: N801
+    format = "csr"
+
+
+class csc_matrix(compressed):  # noqa: N801
+    format = "csc"
+
+
+class csr_array(csr_matrix):  # noqa: N801
+    is_array = True
+
+
+class csc_array(csc_matrix):  # noqa: N801
+    is_array = True
+
+
+def issparse(x: Any) -> bool:
+    return isinstance(x, compressed)
+
+
+def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
+    made = csr_matrix((device(np.ones(n, dtype)), device(np.arange(n)), device(np.arange(n + 1))), shape=(n, n))
+    if format != "csr":
+        raise NotImplementedError("the stand-in has no diagonal format")
+    return made
+
+
+def eigsh(
+    a: Any, k: int = 6, *, which: str = "LM", v0: Any = None, ncv: Any = None, maxiter: Any = None, tol: float = 0,
+    return_eigenvectors: bool = True,
+) -> Any:  # fmt: skip
+    """One long Lanczos run: ``v0`` becomes working storage, and nothing is said when ``maxiter`` ends it."""
+    if which not in ("LM", "LA", "SA"):
+        raise ValueError(f"which must be 'LM','LA'or'SA' (actual: {which})")
+    n = a.shape[0]
+    matrix = a._scipy() if isinstance(a, compressed) else a._host
+    u = np.random.default_rng(0).random(n) if v0 is None else v0._host
+    basis, image = [u / np.linalg.norm(u)], np.zeros(n)
+    for _ in range(min(n, 10 * n if maxiter is None else max(maxiter, k + 2))):
+        image = matrix @ basis[-1]
+        for _ in range(2):
+            image = image - np.array(basis).T @ (np.array(basis) @ image)
+        if np.linalg.norm(image) < 1e-12:
+            break
+        basis.append(image / np.linalg.norm(image))
+    u[:] = image
+    V = np.array(basis).T
+    values, rotation = np.linalg.eigh(V.T @ (matrix @ V))
+    order = {"LM": np.argsort(np.abs(values)), "LA": np.arange(len(values)), "SA": np.arange(len(values))[::-1]}[which]
+    order = np.sort(order[-k:])
+    found = device(values[order])
+    return (found, device(V @ rotation[:, order])) if return_eigenvectors else found
+
+
+for _class in (csr_matrix, csc_matrix, csr_array, csc_array):
+    _class.__module__ = "cupyx.scipy.sparse"

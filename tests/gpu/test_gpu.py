@@ -1,0 +1,171 @@
+"""The agreements of ``test_cuda_backend``, on a real GPU against the real CPU path.
+
+Nobody has run these for us yet: we have no GPU. Please send what they say, with the output of ``ies-gpu doctor``.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets, select_coordinates
+from ies_gpu.backend import OutOfMemoryError, get_backend
+from ies_gpu.backend.cuda import GUARD_TOLERANCE, probe, score_difference, tangent_difference
+from ies_gpu.backend.kernels import cuda_, plain
+
+from ..deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
+from ..test_cuda_backend import (  # noqa: F401 - collected here as well, with the real CuPy
+    SIZES,
+    assert_same,
+    close,
+    on_cpu,
+    on_cuda,
+    problem,
+    test_components_agree_with_scipy,
+    test_device_arrays_may_be_worked_on_by_the_cpu,
+    test_nearest_neighbours_agree_with_the_cpu,
+    test_steps_take_and_return_device_arrays_and_agree_with_the_cpu,
+)
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device() -> None:
+    found = probe()
+    if not found.ok:
+        pytest.skip(found.detail)
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_kernels_agree_with_their_plain_twins(dtype, cupy):
+    assert tangent_difference(cupy, np.dtype(dtype)) <= GUARD_TOLERANCE[dtype]
+    assert score_difference(cupy, np.dtype(dtype)) <= GUARD_TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("m", [1, 7, 20, 33, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tangent_rows_of_many_sizes(m, dtype, cupy):
+    rng = np.random.default_rng(m)
+    counts = rng.integers(0, 200, 600)
+    counts[:3] = 0, 1, 2
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    host = (
+        indptr,
+        rng.integers(0, 600, indptr[-1]).astype(np.int32),
+        rng.random(indptr[-1]).astype(dtype),
+        (rng.normal(size=(600, m)) * 0.9 ** np.arange(m)).astype(dtype),
+        rng.permutation(600),
+    )
+    H = plain.cometric_rows(*host)
+    values = plain.leading_eigenvectors(H, m)[1]
+    scale = np.where(values[:, :1] > 0, values[:, :1], 1)
+    tolerance = 1e-11 if dtype == "float64" else 1e-4
+    for d in range(1, min(m, 8) + 1):
+        U, sigma = (a.get() for a in cuda_.tangent_rows(*(cupy.asarray(a) for a in host), d))
+        assert (np.abs(sigma - values[:, :d]) / scale).max() < tolerance
+        assert (np.abs(H @ U - U * sigma[:, None, :]) / scale[:, :, None]).max() < tolerance
+        assert np.abs(U.transpose(0, 2, 1) @ U - np.eye(d)).max() < tolerance
+
+
+def test_totals_are_the_same_from_run_to_run(cupy):
+    bases = np.linalg.qr(np.random.default_rng(0).normal(size=(20_000, 20, 2)))[0]
+    sets = cupy.asarray(np.array([[0, k] for k in range(1, 20)], dtype=np.int32))
+    runs = []
+    for _ in range(3):
+        totals, best, score = cupy.zeros(19), cupy.empty(20_000, dtype=cupy.int32), cupy.empty(20_000)
+        cuda_.score_block(cupy.asarray(bases), sets, totals, best, score)
+        runs.append(totals.get())
+    np.testing.assert_array_equal(runs[0], runs[1])
+    np.testing.assert_array_equal(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_pipeline_agrees_with_the_cpu(name):
+    found = on_cuda(name)
+    assert found.diagnostics["kernels"] == "cuda"
+    assert max(found.diagnostics["audit"].values()) < 1e-9
+    assert_same(found, on_cpu(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIZES)
+def test_the_pipeline_agrees_with_the_cpu_at_full_size(name):
+    """With a residual of 1e-8, what is left of the multilevel solver's error moves scores of D1 by 2e-6."""
+    data = datasets.load(name)
+    sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
+    arguments = sizes | {"bandwidth": data.bandwidth, "tol": 1e-10}
+    found = select_coordinates(data.X, device="cuda", **arguments)
+    assert_same(found, select_coordinates(data.X, device="cpu", **arguments))
+    assert found.subset == data.reference_subset
+
+
+def test_device_arrays_stay_on_the_device(cupy):
+    X, arguments = problem("D1", 1500)
+    given = cupy.asarray(X)
+    for chosen in ("cuda", "auto"):
+        found = select_coordinates(given, device=chosen, **arguments)
+        assert isinstance(found.coordinates, cupy.ndarray)
+        close(found.score(found.subset), found.log_volumes.get())
+        assert_same(found, on_cpu("D1", 1500))
+    np.testing.assert_array_equal(given.get(), X)
+
+
+def test_dense_graphs_run_as_tiles():
+    X, arguments = problem("D7", 1100)
+    arguments = arguments | {"memory_limit": 4 << 20, "n_components": 5}
+    found = select_coordinates(X, device="cuda", **arguments)
+    assert found.diagnostics["approximations"]
+    assert_same(found, select_coordinates(X, device="cpu", **arguments))
+
+
+def test_float32_finds_the_same_set():
+    assert on_cuda("D1", dtype="float32").subset == on_cpu("D1").subset
+
+
+def test_little_memory_is_enough_or_is_said(cupy):
+    """Limits of the pool from what the run takes downwards: either the same result, or an error with stage and size."""
+    pool = cupy.get_default_memory_pool()
+    expected = on_cpu("D1")
+    outcomes = []
+    try:
+        for limit in (256, 64, 32, 16, 8, 4, 2, 1):
+            pool.free_all_blocks()
+            pool.set_limit(size=limit << 20)
+            try:
+                assert_same(on_cuda("D1"), expected)
+                outcomes.append(True)
+            except OutOfMemoryError as error:
+                assert "does not suffice for the stage" in str(error)
+                outcomes.append(False)
+            except RuntimeError as error:  # the probe's own test may not fit either
+                assert "cannot be used" in str(error)
+                outcomes.append(False)
+    finally:
+        pool.set_limit(size=0)
+    assert outcomes[0]
+    assert not outcomes[-1]
+    assert outcomes == sorted(outcomes, reverse=True)
+
+
+def test_the_second_device_and_the_current_one_restored(cupy):
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("there is one CUDA device only")
+    found = on_cuda("D1", 1500, device="cuda:1")
+    assert cupy.cuda.runtime.getDevice() == 0
+    assert found.diagnostics["device"] == "cuda:1"
+    assert_same(found, on_cpu("D1", 1500))
+
+
+def test_the_backend_knows_its_device():
+    facts = get_backend("cuda").describe()
+    assert facts["device"] == "cuda:0"
+    assert facts["gpu"]
+    assert facts["cupy"] == sys.modules["cupy"].__version__
