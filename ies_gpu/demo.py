@@ -106,9 +106,7 @@ def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> 
         say(line)
 
 
-def verdict(
-    chosen: tuple[int, ...], naive: tuple[int, ...], lost: float, found: float, likeness: float
-) -> list[str]:
+def verdict(chosen: tuple[int, ...], naive: tuple[int, ...], lost: float, found: float, likeness: float) -> list[str]:
     """What the numbers mean; each sentence only where it is true.
 
     Parameters

@@ -236,6 +236,8 @@ def _orthonormal(vector: Any, others: list[Any], backend: Backend) -> tuple[Any,
     xp = backend.xp
     removed = [np.zeros(len(rows)) for rows in others]
     before = float(xp.linalg.norm(vector))
+    if not np.isfinite(before):
+        raise ArithmeticError("a product with the transition matrix is not finite")
     scale = before
     for _ in range(3):  # once more whenever most of the vector went: twice is enough, the third is for noise
         for rows, total in zip(others, removed, strict=True):

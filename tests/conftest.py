@@ -18,6 +18,14 @@ def cpu_backend(kernels: str) -> CpuBackend:
     return backend
 
 
+@pytest.fixture(autouse=True, scope="session")
+def auto_is_the_cpu():
+    """``device="auto"`` means the CPU in tests: with CuPy and no driver it would warn, which is an error here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_DEVICE", "cpu")
+        yield
+
+
 @pytest.fixture(params=["plain", "numba"])
 def backend(request):
     """A backend that answers ``backend_of`` during the test."""

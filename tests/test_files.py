@@ -200,8 +200,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, error):
 
 
 def test_a_full_disk_is_told_with_the_path(tmp_path):
-    with pytest.raises(OSError, match=r"could not be written: No space left.*run.npz"), whole_or_nothing(
-        tmp_path / "run.npz"
+    with (
+        pytest.raises(OSError, match=r"could not be written: No space left.*run.npz"),
+        whole_or_nothing(tmp_path / "run.npz"),
     ):
         raise OSError(28, "No space left on device")
 

@@ -68,7 +68,7 @@ class CpuBackend(Backend):
         self.n_threads = self.n_threads or available_threads()
 
     @cached_property
-    def kernels(self) -> Any:  # type: ignore[override]  # loaded when first used: Numba takes its time
+    def kernels(self) -> Any:  # loaded when first used: Numba takes its time
         return load_kernels()
 
     def free_memory(self) -> int:

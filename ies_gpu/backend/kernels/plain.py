@@ -118,7 +118,9 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
 def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta: float = 0.0, W: Any = None) -> Any:
     """``alpha A V + beta W`` for a CSR matrix A and a block V (n, k)."""
     sparse = sys.modules["scipy.sparse" if namespace(V).__name__ == "numpy" else "cupyx.scipy.sparse"]
-    product = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, V.shape[0])) @ V
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, V.shape[0]))
+    matrix.has_canonical_format = True  # CuPy would otherwise look, and wait, before each product
+    product = matrix @ V
     if alpha != 1.0:
         product *= alpha
     return product if W is None or beta == 0.0 else product + beta * W

@@ -20,7 +20,9 @@ def _namespace(array: Any) -> Any:
 def _csr(indptr: Any, indices: Any, data: Any, columns: int) -> Any:
     sparse = sys.modules["scipy.sparse" if _namespace(data).__name__ == "numpy" else "cupyx.scipy.sparse"]
     indptr = indptr.astype(indices.dtype)  # or SciPy would convert the indices, at every product
-    return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
+    matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
