@@ -110,13 +110,14 @@ def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
     rows = sampled_rows(len(X), backend, 32)
     worst = 0.0
     for row in rows.tolist():
-        difference = X - X[row]
-        distance = xp.sqrt((difference * difference).sum(axis=1))
-        inside = distance[distance <= radius]
-        part = slice(int(graph.indptr[row]), int(graph.indptr[row + 1]))
-        stored = graph.data[part]
-        worst = max(worst, abs(len(inside) - len(stored)) / len(inside))
-        worst = max(worst, abs(float(inside.sum()) - float(stored.sum())) / (radius * len(inside)))
+        difference = (X - X[row]) / radius
+        distance = xp.sort(xp.sqrt((difference * difference).sum(axis=1)))
+        # a pair at the very radius may fall on either side of it by rounding
+        fewest, most = (int(n) for n in xp.searchsorted(distance, xp.asarray([1 - 1e-12, 1 + 1e-12])))
+        stored = graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])] / radius
+        count = len(stored)
+        worst = max(worst, (fewest - count) / most, (count - most) / most)
+        worst = max(worst, abs(float(distance[:count].sum()) - float(stored.sum())) / max(count, 1))
     return worst
 
 

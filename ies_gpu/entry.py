@@ -308,6 +308,8 @@ def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
     The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
     """
     xp = backend.xp
+    unit = float(xp.abs(X - X[:1]).max())  # squares of these neither overflow nor vanish
+    X = X / unit
     sizes = np.bincount(labels)
     largest = np.argsort(-sizes, kind="stable")[:50]
     apart = np.full((len(largest), len(sizes)), np.inf)
@@ -322,11 +324,11 @@ def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
     reach, joined = apart[0].copy(), np.arange(len(largest)) == 0
     longest = 0.0
     while not joined.all():  # Prim's algorithm
-        nearest = int(np.where(joined, np.inf, reach).argmin())
+        nearest = int(np.flatnonzero(~joined)[reach[~joined].argmin()])
         longest = max(longest, float(reach[nearest]))
         joined[nearest] = True
         reach = np.minimum(reach, apart[nearest])
-    return longest
+    return 1.001 * unit * longest  # printed with four digits, it must not fall short
 
 
 def disconnected(sizes: np.ndarray, radius: float | None) -> str:

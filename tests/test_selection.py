@@ -202,6 +202,15 @@ def test_a_disconnected_graph_is_refused_with_a_way_out():
     assert connected.diagnostics["graph_components"] == 1
 
 
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+def test_the_way_out_is_found_in_any_unit(scale):
+    points, _ = two_strips()
+    with pytest.raises(DisconnectedGraphError) as caught:
+        select_coordinates(scale * points, bandwidth=0.2 * scale, **OPTIONS)
+    bandwidth = float(str(caught.value).split("bandwidth=")[1].split()[0])
+    assert 9.9 < 3 * bandwidth / scale < 11
+
+
 def test_an_edge_of_no_weight_connects_nothing():
     """exp(-(10 / 0.2)^2) is 0: a wider radius alone does not join the parts."""
     points, _ = two_strips()
