@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
+import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,23 +22,15 @@ def seconds(function: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
     return best, result
 
 
-def status(field: str) -> int:
-    """A field of /proc/self/status in bytes (0 elsewhere than on Linux)."""
-    path = Path("/proc/self/status")
-    if not path.exists():
-        return 0
-    return next(1024 * int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(field))
-
-
 def peak_bytes(function: Callable[[], Any]) -> tuple[int, Any]:
-    """The most memory that a call holds beyond what was there before it."""
+    """The most memory that a call allocates through NumPy and Python (a kernel's scratch is small beside it)."""
     gc.collect()
-    reset = Path("/proc/self/clear_refs")
-    if reset.exists():
-        reset.write_text("5")  # the high-water mark falls to what is held now
-    before = status("VmRSS")
-    result = function()
-    return status("VmHWM") - before, result
+    tracemalloc.start()
+    try:
+        result = function()
+        return tracemalloc.get_traced_memory()[1], result
+    finally:
+        tracemalloc.stop()
 
 
 def hardware(threads: int) -> dict[str, float]:

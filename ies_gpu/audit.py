@@ -1,4 +1,8 @@
-"""A sampled check of every fused kernel in every run: seeded rows are computed again by plain code."""
+"""A sampled check of the fused kernels in every run: seeded rows are computed again by plain code.
+
+Graph, products, tangent bases and scores are checked. The order in space need not be: it only decides what is fast.
+The eigensolver's own loops are checked by the residuals, which are computed with the audited products.
+"""
 
 from __future__ import annotations
 

@@ -19,13 +19,19 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
     """Every set of ``subset_size`` coordinates that contains the first: (q, s), 0-based, in lexicographic order."""
     m = check_integer("n_components", n_components, low=1)
     s = check_integer("subset_size", subset_size, low=1, high=m, why=f" (n_components is {m})")
+    count = count_subsets(m, s)
+    rest = np.fromiter(chain.from_iterable(combinations(range(1, m), s - 1)), dtype=np.int32, count=count * (s - 1))
+    return np.hstack([np.zeros((count, 1), dtype=np.int32), rest.reshape(count, s - 1)])
+
+
+def count_subsets(m: int, s: int) -> int:
+    """How many sets that is; an error where enumeration cannot go."""
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         raise ValueError(
             f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them"
         )
-    rest = np.fromiter(chain.from_iterable(combinations(range(1, m), s - 1)), dtype=np.int32, count=count * (s - 1))
-    return np.hstack([np.zeros((count, 1), dtype=np.int32), rest.reshape(count, s - 1)])
+    return count
 
 
 def check_subsets(subsets: Any, m: int) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from .backend import backend_of
 from .eigen import SymmetricTransition, leading_eigenpairs
 from .laplacian import Laplacian
-from .validation import IESWarning, check_integer, check_number
+from .validation import DisconnectedGraphError, IESWarning, check_integer, check_number
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def eigenmap(
     *,
     ordered: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Embedding:
     """The map from a given start vector; ``ordered`` says that the points stand in spatial order."""
     backend = backend_of(start)
@@ -93,11 +94,18 @@ def eigenmap(
             "try device='cpu'"
         )
     if worst > tol:
-        warnings.warn(
+        message = (
             f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
-            "care or use fewer components",
-            IESWarning,
-            stacklevel=3,
+            "care or use fewer components"
+        )
+        if warn is not None:
+            warn(message)
+        else:
+            warnings.warn(message, IESWarning, stacklevel=3)
+    if float(pairs.values[1]) > 1 - 1e-13:
+        raise DisconnectedGraphError(
+            "the graph is joined only by weights so small that they are lost to rounding (the first eigenvalue is 0); "
+            "raise bandwidth, or keep one of its parts"
         )
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi = phi / xp.linalg.norm(phi, axis=0)

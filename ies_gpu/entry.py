@@ -76,16 +76,20 @@ def prepare(
         bandwidth = check_number("bandwidth", bandwidth)
     if radius is not None:
         radius = check_number("radius", radius)
+    if radius is not None and entry in ("kernel", "laplacian"):
+        raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
     if entry != "laplacian" and (coordinates is not None or eigenvalues is not None):
         raise ValueError(f"coordinates and eigenvalues go with laplacian, not with {entry}")
     parameters = {"entry": entry, "bandwidth": bandwidth, "radius": radius, "dtype": dtype}
     if entry == "X":
         return from_points(given["X"], bandwidth, radius, components, dtype, backend, log, parameters, n_components)
     if entry == "laplacian":
-        return from_embedding(given["laplacian"], coordinates, eigenvalues, backend, parameters)
+        return from_embedding(given["laplacian"], coordinates, eigenvalues, bandwidth, backend, parameters)
     with log.stage("graph"):
         if entry == "graph":
-            matrix = check_graph(given["graph"], radius=radius)
+            sparse = backend_of(given["graph"]).sparse.issparse(given["graph"])
+            reach = 3 * bandwidth if radius is None and not sparse else radius  # type: ignore[operator]
+            matrix = check_graph(given["graph"], radius=reach)
             matrix = with_unit_diagonal(gaussian_of_distances(matrix.copy(), bandwidth))  # type: ignore[arg-type]
         else:
             matrix = check_square_sparse("kernel", given["kernel"])
@@ -217,12 +221,21 @@ def from_kernel(
 
 
 def from_embedding(
-    laplacian: Any, coordinates: Any, eigenvalues: Any, backend: Backend, parameters: dict[str, Any]
+    laplacian: Any,
+    coordinates: Any,
+    eigenvalues: Any,
+    bandwidth: float | None,
+    backend: Backend,
+    parameters: dict[str, Any],
 ) -> Prepared:
     """A Laplacian with its eigenvectors and eigenvalues."""
     if coordinates is None or eigenvalues is None:
         raise ValueError("laplacian needs coordinates and eigenvalues beside it, as diffusion_map returns them")
     laplacian = check_laplacian(laplacian)
+    if bandwidth is not None:
+        if laplacian.bandwidth not in (None, bandwidth):
+            raise ValueError(f"bandwidth={bandwidth:g} differs from that of laplacian, {laplacian.bandwidth:g}")
+        laplacian = replace(laplacian, bandwidth=bandwidth)
     Y = moved(check_real_array("coordinates", coordinates, 2), backend)
     n = laplacian.shape[0]
     if len(Y) != n:
@@ -266,7 +279,8 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
             break  # many neighbours: nobody is alone, and the mean is known well enough
     degrees = np.concatenate(counts) - 1
     alone = int((degrees == 0).sum())
-    if alone and (components == "raise" or alone == len(degrees)):
+    # a few stray points are left to the full graph, whose error can say how many parts there are
+    if alone > 0.05 * len(degrees) and (components == "raise" or alone == len(degrees)):
         raise DisconnectedGraphError(
             f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} "
             "(3 * bandwidth unless given); raise bandwidth, or pass components='largest' to drop what is not connected"
@@ -335,6 +349,8 @@ def disconnected(sizes: np.ndarray, radius: float | None) -> str:
     """The sentence for a graph in several parts."""
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
     way = f"use bandwidth={radius / 3:.4g} or more (radius {radius:.4g}), " if radius else "connect the graph, "
+    if radius and len(sizes) > 50:
+        way = f"bandwidth={radius / 3:.4g} (radius {radius:.4g}) would join the 50 largest, "
     return (
         f"the neighbour graph has {len(sizes)} parts ({shown} points), and each would need a map of its own; "
         f"{way}or pass components='largest'"

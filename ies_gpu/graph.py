@@ -10,7 +10,14 @@ import numpy as np
 
 from .backend import backend_of
 from .ordering import MAX_AXES, cell_starts, inverse_order, n_levels, principal_axes, spatial_order
-from .validation import check_integer, check_number, check_points, check_square_sparse, check_symmetric
+from .validation import (
+    check_integer,
+    check_number,
+    check_points,
+    check_real_array,
+    check_square_sparse,
+    check_symmetric,
+)
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
@@ -205,31 +212,35 @@ def knn_graph(X: Any, *, n_neighbors: int) -> Any:
 def check_graph(graph: Any, *, radius: float | None = None) -> Any:
     """A user's matrix of distances as our CSR: symmetric, sorted, no diagonal, nothing beyond ``radius``.
 
-    A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one.
+    A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one;
+    an infinite distance in a dense matrix means "no neighbours".
     """
     backend = backend_of(graph)
     xp = backend.xp
-    dense = not backend.sparse.issparse(graph)
-    if dense:
-        D = xp.array(backend.asarray(graph), dtype=xp.float64)
-        if D.ndim == 2 and D.shape[0] == D.shape[1]:
-            # shifted by one so that zero distances survive the conversion; infinite ones mean "no neighbours"
-            D += 1.0
-            D[xp.isinf(D)] = 0.0
-            if radius is not None:
-                D[D > radius + 1.0] = 0.0  # noqa: SIM300 - D is a matrix
-            D[xp.arange(len(D)), xp.arange(len(D))] = 0.0
-        graph = D
-    matrix = check_square_sparse("graph", graph)
-    if dense:
-        matrix.data -= 1.0
-    rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
-    keep = matrix.indices != rows
-    if radius is not None:
-        keep &= matrix.data <= radius
-    if not bool(keep.all()):
-        counts = xp.bincount(rows[keep], minlength=matrix.shape[0])
-        indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)]).astype(matrix.indptr.dtype)
-        matrix = csr(backend, matrix.data[keep], matrix.indices[keep], indptr)
-    check_symmetric("graph", matrix)
+    if backend.sparse.issparse(graph):
+        matrix = check_square_sparse("graph", graph)
+        rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
+        columns, data = matrix.indices, matrix.data
+        keep = columns != rows if radius is None else (columns != rows) & (data <= radius)
+        if not bool(keep.all()):
+            matrix = from_pairs(backend, rows[keep], columns[keep], data[keep], matrix.shape[0])
+    else:
+        raw = backend.asarray(graph)
+        absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
+        dense = check_real_array("graph", xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
+        if dense.shape[0] != dense.shape[1]:
+            raise ValueError(f"graph must be square, got shape {dense.shape}")
+        near = ~absent if radius is None else ~absent & (dense <= radius)
+        near[xp.arange(len(dense)), xp.arange(len(dense))] = False
+        rows, columns = xp.nonzero(near)
+        matrix = from_pairs(backend, rows, columns, dense[rows, columns], len(dense))
+    check_symmetric("graph", matrix, stored_zeros=True)
     return matrix
+
+
+def from_pairs(backend: Any, rows: Any, columns: Any, data: Any, n: int) -> Any:
+    """A CSR from its entries in the order of rows."""
+    xp = backend.xp
+    counts = xp.bincount(rows, minlength=n)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+    return csr(backend, data, columns.astype(xp.int32), indptr.astype(xp.int32) if len(data) < 2**31 else indptr)

@@ -16,7 +16,7 @@ from . import __version__
 from .audit import audit_scores, audit_tangents, broken, failed
 from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
-from .criterion import candidate_subsets, check_subsets, log_volumes, penalties, score_pass
+from .criterion import candidate_subsets, check_subsets, count_subsets, log_volumes, penalties, score_pass
 from .diffusion import Embedding, eigenmap, start_vector
 from .entry import Prepared, moved, prepare
 from .path import Segment
@@ -189,7 +189,8 @@ def select_coordinates(
     bandwidth : float
         eps of the Gaussian kernel; needed with ``X`` and ``graph``.
     radius : float
-        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
+        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given. A sparse graph is taken as it
+        is unless a radius is given.
     n_components : int
         m, how many eigenvectors to choose from.
     zeta : float or "auto"
@@ -236,7 +237,7 @@ def select_coordinates(
         n_threads = check_integer("n_threads", n_threads, low=1)
     if coordinates is None:  # otherwise their number is the number of columns
         d, s, m = check_sizes(None, intrinsic_dim, subset_size, n_components)
-        candidate_subsets(m, s)
+        count_subsets(m, s)
     log = Stages(progress)
     entry = next((array for array in (X, graph, kernel, coordinates) if array is not None), None)
     home = backend_of(entry)  # where the results go
@@ -245,14 +246,14 @@ def select_coordinates(
     backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
     with backend.active():
         given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
-        options = {"n_components": n_components, "zeta": zeta, "percentile": alpha, "search": search}
+        options = {"zeta": zeta, "percentile": alpha, "search": search}
         options |= {"components": components, "random_state": random_state, "tol": tol}
         work = prepare(
             given, coordinates, eigenvalues, bandwidth, radius, components, dtype, backend, log, n_components
         )
-        work.parameters.update(options)
         n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
         d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
+        work.parameters.update(options, n_components=m)
         subsets = candidate_subsets(m, s)
         work = embed(work, m, random_state, tol, backend, log)
         audit = dict(work.audit)
@@ -270,7 +271,9 @@ def embed(work: Prepared, m: int, random_state: int, tol: float, backend: Backen
     with log.stage("eigenvectors") as report:
 
         def solve() -> Embedding:
-            return eigenmap(work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report)
+            return eigenmap(
+                work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report, warn=log.warn
+            )
 
         found = backend.retried("eigenvectors", solve)
     return work._replace(

@@ -60,6 +60,8 @@ def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64) 
     """
     if scipy.sparse.issparse(array):
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(f"{name} has masked entries; drop those rows or fill them")
     backend = backend_of(array)
     try:
         array = backend.asarray(array)
@@ -127,6 +129,8 @@ def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64) -> Any:
             matrix = backend.sparse.csr_array(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{name} must be square, got shape {matrix.shape}")
+    if matrix.shape[0] < 2:
+        raise ValueError(f"{name} must be for at least 2 points, got shape {matrix.shape}")
     if matrix.dtype.kind not in "buif":
         raise TypeError(f"{name} must be real and numeric, got dtype {matrix.dtype}")
     matrix = matrix.tocsr()
@@ -138,18 +142,25 @@ def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64) -> Any:
     return matrix
 
 
-def check_symmetric(name: str, matrix: Any) -> None:
-    """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry."""
-    xp = backend_of(matrix.data).xp
+def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> None:
+    """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry.
+
+    With ``stored_zeros`` a zero that is stored is an entry too, and must be stored on both sides.
+    """
     if matrix.nnz == 0:
         return
     if bool((matrix.data < 0).any()):
         raise ValueError(f"{name} must not have negative entries, got {float(matrix.data.min()):g}")
+    largest = float(matrix.data.max())
+    if stored_zeros:
+        matrix = matrix.copy()
+        matrix.data = matrix.data + (largest or 1.0)
     difference = abs(matrix - matrix.T)
-    if difference.nnz and float(difference.data.max()) > 1e-8 * float(xp.abs(matrix.data).max()):
+    if difference.nnz and float(difference.data.max()) > 1e-8 * (largest or 1.0):
+        way = "store every distance on both sides" if stored_zeros else f"use {name}.maximum({name}.T)"
         raise ValueError(
             f"{name} must be symmetric, but it differs from its transpose by up to {float(difference.data.max()):.3g}; "
-            f"use {name}.maximum({name}.T)"
+            f"{way}"
         )
 
 

@@ -116,6 +116,10 @@ BAD = {
     "kernel asymmetric": ({"X": None, "kernel": ASYMMETRIC}, ValueError, "kernel must be symmetric"),
     "kernel negative": ({"X": None, "kernel": -np.eye(9)}, ValueError, "kernel must not have negative entries, got -1"),
     "kernel NaN": ({"X": None, "kernel": np.full((9, 9), np.nan)}, ValueError, "kernel contains NaN"),
+    "graph of words": ({"X": None, "graph": X.astype(str)}, TypeError, "graph must be numeric"),
+    "radius with a kernel": ({"X": None, "kernel": np.eye(9), "radius": 1.0}, ValueError, "radius goes with X or graph"),
+    "no rows at all": ({"X": None, "kernel": np.zeros((0, 0))}, ValueError, "at least 2 points"),
+    "masked entries": ({"X": np.ma.masked_greater(X, 0.9)}, ValueError, "X has masked entries"),
     "graph negative": ({"X": None, "graph": -X[:9, :1] @ X[:9, :1].T}, ValueError, "graph must not have negative"),
     "graph disconnected": ({"X": None, "graph": scipy.sparse.identity(50)}, DisconnectedGraphError, "50 parts"),
 }

@@ -168,6 +168,23 @@ def test_a_missed_copy_is_found_and_added(quick):
         assert np.linalg.norm(vectors[:, missing] - basis @ (basis.T @ vectors[:, missing])) < 1e-6
 
 
+def test_a_missed_copy_is_an_eigenvector_though_guards_are_rough(quick, rng):
+    """Guards need not have converged; what is added beside the wanted pairs must be an eigenvector all the same."""
+    laplacian = flat_torus(24)
+    operator = SymmetricTransition(laplacian, quick)
+    values, vectors = np.linalg.eigh(dense(laplacian))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = np.delete(np.arange(21), 3)
+    rough = vectors[:, kept].copy()
+    rough[:, 16:] += 1e-2 * rng.normal(size=(operator.n, 4)) / np.sqrt(operator.n)
+    rough = np.linalg.qr(rough)[0] * np.sign(np.sum(np.linalg.qr(rough)[0] * rough, axis=0))
+    start = rng.normal(size=operator.n)
+    found, basis = add_missed(operator, values[kept].copy(), rough, 16, start, 1e-9)
+    np.testing.assert_allclose(found[:17], values[:17], atol=1e-9)
+    residuals = np.linalg.norm(operator(basis[:, :16]) - basis[:, :16] * found[:16], axis=0)
+    assert residuals.max() < 1e-8
+
+
 def test_outliers_between_cells_are_not_missed(quick, forced, rng):
     """Points almost without neighbours have eigenvalues near 1 whose vectors no cell can hold."""
     n = 3000

@@ -9,7 +9,7 @@ import pytest
 
 from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
 from ies_gpu.criterion import penalties
-from ies_gpu.path import segment_at
+from ies_gpu.path import first_acceptable, segment_at
 
 
 def lines(rng, m=9, s=3):
@@ -107,14 +107,23 @@ def test_a_given_zeta_is_obeyed(rng):
         assert low <= zeta <= (np.inf if high is None else high)
 
 
-def test_no_set_passes_the_smallest_percentile_of_equal_quality():
-    """At percentile 100 every point must be content: with points that disagree nobody is, and zeta = 0 is taken."""
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_set_of_zeta_0_always_passes(seed):
+    """``T(S_*^i) <= T(S)`` and ``R(S; i) <= R(S_*^i; i)`` for the S of largest total T: its regret is never positive.
+
+    So with all candidates enumerated the walk down the path ends at the latest there, at any percentile.
+    """
+    rng = np.random.default_rng(seed)
     U = np.linalg.qr(rng.normal(size=(50, 6, 2)))[0]
-    found = search_exhaustive(U, np.linspace(0.01, 0.06, 6), subset_size=2, percentile=0)
-    strict = search_exhaustive(U, np.linspace(0.01, 0.06, 6), subset_size=2, percentile=100)
+    sets = candidate_subsets(6, 3)
+    found = search_exhaustive(U, np.sort(rng.uniform(0.01, 0.1, 6)), subset_size=3, percentile=100)
     assert found.passed
-    assert strict.percentiles[-1] >= found.percentiles[-1]
-    if not strict.passed:
-        assert strict.subset == strict.path[-1].subset
-        assert strict.zeta == 0
+    last = leave_one_out_regret(U, [found.path[-1].subset], candidates=sets)
+    assert last.max() <= 1e-12
+
+
+def test_where_no_segment_is_acceptable_none_is_named():
+    scores, sets, values = lines(np.random.default_rng(3))
+    path = regularization_path(scores, sets, values)
+    assert first_acceptable(path, np.full(len(path), 0.5)) is None
+    assert first_acceptable(path, np.r_[0.5, np.zeros(len(path) - 1)]) == 1

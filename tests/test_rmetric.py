@@ -42,9 +42,8 @@ def by_definition(Y, laplacian):
 
 def test_cometric_is_its_definition(backend, strip):
     _, _, laplacian, embedding = strip
-    rows = slice(0, 1200)
     H = cometric(embedding.coordinates, laplacian)
-    np.testing.assert_allclose(H[rows], by_definition(embedding.coordinates, laplacian), atol=1e-13 * np.abs(H).max())
+    np.testing.assert_allclose(H, by_definition(embedding.coordinates, laplacian), atol=1e-13 * np.abs(H).max())
 
 
 def test_cometric_of_flat_coordinates_is_the_identity(backend):

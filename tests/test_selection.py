@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.spatial.distance import cdist
 
 from ies_gpu import (
     DisconnectedGraphError,
@@ -60,8 +61,6 @@ def test_every_entry_gives_the_same_set(reference):
 
 
 def test_other_peoples_matrices(reference):
-    from scipy.spatial.distance import cdist
-
     distances = cdist(X, X)
     same_set(reference, select_coordinates(graph=distances, bandwidth=EPS, radius=3 * EPS, **OPTIONS))
     sparse = scipy.sparse.coo_array(np.where(distances <= 3 * EPS, np.exp(-((distances / EPS) ** 2)), 0))
@@ -146,7 +145,8 @@ def test_progress_is_reported_by_stage():
     select_coordinates(X, bandwidth=EPS, **OPTIONS, progress=lambda *event: seen.append(event))
     stages = list(dict.fromkeys(stage for stage, _, _ in seen))
     assert stages == ["checks", "order", "graph", "kernel", "laplacian", "eigenvectors", "tangents", "search"]
-    assert all(0 <= done <= max(total, done) for _, done, total in seen)
+    assert all(done <= total for _, done, total in seen if total)
+    assert {stage for stage, done, total in seen if (done, total) == (1, 1)} == set(stages)  # each is ended
 
 
 @pytest.mark.parametrize(("limit", "stored"), [(14 << 20, False), (24 << 20, True)])
@@ -198,7 +198,7 @@ def test_a_disconnected_graph_is_refused_with_a_way_out():
         select_coordinates(points, bandwidth=0.2, **OPTIONS)
     bandwidth = float(str(caught.value).split("bandwidth=")[1].split()[0])
     assert 9.9 < 3 * bandwidth < 11  # the strips are 10 apart
-    connected = select_coordinates(points, bandwidth=1.001 * bandwidth, **OPTIONS)
+    connected = select_coordinates(points, bandwidth=bandwidth, **OPTIONS)
     assert connected.diagnostics["graph_components"] == 1
 
 
@@ -216,6 +216,38 @@ def test_an_edge_of_no_weight_connects_nothing():
     points, _ = two_strips()
     with pytest.raises(DisconnectedGraphError, match="2 parts"):
         select_coordinates(points, bandwidth=0.2, radius=11, **OPTIONS)
+
+
+def test_a_stray_point_is_named_with_sizes_and_a_way_out():
+    points = np.concatenate([X, [[50.0, 0.0, 0.0]]])
+    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(4,000, 1 points\).*use bandwidth="):
+        select_coordinates(points, bandwidth=EPS, **OPTIONS)
+
+
+def test_weights_lost_to_rounding_do_not_connect():
+    """exp(-(1.7 / .25)^2) = 1e-20 joins the two squares on paper only: phi_1 would be any mixture with the constant."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.uniform(size=(150, 2)), rng.uniform(size=(150, 2)) + [2.7, 0]])
+    with pytest.raises(DisconnectedGraphError, match="lost to rounding"):
+        select_coordinates(points, bandwidth=0.25, radius=2.5, **OPTIONS)
+
+
+def test_dense_distances_keep_their_digits_and_are_cut_like_points(reference):
+    distances = cdist(X, X)
+    for scale in (1.0, 1e-150):
+        other = select_coordinates(graph=scale * distances, bandwidth=scale * EPS, **OPTIONS)
+        np.testing.assert_allclose(other.eigenvalues, reference.eigenvalues, rtol=1e-9)
+
+
+def test_a_late_entry_may_bring_its_bandwidth(reference):
+    laplacian = graph_laplacian(gaussian_kernel(radius_graph(X, radius=3 * EPS), bandwidth=EPS))
+    embedding = diffusion_map(laplacian, n_components=6)
+    late = {"laplacian": laplacian, "coordinates": embedding.coordinates, "eigenvalues": embedding.eigenvalues}
+    other = select_coordinates(**late, bandwidth=EPS, **OPTIONS)
+    np.testing.assert_allclose(
+        other.laplace_beltrami_eigenvalues, reference.laplace_beltrami_eigenvalues[:6], rtol=1e-8
+    )
+    assert other.diagnostics["parameters"]["n_components"] == 6
 
 
 def test_the_largest_part_can_be_taken():

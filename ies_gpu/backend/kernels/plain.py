@@ -44,6 +44,13 @@ def cometric_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any) ->
     width = int(counts.max()) if len(rows) else 0
     if width == 0:
         return xp.zeros((len(rows), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
+    if len(rows) > 1 and width * len(rows) > 4 * int(counts.sum()) + 4096:
+        # a few long rows: taken by themselves, so that the others are not padded to their length
+        by_length = xp.argsort(counts)
+        H = xp.empty((len(rows), Y.shape[1], Y.shape[1]), dtype=Y.dtype)
+        for half in (by_length[: len(rows) // 2], by_length[len(rows) // 2 :]):
+            H[half] = cometric_rows(indptr, indices, weights, Y, rows[half])
+        return H
     # rows of unequal length become one rectangle: slots beyond a row's end have weight zero
     place = xp.arange(width)
     valid = place < counts[:, None]
