@@ -6,6 +6,8 @@ The eigensolver's own loops are checked by the residuals, which are computed wit
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from .backend.kernels import plain
 from .criterion import Scores
 from .laplacian import Laplacian
 from .rmetric import bytes_a_row
+from .stages import Run
 
 ROWS = 256
 TOLERANCE = 1e-7
@@ -77,17 +80,27 @@ def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> floa
     return _largest(differences, xp)
 
 
-def failed(difference: float, dtype: str) -> bool:
-    """Whether an audit's difference is more than rounding."""
-    return not difference <= (TOLERANCE if dtype == "float64" else 1e-2)
+def audited(
+    run: Run, stage: str, kernel: str, compute: Callable[[], Any], check: Callable[[Any], float], dtype: str = ""
+) -> Any:
+    """The result of ``compute``, compared with plain code by ``check``; where it differs, computed again by plain code.
 
-
-def broken(kernel: str, difference: float) -> str:
-    """What to say when it is."""
-    return (
+    From then on the run is plain code, and says so.
+    """
+    backend = run.backend
+    result = backend.retried(stage, compute)
+    if backend.kernels is plain:
+        return result
+    difference = backend.retried(stage, partial(check, result))
+    run.audit[kernel] = difference
+    if difference <= (TOLERANCE if (dtype or run.dtype) == "float64" else 1e-2):
+        return result
+    run.log.warn(
         f"the kernel {kernel} differs from plain code by {difference:.1e} on sampled rows; the stage was repeated on "
         "plain code. Please report this with the output of 'ies-gpu doctor'"
     )
+    backend.kernels = plain
+    return backend.retried(stage, compute)
 
 
 def audit_products(K: Any, backend: Backend) -> float:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .audit import audit_graph, audit_products, broken, failed
+from .audit import audit_graph, audit_products, audited
 from .backend import Backend, backend_of
-from .backend.kernels import plain
 from .graph import check_graph, in_units_of, ordered_radius_graph
 from .laplacian import (
     Laplacian,
@@ -20,13 +19,14 @@ from .laplacian import (
     with_unit_diagonal,
 )
 from .ordering import spatial_order
-from .stages import Stages
+from .stages import Run
 from .tiles import TiledKernel
 from .validation import (
     DisconnectedGraphError,
     check_number,
     check_points,
     check_real_array,
+    check_sizes,
     check_square_sparse,
     check_symmetric,
 )
@@ -44,8 +44,6 @@ class Prepared(NamedTuple):
     spatial: bool
     graph_components: int | None
     mean_degree: float | None
-    parameters: dict[str, Any]
-    audit: dict[str, float]
     approximations: tuple[str, ...] = ()
     coordinates: Any = None
     eigenvalues: Any = None
@@ -53,104 +51,106 @@ class Prepared(NamedTuple):
     solver: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
 
 
-def prepare(
-    given: dict[str, Any],
-    coordinates: Any,
-    eigenvalues: Any,
-    bandwidth: float | None,
-    radius: float | None,
-    components: str,
-    dtype: str,
-    backend: Backend,
-    log: Stages,
-    n_components: int,
-) -> Prepared:
-    """Check what was given, find which entry it is, and go in by it."""
-    entries = [name for name, value in given.items() if value is not None]
-    if len(entries) != 1:
-        raise ValueError(f"give exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
-    entry = entries[0]
+class Request(NamedTuple):
+    """The arguments that lead from an entry to a Laplacian, checked."""
+
+    bandwidth: float | None
+    radius: float | None
+    components: str
+    n_components: int
+
+
+def check_request(entry: str, bandwidth: Any, radius: Any, components: str, n_components: int) -> Request:
+    """Bandwidth and radius that fit to the entry."""
     if entry in ("X", "graph") and bandwidth is None:
         raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")
     if bandwidth is not None:
         bandwidth = check_number("bandwidth", bandwidth)
     if radius is not None:
         radius = check_number("radius", radius)
-    if radius is not None and entry in ("kernel", "laplacian"):
-        raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
-    if entry != "laplacian" and (coordinates is not None or eigenvalues is not None):
-        raise ValueError(f"coordinates and eigenvalues go with laplacian, not with {entry}")
-    parameters = {"entry": entry, "bandwidth": bandwidth, "radius": radius, "dtype": dtype}
+        if entry in ("kernel", "laplacian"):
+            raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
+    if radius is None and entry == "X":
+        radius = 3 * bandwidth
+    return Request(bandwidth, radius, components, n_components)
+
+
+def check_entry(given: dict[str, Any]) -> str:
+    """The one of X, graph, kernel and laplacian that was given."""
+    entries = [name for name in ("X", "graph", "kernel", "laplacian") if given[name] is not None]
+    if len(entries) != 1:
+        raise ValueError(f"give exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
+    if entries[0] != "laplacian" and (given["coordinates"] is not None or given["eigenvalues"] is not None):
+        raise ValueError(f"coordinates and eigenvalues go with laplacian, not with {entries[0]}")
+    return entries[0]
+
+
+def prepare(given: dict[str, Any], entry: str, request: Request, run: Run) -> Prepared:
+    """Go in by the entry that was given."""
     if entry == "X":
-        return from_points(given["X"], bandwidth, radius, components, dtype, backend, log, parameters, n_components)
+        return from_points(given["X"], request, run)
     if entry == "laplacian":
-        return from_embedding(given["laplacian"], coordinates, eigenvalues, bandwidth, backend, parameters)
-    with log.stage("graph"):
+        return from_embedding(given, request.bandwidth, run)
+    bandwidth, backend = request.bandwidth, run.backend
+    with run.log.stage("graph"):
         if entry == "graph":
+            assert bandwidth is not None
             sparse = backend_of(given["graph"]).sparse.issparse(given["graph"])
-            reach = 3 * bandwidth if radius is None and not sparse else radius  # type: ignore[operator]
+            reach = 3 * bandwidth if request.radius is None and not sparse else request.radius
             matrix = check_graph(given["graph"], radius=reach)
-            matrix = with_unit_diagonal(gaussian_of_distances(matrix.copy(), bandwidth))  # type: ignore[arg-type]
+            matrix = with_unit_diagonal(gaussian_of_distances(matrix.copy(), bandwidth))
         else:
             matrix = check_square_sparse("kernel", given["kernel"])
             check_symmetric("kernel", matrix)
             matrix = matrix.copy()
-        matrix = uploaded(matrix, dtype, backend)
-    return from_kernel(matrix, bandwidth, components, backend, log, parameters)
+        matrix = uploaded(matrix, run.dtype, backend)
+    return from_kernel(matrix, request, run)
 
 
-def from_points(
-    X: Any,
-    bandwidth: float | None,
-    radius: float | None,
-    components: str,
-    dtype: str,
-    backend: Backend,
-    log: Stages,
-    parameters: dict[str, Any],
-    n_components: int,
-) -> Prepared:
+def from_points(X: Any, request: Request, run: Run) -> Prepared:
     """Order the points, build the kernel as CSR or as tiles, and check that it is connected."""
-    assert bandwidth is not None
-    with log.stage("checks"):
+    backend = run.backend
+    with run.log.stage("checks"):
         X = backend.retried("checks", partial(moved, check_points(X), backend))
-        if n_components > len(X) - 2:
-            raise ValueError(
-                f"n_components must be at most {len(X) - 2} for {len(X)} points, got {n_components}; "
-                "lower it or add points"
-            )
-        radius = 3 * bandwidth if radius is None else radius
-        parameters["radius"] = radius
-        degree = backend.retried("checks", partial(sampled_degree, X, radius, components, backend))
-    n_input = len(X)
-    points = np.arange(n_input)
-    count = 0
+        check_sizes(len(X), 1, 1, request.n_components)
+        degree = backend.retried("checks", partial(sampled_degree, X, request, backend))
+    n_input, points, count = len(X), np.arange(len(X)), 0
     while True:
-        with log.stage("order"):
+        with run.log.stage("order"):
             order, X = backend.retried("order", partial(in_space, X))
-        kernel, audit = kernel_of(X, bandwidth, radius, degree, dtype, backend, log)
+        kernel = kernel_of(X, request, degree, run)
         parts, labels = backend.retried("components", partial(count_components, kernel, backend))
         count = max(count, parts)
         if parts == 1:
             break
+        if request.components == "raise":
+            raise DisconnectedGraphError(disconnected(np.bincount(labels), connecting_radius(X, labels, backend)))
         rows = backend.to_host(order)
-        sizes = np.bincount(labels)
-        if components == "raise":
-            raise DisconnectedGraphError(disconnected(sizes, connecting_radius(X, labels, backend)))
-        keep = np.sort(rows[labels == sizes.argmax()])
-        log.warn(f"the graph has {parts} parts; going on with the largest, {len(keep):,} of {n_input:,} points")
+        keep = np.sort(rows[largest_part(labels, n_input, run)])
         X = X[backend.asarray(np.argsort(rows)[keep])]
         points = points[keep]
         del kernel
-    mean_degree = kernel.nnz / len(X) - 1
-    with log.stage("laplacian"):
-        audit |= {} if isinstance(kernel, TiledKernel) else audited_products(kernel, dtype, backend, log)
-        laplacian = backend.retried("laplacian", partial(laplacian_in_place, kernel, bandwidth))
-    tiled = isinstance(kernel, TiledKernel)
+    tiled, mean_degree = isinstance(kernel, TiledKernel), kernel.nnz / len(X) - 1
+    laplacian = laplacian_stage(kernel, request.bandwidth, run)
     notes = ("kernel entries in float32, as tiles",) if tiled else ()
-    return Prepared(
-        laplacian, n_input, points, backend.to_host(order), not tiled, count, mean_degree, parameters, audit, notes
-    )
+    return Prepared(laplacian, n_input, points, backend.to_host(order), not tiled, count, mean_degree, notes)
+
+
+def largest_part(labels: np.ndarray, n_input: int, run: Run) -> np.ndarray:
+    """The rows of the largest part, with a warning."""
+    sizes = np.bincount(labels)
+    rows = np.flatnonzero(labels == sizes.argmax())
+    run.log.warn(f"the graph has {len(sizes)} parts; going on with the largest, {len(rows):,} of {n_input:,} points")
+    return rows
+
+
+def laplacian_stage(kernel: Any, bandwidth: float | None, run: Run) -> Laplacian:
+    """The Laplacian on the kernel's storage; products are compared with plain code before they are used."""
+    backend = run.backend
+    with run.log.stage("laplacian"):
+        if not isinstance(kernel, TiledKernel):
+            audited(run, "laplacian", "spmm", lambda: None, lambda _: audit_products(kernel, backend))
+        return backend.retried("laplacian", partial(laplacian_in_place, kernel, bandwidth))
 
 
 def in_space(X: Any) -> tuple[Any, Any]:
@@ -159,97 +159,66 @@ def in_space(X: Any) -> tuple[Any, Any]:
     return order, X[order]
 
 
-def kernel_of(
-    X: Any, bandwidth: float, radius: float, degree: float, dtype: str, backend: Backend, log: Stages
-) -> tuple[Any, dict[str, float]]:
+def kernel_of(X: Any, request: Request, degree: float, run: Run) -> Any:
     """The Gaussian kernel of ordered points: CSR where that fits into half the memory budget, tiles otherwise."""
-    budget, n = backend.memory_budget(), len(X)
+    bandwidth, radius, backend, n = request.bandwidth, request.radius, run.backend, len(X)
+    assert bandwidth is not None
+    assert radius is not None
+    budget = backend.memory_budget()
     csr_bytes = 1.1 * n * degree * (8 + 4)
-    with log.stage("graph") as report:
+    with run.log.stage("graph") as report:
         if 2 * csr_bytes > budget:
             store = 2.0 * n * n < budget / 2
             tiled = partial(TiledKernel, X, bandwidth=bandwidth, radius=radius, store=store, progress=report)
-            return backend.retried("graph", tiled), {}
+            return backend.retried("graph", tiled)
         build = partial(ordered_radius_graph, X, radius, diagonal=True, progress=report)
-        graph = backend.retried("graph", build)
-        audit = {}
-        if backend.kernels is not plain:
-            audit["tile_graph"] = backend.retried("graph", partial(audit_graph, X, graph, radius, backend))
-            if failed(audit["tile_graph"], "float64"):
-                log.warn(broken("tile_graph", audit["tile_graph"]))
-                backend.kernels = plain
-                graph = backend.retried("graph", build)
-    with log.stage("kernel"):
+        graph = audited(run, "graph", "tile_graph", build, lambda g: audit_graph(X, g, radius, backend), "float64")
+    with run.log.stage("kernel"):
         kernel = gaussian_of_distances(graph, bandwidth)
-        if dtype == "float32":
-            kernel.data = kernel.data.astype(dtype)
-    return kernel, audit
+        if run.dtype == "float32":
+            kernel.data = kernel.data.astype(run.dtype)
+    return kernel
 
 
-def audited_products(kernel: Any, dtype: str, backend: Backend, log: Stages) -> dict[str, float]:
-    """Compare ``spmm`` with plain code before it is used; where it is wrong, all that follows is plain code."""
-    if backend.kernels is plain:
-        return {}
-    difference = backend.retried("laplacian", partial(audit_products, kernel, backend))
-    if failed(difference, dtype):
-        log.warn(broken("spmm", difference))
-        backend.kernels = plain
-    return {"spmm": difference}
-
-
-def from_kernel(
-    matrix: Any, bandwidth: float | None, components: str, backend: Backend, log: Stages, parameters: dict[str, Any]
-) -> Prepared:
+def from_kernel(matrix: Any, request: Request, run: Run) -> Prepared:
     """A kernel in the user's order of points."""
-    n_input = matrix.shape[0]
+    backend, n_input = run.backend, matrix.shape[0]
     points = np.arange(n_input)
     parts, labels = backend.retried("components", partial(count_components, matrix, backend))
     if parts > 1:
-        sizes = np.bincount(labels)
-        if components == "raise":
-            raise DisconnectedGraphError(disconnected(sizes, None))
-        points = np.flatnonzero(labels == sizes.argmax())
-        log.warn(f"the graph has {parts} parts; going on with the largest, {len(points):,} of {n_input:,} points")
+        if request.components == "raise":
+            raise DisconnectedGraphError(disconnected(np.bincount(labels), None))
+        points = largest_part(labels, n_input, run)
         chosen = backend.asarray(points)
         matrix = matrix[chosen][:, chosen].tocsr()
-    off_diagonal = matrix.nnz - int((matrix.diagonal() != 0).sum())
-    with log.stage("laplacian"):
-        audit = audited_products(matrix, parameters["dtype"], backend, log)
-        laplacian = backend.retried("laplacian", partial(laplacian_in_place, matrix, bandwidth))
-    degree = off_diagonal / len(points)
-    return Prepared(laplacian, n_input, points, np.arange(len(points)), False, parts, degree, parameters, audit)
+    degree = (matrix.nnz - int((matrix.diagonal() != 0).sum())) / len(points)
+    laplacian = laplacian_stage(matrix, request.bandwidth, run)
+    return Prepared(laplacian, n_input, points, np.arange(len(points)), False, parts, degree)
 
 
-def from_embedding(
-    laplacian: Any,
-    coordinates: Any,
-    eigenvalues: Any,
-    bandwidth: float | None,
-    backend: Backend,
-    parameters: dict[str, Any],
-) -> Prepared:
+def from_embedding(given: dict[str, Any], bandwidth: float | None, run: Run) -> Prepared:
     """A Laplacian with its eigenvectors and eigenvalues."""
-    if coordinates is None or eigenvalues is None:
+    if given["coordinates"] is None or given["eigenvalues"] is None:
         raise ValueError("laplacian needs coordinates and eigenvalues beside it, as diffusion_map returns them")
-    laplacian = check_laplacian(laplacian)
+    laplacian = check_laplacian(given["laplacian"])
     if bandwidth is not None:
         if laplacian.bandwidth not in (None, bandwidth):
             raise ValueError(f"bandwidth={bandwidth:g} differs from that of laplacian, {laplacian.bandwidth:g}")
         laplacian = replace(laplacian, bandwidth=bandwidth)
-    Y = moved(check_real_array("coordinates", coordinates, 2), backend)
+    Y = moved(check_real_array("coordinates", given["coordinates"], 2), run.backend)
     n = laplacian.shape[0]
     if len(Y) != n:
         raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {n} points")
-    values = check_real_array("eigenvalues", eigenvalues, 1)
+    values = check_real_array("eigenvalues", given["eigenvalues"], 1)
     if len(values) != Y.shape[1]:
         raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
     if bool((values[1:] < values[:-1]).any()):
         raise ValueError("eigenvalues must rise, as those of I - P do; sort them and the coordinates with them")
     degree = laplacian.transition.nnz / n - 1
     if hasattr(laplacian.transition, "indptr"):
-        laplacian = replace(laplacian, transition=uploaded(laplacian.transition, None, backend))
+        laplacian = replace(laplacian, transition=uploaded(laplacian.transition, None, run.backend))
     values = backend_of(values).to_host(values)
-    return Prepared(laplacian, n, np.arange(n), np.arange(n), False, None, degree, parameters, {}, (), Y, values)
+    return Prepared(laplacian, n, np.arange(n), np.arange(n), False, None, degree, (), Y, values)
 
 
 def moved(array: Any, backend: Backend) -> Any:
@@ -265,9 +234,10 @@ def uploaded(matrix: Any, dtype: str | None, backend: Backend) -> Any:
     return backend.sparse.csr_matrix((data, indices, indptr), shape=matrix.shape)
 
 
-def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
+def sampled_degree(X: Any, request: Request, backend: Backend) -> float:
     """Mean degree from sampled rows; a bandwidth that isolates most points or connects all of them ends here."""
-    n = len(X)
+    n, radius = len(X), request.radius
+    assert radius is not None
     rows = np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
     Z, reach, _ = in_units_of(radius, X)
     step = max(1, min(50, int(backend.block_bytes() / (24 * n))))
@@ -280,7 +250,7 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
     degrees = np.concatenate(counts) - 1
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
-    if alone > 0.05 * len(degrees) and (components == "raise" or alone == len(degrees)):
+    if alone > 0.05 * len(degrees) and (request.components == "raise" or alone == len(degrees)):
         raise DisconnectedGraphError(
             f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} "
             "(3 * bandwidth unless given); raise bandwidth, or pass components='largest' to drop what is not connected"

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import __version__
-from .audit import audit_scores, audit_tangents, broken, failed
+from .audit import audit_scores, audit_tangents, audited
 from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
 from .criterion import candidate_subsets, check_subsets, count_subsets, log_volumes, penalties, score_pass
 from .diffusion import Embedding, eigenmap, start_vector
-from .entry import Prepared, moved, prepare
+from .entry import Prepared, check_entry, check_request, moved, prepare
 from .path import Segment
 from .rmetric import tangents
 from .search import METHODS, SearchResult, check_percentile, check_zeta, choose, ranked
-from .stages import Progress, Stages
+from .stages import Progress, Run, Stages
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
@@ -238,42 +238,44 @@ def select_coordinates(
     if coordinates is None:  # otherwise their number is the number of columns
         d, s, m = check_sizes(None, intrinsic_dim, subset_size, n_components)
         count_subsets(m, s)
+    given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
+    given |= {"coordinates": coordinates, "eigenvalues": eigenvalues}
     log = Stages(progress)
-    entry = next((array for array in (X, graph, kernel, coordinates) if array is not None), None)
-    home = backend_of(entry)  # where the results go
+    entry = check_entry(given)
+    request = check_request(entry, bandwidth, radius, components, n_components)
+    home = backend_of(given["coordinates" if entry == "laplacian" else entry])  # where the results go
     if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
         device = home.device  # arrays that are on a GPU already stay there
-    backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
-    with backend.active():
-        given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
-        options = {"zeta": zeta, "percentile": alpha, "search": search}
-        options |= {"components": components, "random_state": random_state, "tol": tol}
-        work = prepare(
-            given, coordinates, eigenvalues, bandwidth, radius, components, dtype, backend, log, n_components
-        )
+    run = Run(get_backend(device, memory_limit=memory_limit, n_threads=n_threads), log, dtype, {})
+    with run.backend.active():
+        work = prepare(given, entry, request, run)
         n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
         d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
-        work.parameters.update(options, n_components=m)
+        parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}
+        parameters |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype}
+        parameters |= {"random_state": random_state, "tol": tol}
         subsets = candidate_subsets(m, s)
-        work = embed(work, m, random_state, tol, backend, log)
-        audit = dict(work.audit)
-        bases, sigma = tangent_stage(work, d, dtype, backend, log, audit)
-        found = search_stage(bases, work.eigenvalues, subsets, weight, alpha, backend, log, audit)
-        result = partial(assemble, work, bases, sigma, found, keep_bases, backend, home, log, audit)
-        return backend.retried("result", result)
+        work = embed(work, m, random_state, tol, run)
+        bases, sigma = tangent_stage(work, d, run)
+        found = search_stage(bases, work.eigenvalues, subsets, weight, alpha, run)
+        keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
+        with log.stage("result"):
+            result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
+    result.diagnostics.update(log.results(), parameters=parameters)
+    return result
 
 
-def embed(work: Prepared, m: int, random_state: int, tol: float, backend: Backend, log: Stages) -> Prepared:
+def embed(work: Prepared, m: int, random_state: int, tol: float, run: Run) -> Prepared:
     """The eigenvectors, unless they came with the input."""
     if work.coordinates is not None:
         return work
+    backend = run.backend
     start = start_vector(work.n_input, random_state)[work.points][work.order]
-    with log.stage("eigenvectors") as report:
+    with run.log.stage("eigenvectors") as report:
 
         def solve() -> Embedding:
-            return eigenmap(
-                work.laplacian, m, backend.asarray(start), tol, ordered=work.spatial, progress=report, warn=log.warn
-            )
+            first = backend.asarray(start)
+            return eigenmap(work.laplacian, m, first, tol, ordered=work.spatial, progress=report, warn=run.log.warn)
 
         found = backend.retried("eigenvectors", solve)
     return work._replace(
@@ -284,50 +286,30 @@ def embed(work: Prepared, m: int, random_state: int, tol: float, backend: Backen
     )
 
 
-def tangent_stage(
-    work: Prepared, d: int, dtype: str, backend: Backend, log: Stages, audit: dict[str, float]
-) -> tuple[Any, Any]:
+def tangent_stage(work: Prepared, d: int, run: Run) -> tuple[Any, Any]:
     """Tangent bases and singular values, audited."""
-    P = work.laplacian.transition
-    with log.stage("tangents") as report:
-        Y = backend.retried("tangents", partial(work.coordinates.astype, dtype))
-        compute = partial(tangents, Y, work.laplacian, d, backend, report)
-        bases, sigma = backend.retried("tangents", compute)
-        if hasattr(P, "indptr") and backend.kernels is not plain:
-            check = partial(audit_tangents, work.laplacian, Y, bases, sigma, backend)
-            audit["tangent_rows"] = backend.retried("tangents", check)
-            if failed(audit["tangent_rows"], dtype):
-                log.warn(broken("tangent_rows", audit["tangent_rows"]))
-                backend.kernels = plain
-                bases, sigma = backend.retried("tangents", compute)
-    return bases, sigma
+    backend, laplacian = run.backend, work.laplacian
+    with run.log.stage("tangents") as report:
+        Y = backend.retried("tangents", partial(work.coordinates.astype, run.dtype))
+        compute = partial(tangents, Y, laplacian, d, backend, report)
+        if not hasattr(laplacian.transition, "indptr"):
+            return backend.retried("tangents", compute)
+        return audited(
+            run, "tangents", "tangent_rows", compute, lambda r: audit_tangents(laplacian, Y, r[0], r[1], backend)
+        )
 
 
 def search_stage(
-    bases: Any,
-    eigenvalues: np.ndarray,
-    subsets: np.ndarray,
-    zeta: float | None,
-    percentile: float,
-    backend: Backend,
-    log: Stages,
-    audit: dict[str, float],
+    bases: Any, eigenvalues: np.ndarray, subsets: np.ndarray, zeta: float | None, percentile: float, run: Run
 ) -> SearchResult:
     """Scores of all sets, audited; path, regret, choice."""
-    with log.stage("search") as report:
+    backend = run.backend
+    with run.log.stage("search") as report:
         compute = partial(score_pass, bases, subsets, report)
-        scores = backend.retried("search", compute)
-        if backend.kernels is not plain:
-            check = partial(audit_scores, bases, subsets, scores, backend)
-            audit["score_block"] = backend.retried("search", check)
-            if failed(audit["score_block"], str(bases.dtype)):
-                log.warn(broken("score_block", audit["score_block"]))
-                backend.kernels = plain
-                scores = backend.retried("search", compute)
-        choice = partial(choose, bases, eigenvalues, subsets, scores, zeta, percentile)
-        found = backend.retried("search", choice)
+        scores = audited(run, "search", "score_block", compute, lambda r: audit_scores(bases, subsets, r, backend))
+        found = backend.retried("search", partial(choose, bases, eigenvalues, subsets, scores, zeta, percentile))
     if not found.passed:
-        log.warn(
+        run.log.warn(
             f"no set on the path has a regret whose percentile {percentile:g} is not positive; the set for zeta = 0 is "
             "returned. Try a larger subset_size, another bandwidth or a lower percentile"
         )
@@ -335,45 +317,18 @@ def search_stage(
 
 
 def assemble(
-    work: Prepared,
-    bases: Any,
-    sigma: Any,
-    found: SearchResult,
-    keep_bases: bool | None,
-    backend: Backend,
-    home: Backend,
-    log: Stages,
-    audit: dict[str, float],
+    work: Prepared, bases: Any, sigma: Any, found: SearchResult, keep_bases: bool, run: Run, home: Backend
 ) -> Selection:
     """The result, back in the user's order of points and on the user's device."""
-    back = backend.asarray(np.argsort(work.order))
+    back = run.backend.asarray(np.argsort(work.order))
 
     def returned(array: Any) -> Any:
         return moved(array[back], home)
 
-    floor = 0.5 * np.log(plain.FLOOR)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     order = ranked(found.subsets, found.scores, work.eigenvalues, found.zeta)
     losses = found.scores - found.zeta * penalties(found.subsets, work.eigenvalues)
-    gaps = -backend.xp.diff(sigma, axis=1)
-    keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
-    diagnostics = {
-        **backend.describe(),
-        "residuals": [float(r) for r in work.residuals],
-        "solver": work.solver,
-        "graph_components": work.graph_components,
-        "mean_degree": work.mean_degree,
-        "approximations": list(work.approximations),
-        "floored_points": int((volumes <= floor + 1e-9).sum()),
-        "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
-        "regret_passed": found.passed,
-        "sets_scored": len(found.subsets),
-        "audit": audit,
-        **log.results(),
-        "versions": versions(),
-        "parameters": work.parameters | {"intrinsic_dim": bases.shape[2], "subset_size": len(found.subset)},
-    }
-    scale = work.laplacian.scale
+    scale = None if work.laplacian.bandwidth is None else work.laplacian.scale
     return Selection(
         subset=found.subset,
         search_order=found.subset,
@@ -381,17 +336,36 @@ def assemble(
         zeta_interval=found.zeta_interval,
         coordinates=returned(work.coordinates),
         eigenvalues=work.eigenvalues,
-        laplace_beltrami_eigenvalues=None if work.laplacian.bandwidth is None else scale * work.eigenvalues,
+        laplace_beltrami_eigenvalues=None if scale is None else scale * work.eigenvalues,
         path=found.path,
         regrets=returned(found.regrets),
         regret_percentiles=found.percentiles,
         ranking=Ranking(found.subsets[order], losses[order], found.scores[order]),
         log_volumes=returned(volumes),
-        bases=returned(bases) if keep else None,
+        bases=returned(bases) if keep_bases else None,
         singular_values=returned(sigma),
         points=work.points,
-        diagnostics=diagnostics,
+        diagnostics=diagnostics_of(work, sigma, volumes, found, run),
     )
+
+
+def diagnostics_of(work: Prepared, sigma: Any, volumes: Any, found: SearchResult, run: Run) -> dict[str, Any]:
+    """How the result came about, as plain values."""
+    gaps = -run.backend.xp.diff(sigma, axis=1)
+    return {
+        **run.backend.describe(),
+        "residuals": [float(r) for r in work.residuals],
+        "solver": work.solver,
+        "graph_components": work.graph_components,
+        "mean_degree": work.mean_degree,
+        "approximations": list(work.approximations),
+        "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
+        "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
+        "regret_passed": found.passed,
+        "sets_scored": len(found.subsets),
+        "audit": run.audit,
+        "versions": versions(),
+    }
 
 
 def versions() -> dict[str, str]:

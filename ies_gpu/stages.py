@@ -8,8 +8,9 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
+from .backend import Backend
 from .validation import IESWarning
 
 logger = logging.getLogger("ies_gpu")
@@ -59,6 +60,15 @@ class Stages:
     def results(self) -> dict[str, Any]:
         """For ``diagnostics``."""
         return {"seconds": self.seconds, "peak_bytes": self.peak_bytes, "warnings": tuple(self.warnings)}
+
+
+class Run(NamedTuple):
+    """What the stages of one run share: where, the log, the storage precision, and what the audits found."""
+
+    backend: Backend
+    log: Stages
+    dtype: str
+    audit: dict[str, float]
 
 
 def peak_memory() -> int:

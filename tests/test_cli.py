@@ -102,6 +102,7 @@ def test_json_log_lines(points, capsys):
     ends = [line["stage"] for line in lines if line["done"] == line["total"]]
     assert list(dict.fromkeys(ends)) == [
         "read", "checks", "order", "graph", "kernel", "laplacian", "eigenvectors", "tangents", "search",
+            "result",
     ]  # fmt: skip
 
 
