@@ -257,6 +257,8 @@ def test_signals_end_cleanly(points, tmp_path, number, status):
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        # a shell starts background jobs with SIGINT ignored, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while '"eigenvectors"' not in process.stderr.readline():
         assert process.poll() is None
