@@ -310,7 +310,8 @@ def size(text: str) -> int:
 
 def run_fit(args: argparse.Namespace, console: Console) -> int:
     if not args.intrinsic_dim <= args.subset_size <= args.n_components:
-        args.parser.error(f"D <= S <= M is needed, got {args.intrinsic_dim}, {args.subset_size}, {args.n_components}")
+        d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
+        args.parser.error(f"-s must be at least -d ({d}) and at most -m ({m}), got {s}")
     if args.output and Path(args.output).suffix.lower() != ".npz":
         args.parser.error(f"-o must name an .npz file, got {args.output}")
     from .files import check_output, read_points

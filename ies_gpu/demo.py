@@ -176,5 +176,5 @@ def finish(folder: Path, bandwidth: float, say: Callable[[str], None]) -> None:
     say(f"  run.npz         the result; look at it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
     say("")
     say("Next, your own points (--bandwidth is the distance over which neighbours count;")
-    say("30 to 200 neighbours within three times that distance are a good start):")
+    say("100 to 600 neighbours within three times that distance are a good start):")
     say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")

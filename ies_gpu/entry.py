@@ -251,9 +251,10 @@ def sampled_degree(X: Any, request: Request, backend: Backend) -> float:
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
     if alone > 0.05 * len(degrees) and (request.components == "raise" or alone == len(degrees)):
+        lonely = rows[: len(degrees)][degrees == 0][:50]
         raise DisconnectedGraphError(
-            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} "
-            "(3 * bandwidth unless given); raise bandwidth, or pass components='largest' to drop what is not connected"
+            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (3 * bandwidth "
+            f"unless given); raise bandwidth: the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
         )
     if (degrees == n - 1).all():
         raise ValueError(
@@ -261,6 +262,19 @@ def sampled_degree(X: Any, request: Request, backend: Backend) -> float:
             "no shape is left to see; lower bandwidth"
         )
     return float(degrees.mean() + 1)
+
+
+def nearest_distance(X: Any, rows: np.ndarray, backend: Backend) -> float:
+    """The longest of the distances from given points to their nearest neighbours."""
+    xp = backend.xp
+    unit = float(xp.abs(X - X[:1]).max())
+    longest = 0.0
+    for row in rows.tolist():
+        difference = (X - X[row]) / unit
+        squared = (difference * difference).sum(axis=1)
+        squared[row] = xp.inf
+        longest = max(longest, float(squared.min()))
+    return unit * longest**0.5
 
 
 def count_components(kernel: Any, backend: Backend) -> tuple[int, np.ndarray]:

@@ -112,6 +112,7 @@ class Selection:
         n, m = self.coordinates.shape
         low, high = self.zeta_interval
         upper = "inf)" if high is None else f"{high:.4g}]"
+        quiet = d["device"] == "cpu" and "not installed" in d["device_reason"]  # nobody asked for CUDA
         lines = [
             f"Selection of {', '.join(self.names)} from phi1..phi{m} ({n:,} points)",
             f"  zeta            {self.zeta:.4g}, optimal on [{low:.4g}, {upper}",
@@ -120,7 +121,7 @@ class Selection:
             f"  runners-up      {self._runners_up()}",
             f"  mean degree     {d['mean_degree']:.0f}",
             f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
-            f"  device          {d['device']} ({d['device_reason']})",
+            f"  device          {d['device']}" + ("" if quiet else f" ({d['device_reason']})"),
             *(f"  warning         {message}" for message in d["warnings"]),
         ]
         wrap = partial(textwrap.fill, width=80, subsequent_indent=18 * " ", break_long_words=False)
