@@ -38,8 +38,7 @@ LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration 
 CG_TOL, CG_STEPS = 0.1, 100
 TRAP_STEPS = 3, 7  # of the search for points that are cut off:
 TRAP, LASTING = 0.06, 0.65  # the chance of return that betrays one, and what must be left of it at the second look
-# and at a third, where the second left doubt: .35 after 16 steps is an eigenvalue of .968, below all that are wanted
-LONG, STAYING = 16, 0.35
+LONG, STAYING = 16, 0.8  # steps to a third look where the second left doubt, and what a wanted vector would leave then
 
 
 class NotConvergedError(ArithmeticError):
@@ -380,8 +379,10 @@ def multilevel_eigenpairs(
     levels = build_levels(operator, count + GUARDS)
     history: list[float] = []
     try:
-        check_traps(levels[0])
+        suspects = find_traps(levels[0])
         values, W, coarse = solve(levels[0], count, 0.8 * tol, 0.0, last, operator, history, progress)
+        if suspects is not None:
+            check_traps(levels[0], suspects, float(values[count - 1]))
     finally:
         operator.products += levels[0].columns
         info["block_products"], info["iterations"] = levels[0].products, len(history)
@@ -392,8 +393,8 @@ def multilevel_eigenpairs(
     return xp.asarray(values[:count].copy()), xp.ascontiguousarray(W[:, :count])
 
 
-def check_traps(level: Level) -> None:
-    """Give up where a few points hold what starts there: their vectors have eigenvalues near 1, and no cell fits them.
+def find_traps(level: Level) -> tuple[Any, Any, Any] | None:
+    """Points that may hold what starts there: their vectors have eigenvalues near 1, and no cell fits them.
 
     Outliers and tiny groups that are almost cut off are such traps; the coarse levels do not see them, and the block
     could settle without them. After some steps from random signs, of variance 1, the variance at a point is the chance
@@ -410,11 +411,15 @@ def check_traps(level: Level) -> None:
             chances.append((Y * Y).mean(axis=1))
     early, late = chances
     trapped = (late > TRAP) & (late > LASTING * early)
-    if not bool(trapped.any()):
-        return
+    return (Y, late, trapped) if bool(trapped.any()) else None
+
+
+def check_traps(level: Level, suspects: tuple[Any, Any, Any], last: float) -> None:
+    """Give up where a suspect lasts as long as a vector with the ``last`` wanted eigenvalue would."""
+    Y, late, trapped = suspects
     for _ in range(LONG):
         Y = level.product(Y)
-    count = int((trapped & ((Y * Y).mean(axis=1) > STAYING * late)).sum())
+    count = int((trapped & ((Y * Y).mean(axis=1) > STAYING * last ** (2 * LONG) * late)).sum())
     if count:
         raise NotConvergedError(f"{count} points are almost cut off from the others: their vectors are not smooth")
 
