@@ -9,10 +9,10 @@ import warnings
 from functools import cache
 from typing import Any
 
-from .base import Backend, Block, DeviceError, OutOfMemoryError, current, row_blocks
+from .base import Backend, Block, DeviceError, OutOfMemoryError, current
 from .cpu import CpuBackend
 
-__all__ = ["Backend", "Block", "DeviceError", "OutOfMemoryError", "backend_of", "get_backend", "row_blocks"]
+__all__ = ["Backend", "Block", "DeviceError", "OutOfMemoryError", "backend_of", "get_backend"]
 
 
 def get_backend(device: str = "auto", **options: Any) -> Backend:

@@ -172,14 +172,3 @@ class Backend:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.device}: {self.reason}>"
-
-
-def row_blocks(n_rows: int, bytes_per_row: float, budget: int) -> Iterator[slice]:
-    """Consecutive slices of ``range(n_rows)`` whose temporaries fit into ``budget`` bytes.
-
-    >>> list(row_blocks(5, 8, 16))
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
-    step = max(1, int(budget / max(bytes_per_row, 1)))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
