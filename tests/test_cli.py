@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
+from ies_gpu.cli.options import size
 from ies_gpu.console import Console
 from ies_gpu.files import write_array
 
@@ -199,7 +200,7 @@ def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch,
     def broken(*_):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(cli, "select", broken)
+    monkeypatch.setattr(cli.fit, "select", broken)
     assert cli.main(["fit", points, *FIT]) == 1
     assert "ZeroDivisionError: division by zero (unexpected; --debug shows where)" in capsys.readouterr().err
     with pytest.raises(ZeroDivisionError):
@@ -208,14 +209,14 @@ def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch,
 
 
 def test_the_output_is_checked_before_the_work(points, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "select", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr(cli.fit, "select", lambda *_: pytest.fail("work began"))
     assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "no" / "run.npz")]) == 1
     (tmp_path / "folder.npz").mkdir()
     assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "folder.npz")]) == 1
 
 
 def test_sizes():
-    assert [cli.size(text) for text in ("4G", "500M", "1.5GiB", "2097152")] == [4 << 30, 500 << 20, 3 << 29, 2 << 20]
+    assert [size(text) for text in ("4G", "500M", "1.5GiB", "2097152")] == [4 << 30, 500 << 20, 3 << 29, 2 << 20]
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])

@@ -13,7 +13,7 @@ ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "selection", "datasets", "files",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "datasets", "files",
     "storage", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
@@ -35,8 +35,9 @@ def test_modules_import_only_what_stands_above_them():
         assert path.stem in ORDER, f"{path.stem} has no place in the order"
         above = set(ORDER[: ORDER.index(path.stem)])
         assert imported(path, path.stem) <= above, path.stem
-    for path in (ROOT / "datasets").glob("*.py"):
-        assert imported(path, "datasets") <= set(ORDER[: ORDER.index("datasets")]), path
+    for package in ("datasets", "cli"):
+        for path in (ROOT / package).glob("*.py"):
+            assert imported(path, package) <= set(ORDER[: ORDER.index(package)]), path
 
 
 def test_only_the_backend_imports_cupy():

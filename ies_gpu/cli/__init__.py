@@ -1,0 +1,132 @@
+"""The command line, ``ies-gpu COMMAND``: one module a command, each with ``add`` (its options) and ``run``.
+
+Only the standard library is imported here; each command imports what it needs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import __version__
+from ..console import Console
+from . import data, demo, doctor, fit, show
+from .options import WRONG_USE as WRONG_USE
+from .options import Parser
+
+FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
+COMMANDS = (fit, show, data, demo, doctor)
+# errors whose message is a sentence for the user; of others the kind is told too
+EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    console = Console(sys.stderr, "lines")
+    debug = False
+    try:
+        args = build_parser().parse_args(argv)
+        console, debug = Console(sys.stderr, style_of(args)), args.debug
+        with shown_warnings(console), stopped_by_sigterm():
+            status = args.run(args, console)
+            sys.stdout.flush()
+            return status
+    except SystemExit as stop:  # --help, --version, wrong use
+        return int(stop.code or 0)
+    except KeyboardInterrupt:
+        console.close()
+        console.note("ies-gpu: stopped")
+        return INTERRUPTED
+    except Terminated:
+        console.close()
+        return TERMINATED
+    except BrokenPipeError:  # whoever read the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception as error:
+        console.close()
+        if debug:
+            raise
+        console.error(sentence(error))
+        return FAILED
+
+
+def sentence(error: Exception) -> str:
+    """An error in one line, in the words of the command line."""
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    text = str(error)
+    if isinstance(error, MemoryError):
+        return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype float32 or fewer points"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
+    if not any(kind in kinds for kind in EXPECTED):
+        return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
+    # components='largest' and "use radius=0.6" are advice in Python; here they are options
+    text = re.sub(r"\b(components|device|dtype)='([\w:]+)'", r"--\1 \2", text)
+    return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
+
+
+class Terminated(BaseException):
+    """SIGTERM came; as an exception it lets half-written files be removed."""
+
+
+@contextmanager
+def stopped_by_sigterm() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def shown_warnings(console: Console) -> Iterator[None]:
+    """Warnings as one clean line each."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        console.warning(str(message))
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def style_of(args: argparse.Namespace) -> str:
+    """How the console speaks."""
+    if getattr(args, "log_format", "text") == "json":
+        return "json"
+    if getattr(args, "quiet", False):
+        return "quiet"
+    return "bar" if sys.stderr.isatty() else "lines"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parser = Parser(
+        prog="ies-gpu",
+        description="Choose the few coordinates of a diffusion map that make a full map of a manifold, however "
+        "long and thin it is.",
+        epilog="Start with 'ies-gpu demo'. 'ies-gpu COMMAND --help' tells more. Exit status: 0 done, 1 failed, "
+        "2 wrong use, 130 stopped by Ctrl-C.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"ies-gpu {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add(commands)
+    return parser

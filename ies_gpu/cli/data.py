@@ -1,0 +1,63 @@
+"""``ies-gpu data``: the paper's data sets."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from ..console import Console
+from .options import add_command, add_talk, count, seed
+from .output import say
+
+
+def add(commands: Any) -> None:
+    data = add_command(
+        commands, "data", run, "make one of the paper's data sets, or list them", "ies-gpu data D1 -o d1.npy"
+    )
+    data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; leave it out for the list")
+    data.add_argument("-o", "--output", metavar="FILE.NPY", help="where the points go")
+    data.add_argument("--n", type=count, metavar="N", help="how many points (as in the paper)")
+    data.add_argument("--seed", type=seed, default=0, metavar="N", help="seed (0)")
+    add_talk(data, progress=False)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    from ..datasets.synthetic import TABLE, load
+    from ..files import check_output, write_array
+
+    if args.name is None:
+        if args.output:
+            args.parser.error("which data set? give its NAME before -o")
+        return list_data(TABLE)
+    name = args.name.upper()
+    if name not in TABLE:
+        args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
+    if args.output and Path(args.output).suffix.lower() != ".npy":
+        args.parser.error(f"-o must name an .npy file, got {args.output}")
+    output = args.output or f"{name.lower()}.npy"
+    if args.output:
+        check_output(output, ".npy")
+        found = load(name, n_samples=args.n, random_state=args.seed)
+        write_array(output, found.X)
+        say(f"{output}: {found.X.shape[0]:,} points with {found.X.shape[1]} columns, the {found.title} {name}")
+    _, _, bandwidth, d, s, chosen, usual = TABLE[name]
+    say(f"the paper chooses {', '.join(f'phi{k}' for k in chosen)}")
+    if args.n and args.n != usual:
+        bandwidth = float(f"{bandwidth * (usual / args.n) ** (1 / d):.2g}")
+        say(f"bandwidth changed with the number of points ({usual:,} in the paper): each keeps as many neighbours")
+    run = Path(output).with_name(f"{Path(output).stem}-run.npz")
+    if not args.output:
+        say(f"  ies-gpu data {name} -o {output}")
+    say(f"  ies-gpu fit {shlex.quote(output)} -d {d} -s {s} --bandwidth {bandwidth:g} -o {shlex.quote(str(run))}")
+    return 0
+
+
+def list_data(table: dict[str, Any]) -> int:
+    say("name  manifold                  points  d  s  bandwidth  the paper chooses")
+    for name, (title, _, bandwidth, d, s, chosen, n) in table.items():
+        names = ", ".join(f"phi{k}" for k in chosen)
+        say(f"{name:<5} {title:<24} {n:>7,}  {d}  {s}  {bandwidth:>9g}  {names}")
+    say("\nMake one with: ies-gpu data D1 -o d1.npy")
+    return 0

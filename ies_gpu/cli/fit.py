@@ -1,0 +1,90 @@
+"""``ies-gpu fit``: choose coordinates for points in a file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..console import Console
+from .options import add_command, add_details, add_machine, add_talk, count, positive
+from .output import as_json, say
+
+if TYPE_CHECKING:
+    from ..selection import Selection
+
+
+def add(commands: Any) -> None:
+    fit = add_command(
+        commands, "fit", run, "choose coordinates for points in a file",
+        "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz",
+    )  # fmt: skip
+    fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv; one row a point")
+    main_options = fit.add_argument_group("the problem")
+    option = main_options.add_argument
+    option("-d", "--intrinsic-dim", type=count, required=True, metavar="D", help="dimension of the manifold")
+    option("-s", "--subset-size", type=count, required=True, metavar="S", help="how many coordinates to choose")
+    option("--bandwidth", type=positive, required=True, metavar="EPS", help="distance over which neighbours count")
+    option("-o", "--output", metavar="RUN.NPZ", help="where the result goes")
+    add_details(fit.add_argument_group("details").add_argument)
+    add_machine(fit.add_argument_group("the machine").add_argument)
+    add_talk(fit, as_json="print the result as one JSON object")
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    if not args.intrinsic_dim <= args.subset_size <= args.n_components:
+        d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
+        args.parser.error(f"-s must be at least -d ({d}) and at most -m ({m}), got {s}")
+    if args.output and Path(args.output).suffix.lower() != ".npz":
+        args.parser.error(f"-o must name an .npz file, got {args.output}")
+    from ..files import check_output, read_points
+
+    if args.output:
+        check_output(args.output, ".npz")
+    else:
+        console.note("no -o: the result will be shown, not saved")
+    begin = time.perf_counter()
+    console.progress("read", 0, 0)
+    points = read_points(args.points)
+    console.progress("read", 1, 1)
+    selection = select(points, args, console)
+    if args.output:
+        from ..storage import save
+
+        save(selection, args.output)
+    console.close()
+    if args.json:
+        say(json.dumps(as_json(selection, output=args.output)))
+    elif not args.quiet:
+        say(repr(selection))
+        say(f"  time            {time.perf_counter() - begin:.1f} s")
+        if args.output:
+            say(f"  saved           {args.output} ({os.path.getsize(args.output) / 1e6:.1f} MB)")
+    return 0
+
+
+def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:
+    """``select_coordinates`` with the options of ``fit``."""
+    from ..selection import select_coordinates
+
+    return select_coordinates(
+        points,
+        intrinsic_dim=args.intrinsic_dim,
+        subset_size=args.subset_size,
+        bandwidth=args.bandwidth,
+        radius=args.radius,
+        n_components=args.n_components,
+        zeta=args.zeta,
+        percentile=args.percentile,
+        components=args.components,
+        device=args.device,
+        dtype=args.dtype,
+        memory_limit=args.memory_limit,
+        n_threads=args.threads,
+        random_state=args.seed,
+        tol=args.tol,
+        progress=console.progress,
+    )

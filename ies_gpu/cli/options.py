@@ -1,0 +1,118 @@
+"""What the commands' options share: the parser, groups of options, and values with errors in words."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+WRONG_USE = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong use gets one line, not the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USE, f"ies-gpu: error: {message} (see '{self.prog} --help')\n")
+
+
+def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.set_defaults(run=run, parser=command)
+    return command
+
+
+def add_details(option: Callable[..., Any]) -> None:
+    option("-m", "--n-components", type=count, default=20, metavar="M", help="coordinates to choose from (20)")
+    option("--radius", type=positive, metavar="R", help="neighbours are this close (3 * EPS)")
+    option("--zeta", type=weight, default="auto", metavar="Z", help="weight of the penalty, or auto (auto)")
+    option("--percentile", type=percent, default=75.0, metavar="P", help="of the regret, for zeta auto (75)")
+    option("--components", choices=("raise", "largest"), default="raise", help="when the graph is in parts (raise)")
+    option("--tol", type=positive, default=1e-8, metavar="T", help="bound on eigenvector residuals (1e-8)")
+    option("--seed", type=seed, default=0, metavar="N", help="seed of the eigensolver (0)")
+
+
+def add_machine(option: Callable[..., Any]) -> None:
+    option("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
+    option("--dtype", choices=("float64", "float32"), default="float64", help="storage precision (float64)")
+    option("--memory-limit", type=size, metavar="SIZE", help="such as 4G or 500M (half of what is free)")
+    option("--threads", type=count, metavar="N", help="CPU threads (all that are allowed)")
+
+
+def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: bool = True) -> None:
+    """What every command shares."""
+    option = command.add_argument_group("output").add_argument
+    if as_json:
+        option("--json", action="store_true", help=as_json)
+    if progress:
+        option("--quiet", action="store_true", help="no progress and no summary, only warnings and errors")
+        option("--log-format", choices=("text", "json"), default="text", help="of the progress on stderr (text)")
+    option("--debug", action="store_true", help="show the traceback of an error")
+
+
+def positive(text: str) -> float:
+    number = real(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number greater than 0, got {text}")
+    return number
+
+
+def real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+
+
+def count(text: str) -> int:
+    if not re.fullmatch(r"\d+", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, got {text!r}")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    if not re.fullmatch(r"\d+", text):
+        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, got {text!r}")
+    return int(text)
+
+
+def weight(text: str) -> float | str:
+    if text == "auto":
+        return text
+    number = real(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be auto or a number, 0 or more, got {text}")
+    return number
+
+
+def percent(text: str) -> float:
+    number = real(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 100, got {text}")
+    return number
+
+
+def device(text: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
+        raise argparse.ArgumentTypeError(f"must be auto, cpu, cuda or cuda:N, got {text!r}")
+    return text
+
+
+def size(text: str) -> int:
+    """Bytes: 500M, 4G, 1.5GiB, or a plain number; powers of 1024."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"must be a size such as 4G or 500M, got {text!r}")
+    number = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+    if number < 1 << 20:
+        raise argparse.ArgumentTypeError(f"must be 1M or more, got {text}")
+    return number

@@ -1,0 +1,54 @@
+"""``ies-gpu show``: a result that was saved."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from ..console import Console
+from .options import add_command, add_talk
+from .output import as_json, best_sets, listed, say
+
+if TYPE_CHECKING:
+    from ..selection import Selection
+
+
+def add(commands: Any) -> None:
+    show = add_command(commands, "show", run, "show a result that 'fit' wrote", "ies-gpu show run.npz")
+    show.add_argument("run_file", metavar="RUN.NPZ")
+    add_talk(show, as_json="print it as one JSON object", progress=False)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    from ..storage import load
+
+    selection = load(args.run_file)
+    if args.json:
+        say(json.dumps(as_json(selection)))
+        return 0
+    say(repr(selection))
+    show_tables(selection)
+    return 0
+
+
+def show_tables(selection: Selection) -> None:
+    """The path, the best sets, the settings and the seconds."""
+    from ..selection import coordinate_names
+
+    say("\nRegularization path, from zeta = inf down")
+    say(f"{'zeta from':>11}{'to':>11}{'mean score':>12}{'regret':>9}  set")
+    for segment, regret in zip(selection.path, selection.regret_percentiles, strict=True):
+        here = "  <- chosen" if segment.subset == selection.subset else ""
+        names = ", ".join(coordinate_names(segment.subset))
+        numbers = f"{segment.low:11.4g}{segment.high:11.4g}{segment.score:12.3f}{regret:9.3f}"
+        say(f"{numbers}  {names}{here}")
+    say(f"\nBest sets at zeta = {selection.zeta:.4g}")
+    say(f"{'loss':>11}{'mean score':>12}  set")
+    for subset, loss, score in best_sets(selection):
+        say(f"{loss:11.4f}{score:12.4f}  {', '.join(coordinate_names(subset))}")
+    info = selection.diagnostics
+    say("")
+    listed("settings", [f"{k}={v}" for k, v in info.get("parameters", {}).items() if v is not None])
+    listed("seconds", [f"{stage} {seconds:.2f}" for stage, seconds in info.get("seconds", {}).items()])
+    listed("versions", [f"{name} {version}" for name, version in info.get("versions", {}).items()])
