@@ -15,6 +15,7 @@ import numpy as np
 
 from .backend import backend_of
 from .path import TOLERANCE
+from .selection import coordinate_numbers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,15 +65,16 @@ def embedding(
     Parameters
     ----------
     selection : Selection
-    subset : sequence of int, optional
-        0-based; the chosen set unless given. Two are drawn flat, three in space, more as pairs.
+    subset : sequence of int or str, optional
+        0-based numbers or names such as ``phi7``; the chosen set unless given. Two are drawn flat, three in space, more
+        as pairs.
     colors : array (n,), or dict of such arrays by name
         Values that colour the points: one panel for each. Rows as in the input or as in ``selection.points``.
     """
-    chosen = tuple(selection.subset if subset is None else subset)
     Y = _host(selection.coordinates)
-    if len(chosen) < 2 or not all(0 <= k < Y.shape[1] for k in chosen):
-        raise ValueError(f"subset must be 2 or more numbers between 0 and {Y.shape[1] - 1}, got {chosen}")
+    chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
+    if len(chosen) < 2:
+        raise ValueError(f"subset must have 2 members or more to be drawn, got {chosen}")
     by_name = _by_name(colors, selection)
     labels = [rf"$\phi_{{{k + 1}}}$" for k in chosen]
     # unit vectors have entries like 1e-2: shown times sqrt(n), so that the mean square is 1
@@ -133,10 +135,13 @@ def volumes(
     Parameters
     ----------
     selection : Selection
-    subsets : sequence of sets, 0-based, optional
-        The chosen set unless given.
+    subsets : sequence of sets, or one set, optional
+        0-based numbers or names. The chosen set unless given.
     """
-    sets = [tuple(s) for s in (subsets if subsets is not None else [selection.subset])]
+    m = selection.coordinates.shape[1]
+    if subsets is not None and all(isinstance(member, int | str) for member in subsets):
+        subsets = [subsets]  # type: ignore[list-item]  # one set alone
+    sets = [coordinate_numbers(s, m) for s in (subsets if subsets is not None else [selection.subset])]
     with _style():
         from matplotlib.figure import Figure
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,12 +96,12 @@ class Selection:
     def zeta_dimensionless(self) -> float:
         return self.zeta * float(self.eigenvalues[0])
 
-    def score(self, subset: Sequence[int]) -> Any:
-        """``R(S; i)`` of any set (0-based) at every point."""
+    def score(self, subset: Sequence[int | str]) -> Any:
+        """``R(S; i)`` of any set, 0-based numbers or names, at every point."""
         if self.bases is None:
             raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
         d = self.bases.shape[2]
-        sets = check_subsets([sorted(subset)], self.bases.shape[1])
+        sets = np.array([sorted(coordinate_numbers(subset, self.bases.shape[1]))], dtype=np.int32)
         if sets.shape[1] < d:
             raise ValueError(f"subset must have at least intrinsic_dim={d} members, got {tuple(subset)}")
         return log_volumes(self.bases, sets)[:, 0]
@@ -141,6 +142,22 @@ class Selection:
 def coordinate_names(subset: Sequence[int]) -> tuple[str, ...]:
     """The paper's names, counted from 1."""
     return tuple(f"phi{k + 1}" for k in subset)
+
+
+def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
+    """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
+    if isinstance(subset, str) or not np.iterable(subset):
+        raise TypeError(f"subset must be a set such as (0, 6) or ('phi1', 'phi7'), got {subset!r}")
+    numbers = []
+    for member in subset:
+        if isinstance(member, str):
+            if not re.fullmatch(r"phi[1-9]\d*", member):
+                raise ValueError(f"subset must hold numbers, or names such as 'phi7', got {member!r}")
+            member = int(member[3:]) - 1
+        elif not np.isscalar(member):
+            raise TypeError(f"subset must be one set of numbers or names, got {subset!r}")
+        numbers.append(member)
+    return tuple(int(k) for k in check_subsets([numbers], m)[0])
 
 
 def select_coordinates(

@@ -12,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+import pandas
 import pytest
 
 from ies_gpu import cli, datasets, load
@@ -130,6 +131,15 @@ def test_show(run, capsys):
     assert re.search(rf"{names} +<- chosen", out) and "Best sets at zeta" in out
     assert cli.main(["show", run, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["names"] == list(load(run).names)
+
+
+def test_show_writes_the_chosen_coordinates_as_csv(run, tmp_path):
+    assert cli.main(["show", run, "--csv", str(tmp_path / "map.csv")]) == 0
+    saved, selection = pandas.read_csv(tmp_path / "map.csv", float_precision="round_trip"), load(run)
+    assert list(saved.columns) == ["row", *selection.names]
+    np.testing.assert_array_equal(saved["row"], selection.points)
+    np.testing.assert_array_equal(saved[list(selection.names)], selection.embedding)
+    assert cli.main(["show", run, "--csv", str(tmp_path / "map.txt")]) == 2
 
 
 def test_data_lists_writes_and_names_the_next_command(tmp_path, capsys):

@@ -73,8 +73,8 @@ def test_wrong_arguments(selection, data):
         plot.embedding(selection, colors=np.arange(7.0))
     with pytest.raises(ValueError, match=r"colors\['x'\] must have one value"):
         plot.points(data.X, colors={"x": np.arange(7.0)})
-    for subset in ((0,), (0, 20), (-1, 2)):
-        with pytest.raises(ValueError, match="between 0 and 19"):
+    for subset, words in (((0,), "2 members or more"), ((0, 20), "between 0 and 19"), ((-1, 2), "between 0 and 19")):
+        with pytest.raises(ValueError, match=words):
             plot.embedding(selection, subset)
     with pytest.raises(ValueError, match="2 columns or more"):
         plot.points(data.X[:, :1])
@@ -158,3 +158,12 @@ def test_without_matplotlib_the_error_tells_what_to_install(selection, monkeypat
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'ies-gpu\[plot\]'"):
         plot.path(selection)
+
+
+def test_sets_are_given_by_number_or_name(selection):
+    by_name = plot.embedding(selection, ("phi1", "phi3"))
+    assert by_name._suptitle.get_text() == plot.embedding(selection, (0, 2))._suptitle.get_text()
+    assert len(plot.volumes(selection, ("phi1", "phi3")).axes) == 1  # one set alone
+    for wrong in (["phi0"], ["psi1", "phi2"], "phi1", [0, 99], [0, 0], [[0, 1]]):
+        with pytest.raises((ValueError, TypeError), match="subset"):
+            plot.embedding(selection, wrong)

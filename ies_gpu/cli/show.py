@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
@@ -17,19 +18,39 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     show = add_command(commands, "show", run, "show a result that 'fit' wrote", "ies-gpu show run.npz")
     show.add_argument("run_file", metavar="RUN.NPZ")
+    show.add_argument("--csv", metavar="FILE.CSV", help="write the chosen coordinates as a table, a row a point")
     add_talk(show, as_json="print it as one JSON object", progress=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..storage import load
 
+    if args.csv and Path(args.csv).suffix.lower() != ".csv":
+        args.parser.error(f"--csv must name a .csv file, got {args.csv}")
     selection = load(args.run_file)
+    if args.csv:
+        write_csv(selection, args.csv)
     if args.json:
         say(json.dumps(as_json(selection)))
         return 0
     say(repr(selection))
     show_tables(selection)
     return 0
+
+
+def write_csv(selection: Selection, path: str) -> None:
+    """The chosen coordinates with the number of each point's row in the input."""
+    import numpy as np
+
+    from ..files import check_output, whole_or_nothing
+
+    check_output(path, ".csv")
+    columns = np.column_stack([selection.points, selection.embedding])
+    names = ",".join(("row", *selection.names))
+    with whole_or_nothing(path) as file:
+        np.savetxt(
+            file, columns, fmt=["%d"] + ["%.17g"] * len(selection.subset), delimiter=",", header=names, comments=""
+        )
 
 
 def show_tables(selection: Selection) -> None:
@@ -49,6 +70,11 @@ def show_tables(selection: Selection) -> None:
         say(f"{loss:11.4f}{score:12.4f}  {', '.join(coordinate_names(subset))}")
     info = selection.diagnostics
     say("")
-    listed("settings", [f"{k}={v}" for k, v in info.get("parameters", {}).items() if v is not None])
+    listed("settings", [f"{k}={short(v)}" for k, v in info.get("parameters", {}).items() if v is not None])
     listed("seconds", [f"{stage} {seconds:.2f}" for stage, seconds in info.get("seconds", {}).items()])
     listed("versions", [f"{name} {version}" for name, version in info.get("versions", {}).items()])
+
+
+def short(value: Any) -> str:
+    """A number without the digits of its rounding error."""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
