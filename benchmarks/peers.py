@@ -33,7 +33,7 @@ from datafold.dynfold import DiffusionMaps, LocalRegressionSelection
 from datafold.pcfold import GaussianKernel
 X, eps = np.load(sys.argv[1]), float(sys.argv[2])
 begin = time.perf_counter()
-model = DiffusionMaps(kernel=GaussianKernel(epsilon=eps**2 / 2, distance=dict(metric="euclidean", cut_off=3 * eps)),
+model = DiffusionMaps(kernel=GaussianKernel(epsilon=eps**2 / 2, distance=dict(cut_off=3 * eps)),
                       n_eigenpairs=21)
 model.fit(X)
 took = time.perf_counter() - begin
