@@ -5,22 +5,23 @@ from __future__ import annotations
 import heapq
 import time
 from itertools import combinations
-from math import inf
+from math import comb, inf
 from typing import Any
 
 import numpy as np
 
 from ..backend import backend_of
-from ..criterion import score_pass
+from ..criterion import log_volumes
 from ..validation import check_integer, check_number
+from .bounds import Bounds
 from .exchange import exchanged, grown
-from .increments import SOUND, increment_bytes, increments
-from .pool import Pool, Subset
+from .pool import Pool, Subset, mean_scores, random_sets
 from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
 
 NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
-STRIDE = 16  # sets are scored on every 16th point first, then on the others
+SHARES = (64, 32, 16, 8, 4, 2, 1)  # sets are scored on n/64 of the points first, and on the others if need be
+SAMPLE = 64  # random sets that say at which points sets lose most
 BATCH = 512  # sets scored side by side
 
 
@@ -36,9 +37,9 @@ def search_branch_and_bound(
 ) -> SearchResult:
     """The best set, as enumeration finds it, without scoring sets that cannot be the best.
 
-    A set A stands for all sets that contain it. Its bound (:class:`Bounds`) is compared with the best loss found so far,
-    which begins with a local search. Sets that remain are scored, each only until its points have lost too much, since
-    no later point can add to a sum of numbers that are not positive. Where sets have nearly equal scores and the penalty
+    A set A stands for all sets that contain it. Its bound (``Bounds``) is compared with the best loss found so far, to
+    begin with that of a local search. Sets that remain are scored, each only until its points have lost too much: no
+    later point can add to a sum of numbers that are not positive. Where sets have nearly equal scores and the penalty
     is small, most of them remain.
 
     With ``zeta="auto"`` the search is run wherever the path can have a corner. A finished search gives the exact path;
@@ -58,7 +59,8 @@ def search_branch_and_bound(
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
     nodes = check_integer("node_limit", node_limit, low=0)
     seconds = None if time_limit is None else check_number("time_limit", time_limit, closed=True)
-    return concluded(bases, values, branch_sets(bases, values, s, weight, nodes, seconds), weight, alpha)
+    with backend_of(bases).active():
+        return concluded(bases, values, branch_sets(bases, values, s, weight, nodes, seconds), weight, alpha)
 
 
 def branch_sets(
@@ -70,74 +72,29 @@ def branch_sets(
     time_limit: float | None = None,
 ) -> Evaluated:
     """All sets that are scored to the end, at zeta or along the path, with what is proved."""
-    tree = Tree(bases, eigenvalues, s, node_limit, time_limit)
+    n, m, _ = bases.shape
+    sample = random_sets(m, s, SAMPLE, np.random.default_rng(0))
+    tree = Tree(hardest_first(bases, sample), eigenvalues, s, node_limit, time_limit)
     asked = tree.pool.trace(tree.search, zeta)
     exact = tree.gap <= ROUNDING
     if not exact:
         guarantee = f"proved gap {tree.gap:.3g}: no set's loss is higher by more"
     else:
         guarantee = "exact" if zeta is not None else "exact path; regret exact over the pool only"
-    touched = len(tree.pool.scores) + len(tree.ceilings)
-    work = len(bases) * len(tree.pool.scores) + tree.points_abandoned
+    touched = len(tree.pool.scores.keys() | tree.ceilings.keys())
+    total = comb(m - 1, s - 1)
+    work = len(tree.pool.scores) + tree.points_abandoned / n
     return tree.pool.evaluated(
         method="branch_and_bound", guarantee=guarantee, path_exact=exact and zeta is None, zetas_asked=asked,
         gap=0.0 if exact else tree.gap, nodes=tree.nodes, sets_scored=touched, sets_abandoned=len(tree.ceilings),
-        share_of_points=work / max(1, touched * len(bases)),
+        share_of_sets=touched / total, share_of_scores=work / total,
     )  # fmt: skip
-
-
-class Bounds:
-    """For A: a level and a weight for each coordinate, so that ``R(S) <= level + sum of the weights of S - A``.
-
-    With r = s - \\|A\\| coordinates to come, submodularity of R1 and, since the logarithm is concave, Jensen's inequality
-    for ``a_c + sum_k u_kc^2`` in R2 give at every point ::
-
-        R(S; i) <= R(A; i) + sum_{k in S - A} [ 1/2 log(1 + u_k' G_A^-1 u_k) - 1/(2r) sum_c log(1 + r u_kc^2 / a_c) ]
-
-    The second term is what R2 gains at least; without it this is the plain bound by the gains of R1. A point counts 0
-    instead where A is singular or where its own best r coordinates would bring the right-hand side above 0: R <= 0. The
-    mean over points is taken before coordinates are chosen, which bounds all sets more tightly than choosing at every
-    point. Neither depends on zeta, so that they are kept.
-    """
-
-    def __init__(self, bases: Any, s: int) -> None:
-        self.bases, self.s = bases, s
-        self.known: dict[Subset, tuple[float, np.ndarray]] = {}
-
-    def of(self, members: Subset) -> tuple[float, np.ndarray]:
-        """Level and weights (m,)."""
-        _, m, d = self.bases.shape
-        if len(members) < d:
-            return 0.0, np.zeros(m)
-        if members not in self.known:
-            self.known[members] = self._computed(members)
-        return self.known[members]
-
-    def _computed(self, members: Subset) -> tuple[float, np.ndarray]:
-        backend = backend_of(self.bases)
-        xp, (n, m, d), r = backend.xp, self.bases.shape, self.s - len(members)
-        others = backend.asarray(np.setdiff1d(np.arange(m), members))
-        sums = xp.zeros(m + 1)
-        for block in backend.blocks(n, increment_bytes(m, d), "search"):
-            with block as rows:
-                found = increments(self.bases[rows].astype(xp.float64), members)
-                score = found.first - found.second
-                gains = 0.5 * xp.log1p(found.quadratic) - xp.log1p(r * found.ratios).sum(axis=2) / (2 * r)
-                gains = xp.maximum(gains, SOUND / r)  # so that the sum does not fall below the floor of the score
-                highest = xp.sort(gains[:, others], axis=1)[:, -r:].sum(axis=1)
-                counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
-                # written out of the way first: a block in which memory runs out is repeated
-                sums = sums + xp.concatenate([(counts @ score)[None], counts @ gains])
-        level, *weights = (backend.to_host(sums) / n).tolist()
-        return level, np.array(weights)
 
 
 class Tree:
     """The search: nodes are sets A with the coordinates that may still join, and an upper bound of the loss."""
 
-    def __init__(
-        self, bases: Any, eigenvalues: np.ndarray, s: int, node_limit: int, time_limit: float | None
-    ) -> None:
+    def __init__(self, bases: Any, eigenvalues: np.ndarray, s: int, node_limit: int, time_limit: float | None) -> None:
         self.pool, self.bounds, self.s = Pool(bases, eigenvalues, s), Bounds(bases, s), s
         self.node_limit, self.deadline = node_limit, inf if time_limit is None else time.monotonic() + time_limit
         self.nodes, self.gap, self.points_abandoned = 0, 0.0, 0
@@ -151,7 +108,7 @@ class Tree:
         pool.add([grown(pool, zeta)])
         best = pool.loss(exchanged(pool, pool.best(pool.scores, zeta), zeta), zeta)
         root = (0,)
-        heap = [(-inf, root, tuple(range(1, m)))]
+        heap: list[tuple[float, Subset, Subset]] = [(-inf, root, tuple(range(1, m)))]
         while heap and -heap[0][0] > best + ROUNDING:
             if self.nodes >= self.node_limit or time.monotonic() > self.deadline:
                 highest = -heap[0][0] if heap[0][0] > -inf else self.bound(root, heap[0][2], zeta)[0]
@@ -187,7 +144,9 @@ class Tree:
         """
         bound, net, _ = self.bound(members, candidates, zeta)
         last = np.sort(net)[-(self.s - len(members)) :][0]  # a candidate outside the best r takes the place of the last
-        candidates = tuple(k for k, w in zip(candidates, net, strict=True) if bound + min(0.0, w - last) > best + ROUNDING)
+        candidates = tuple(
+            k for k, w in zip(candidates, net, strict=True) if bound + min(0.0, w - last) > best + ROUNDING
+        )
         heights = {}
         for k in candidates:
             others = tuple(c for c in candidates if c != k)
@@ -227,10 +186,11 @@ class Tree:
         ]  # fmt: skip
         needed = np.array([best + zeta * pool.penalty(subset) for subset in new])
         totals, alive, done = np.zeros(len(new)), np.arange(len(new)), 0
-        for part in parts(self.bounds.bases):
-            if not len(alive):
+        for share in SHARES:
+            if not len(alive) or done == n:
                 break
-            totals[alive] += part_scores(part, [new[i] for i in alive])
+            part = self.bounds.bases[done : max(done + 1, n // share)]
+            totals[alive] += len(part) * mean_scores(part, [new[i] for i in alive])
             done += len(part)
             lost = alive[totals[alive] / n < needed[alive] - ROUNDING] if done < n else alive[:0]
             self.points_abandoned += done * len(lost)
@@ -243,17 +203,7 @@ class Tree:
         return max(known, default=-inf)
 
 
-def parts(bases: Any) -> Any:
-    """All points in a few parts of growing size, each spread over the whole."""
+def hardest_first(bases: Any, sets: list[Subset]) -> Any:
+    """The bases, with the points first at which some sets score lowest: there a bad set loses soonest."""
     xp = backend_of(bases).xp
-    first = 0
-    for width in (1, 1, 2, 4, 8):
-        taken = [bases[k::STRIDE] for k in range(first, first + width) if k < len(bases)]
-        first += width
-        if taken:
-            yield xp.ascontiguousarray(xp.concatenate(taken))
-
-
-def part_scores(bases: Any, sets: list[Subset]) -> np.ndarray:
-    """Sums of the scores over some of the points, on the host."""
-    return backend_of(bases).to_host(score_pass(bases, np.array(sets, dtype=np.int32)).totals)
+    return bases[xp.argsort(log_volumes(bases, np.array(sets, dtype=np.int32)).mean(axis=1))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..backend import backend_of
 from ..criterion import candidate_subsets
 from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
 
@@ -29,7 +30,8 @@ def search_exhaustive(
     """
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
-    return concluded(bases, values, all_sets(bases.shape[1], s), weight, alpha)
+    with backend_of(bases).active():
+        return concluded(bases, values, all_sets(bases.shape[1], s), weight, alpha)
 
 
 def all_sets(m: int, s: int, method: str = "exhaustive") -> Evaluated:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import backend_of
 from ..criterion import candidate_subsets, penalties
 from ..validation import check_number
 from .exhaustive import all_sets
@@ -29,7 +30,8 @@ def search_greedy(
     """
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
-    return concluded(bases, values, greedy_sets(bases, values, s, weight), weight, alpha)
+    with backend_of(bases).active():
+        return concluded(bases, values, greedy_sets(bases, values, s, weight), weight, alpha)
 
 
 def greedy_order(bases: Any, eigenvalues: Any, *, zeta: float, size: int | None = None) -> tuple[int, ...]:
@@ -40,7 +42,8 @@ def greedy_order(bases: Any, eigenvalues: Any, *, zeta: float, size: int | None 
     bases, values = check_bases(bases, eigenvalues)
     zeta = check_number("zeta", zeta, closed=True)
     size = check_size(bases, bases.shape[1] if size is None else size, "size")
-    return Steps(bases, values).order(zeta, size)
+    with backend_of(bases).active():
+        return Steps(bases, values).order(zeta, size)
 
 
 class Steps:

@@ -1,9 +1,9 @@
 """What each coordinate adds to a set: R1 and R2 from Gram sums, for all coordinates and points at once.
 
-With ``G_A(i) = sum_{k in A} u_k u_k'`` (u_k is row k of U(i)) the score is ``R = R1 - R2``, where ``R1 = 1/2 log det G_A``
-and ``R2 = 1/2 sum_c log a_c`` with the diagonal a of G_A. Coordinate k adds the rank-one matrix ``u_k u_k'``, so that R1
-gains ``1/2 log(1 + u_k' G_A^-1 u_k)`` and R2 gains ``1/2 sum_c log(1 + u_kc^2 / a_c)``. Both parts are monotone and
-submodular on the sets that contain A, where A has full rank.
+With ``G(i) = sum_{k in A} u_k u_k'`` (u_k is row k of U(i)) the score of A is ``R1 - R2``: ``R1 = 1/2 log det G`` and
+``R2 = 1/2 sum_c log a_c`` with the diagonal a of G. Coordinate k adds the rank-one matrix ``u_k u_k'``, so R1 gains
+``1/2 log(1 + u_k' G^-1 u_k)`` and R2 gains ``1/2 sum_c log(1 + u_kc^2 / a_c)``. Both parts are monotone, and submodular
+on the sets that contain A, where A has full rank.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from math import log
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..backend import backend_of
 from ..backend.kernels.plain import FLOOR
 
 LOWEST = 0.5 * log(FLOOR)  # of a score
+CACHE = 4  # blocks are this much shorter than memory allows: then they stay in a cache, which halves the time
 SOUND = 0.5 * LOWEST  # a set that scores less at a point is singular there up to rounding
-TINY = 1e-300
 
 
 class Increments(NamedTuple):
@@ -29,45 +31,47 @@ class Increments(NamedTuple):
         R1 and R2 of the set.
     quadratic : array (r, m)
         ``u_k' G^-1 u_k``, 1 and less for members.
-    ratios : array (r, m, d)
-        ``u_kc^2 / a_c``.
+    ratios : list of d arrays (r, m)
+        ``u_kc^2 / a_c`` for each tangent direction c.
     """
 
     first: Any
     second: Any
     quadratic: Any
-    ratios: Any
+    ratios: list[Any]
 
 
 def increments(U: Any, members: Sequence[int]) -> Increments:
     """At a block of bases U (r, m, d), for a set of d members or more."""
-    xp, d = backend_of(U).xp, U.shape[2]
-    frame = U[:, xp.asarray(list(members))]
-    lengths = xp.maximum((frame * frame).sum(axis=1), TINY)
-    whitened: list[Any] = []
-    quadratic, determinant = xp.zeros(U.shape[:2]), xp.zeros(len(U))
-    # Gram-Schmidt on the columns of the frame, and the same steps on the rows of all coordinates: afterwards these are
+    backend = backend_of(U)
+    xp, chosen = backend.xp, backend.asarray(np.array(members))
+    columns = xp.ascontiguousarray(U.transpose(2, 0, 1), dtype=xp.float64)
+    first, second, quadratic = xp.zeros(len(U)), xp.zeros(len(U)), xp.zeros(U.shape[:2])
+    # Gram-Schmidt on the columns of the set, and the same steps on the rows of all coordinates: afterwards these are
     # R^-T u_k of G = R'R. Small pivots stay accurate, which those of G itself would not.
     units: list[Any] = []
-    for c in range(d):
-        rest, column = frame[:, :, c], U[:, :, c]
+    whitened: list[Any] = []
+    ratios: list[Any] = []
+    for column in columns:
+        rest = column[:, chosen]
+        length = xp.maximum((rest * rest).sum(axis=1), FLOOR)
+        ratios.append(column * column / length[:, None])
         for unit, done in zip(units, whitened, strict=True):
             share = (unit * rest).sum(axis=1)[:, None]
             rest, column = rest - share * unit, column - share * done
-        pivot = xp.maximum((rest * rest).sum(axis=1), TINY)
+        pivot = xp.maximum((rest * rest).sum(axis=1), FLOOR * length)
         scale = 1 / xp.sqrt(pivot)[:, None]
         units.append(rest * scale)
         whitened.append(column * scale)
-        quadratic += whitened[c] * whitened[c]
-        determinant += xp.log(pivot)
-    return Increments(
-        0.5 * determinant, 0.5 * xp.log(lengths).sum(axis=1), quadratic, U * U / lengths[:, None, :]
-    )
+        quadratic += whitened[-1] * whitened[-1]
+        first += 0.5 * xp.log(pivot)
+        second += 0.5 * xp.log(length)
+    return Increments(first, second, quadratic, ratios)
 
 
 def increment_bytes(m: int, d: int) -> float:
     """Temporaries of :func:`increments` and what follows it, for one point."""
-    return 8.0 * m * (4 * d + 8)
+    return CACHE * 8.0 * m * (4 * d + 8)
 
 
 def chain_gains(U: Any, order: Any) -> Any:
@@ -90,4 +94,4 @@ def chain_gains(U: Any, order: Any) -> Any:
 
 def chain_bytes(m: int, d: int) -> float:
     """Temporaries of :func:`chain_gains` for one point."""
-    return 8.0 * m * (4 * d * d + 4)
+    return CACHE * 8.0 * m * (4 * d * d + 4)

@@ -91,3 +91,8 @@ def mean_scores(bases: Any, sets: Iterable[Subset]) -> np.ndarray:
     backend = backend_of(bases)
     totals = score_pass(bases, np.array(list(sets), dtype=np.int32)).totals
     return backend.to_host(totals) / len(bases)
+
+
+def random_sets(m: int, s: int, count: int, rng: np.random.Generator) -> list[Subset]:
+    """Sets that hold the first coordinate; the same may come twice."""
+    return [tuple(sorted([0, *(1 + rng.permutation(m - 1)[: s - 1]).tolist()])) for _ in range(count)]
