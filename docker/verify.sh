@@ -192,11 +192,26 @@ import cupy, cupyx.scipy.sparse.linalg, cupyx.scipy.linalg
 from cupy.cuda import nvrtc
 print("CuPy", cupy.__version__, "NVRTC", nvrtc.getVersion())'
 }
+kernels() { # our kernels become machine code with what is in the image: no toolkit, no compiler, no driver
+    inside python -c '
+from pathlib import Path
+from cupy.cuda import nvrtc
+from ies_gpu.backend.kernels import cuda_
+names = sorted(file.stem for file in Path(cuda_.__file__).parent.glob("*.cu"))
+assert names
+for name in names:
+    for arch in (75, 80, 90):
+        program = nvrtc.createProgram(cuda_.source(name), f"{name}.cu", [], [])
+        nvrtc.compileProgram(program, ["--std=c++17", f"-arch=sm_{arch}"])
+        assert nvrtc.getCUBIN(program).startswith(b"\x7fELF"), (name, arch)
+print(names)'
+}
 if [[ -n $cuda ]]; then
     b rm --all >/dev/null
     verify cuda "$here/Dockerfile"
     if [[ -s $work/cuda.json ]]; then
         check "cuda: cuBLAS, cuSOLVER, cuSPARSE and NVRTC load" libraries
+        check "cuda: our kernels compile to machine code for sm_75, 80 and 90" kernels
         check "cuda: data D1" points
         check "cuda: --device cuda without a driver is an error, not a silent CPU run" no_device
         cat "$work/logs/last"
@@ -210,5 +225,6 @@ unchecked "anything on a GPU, nvidia-container-toolkit: there is no device"
 unchecked "the real python:3.13-slim-trixie: no registry is asked; the stand-in has the same Debian and Python minor"
 unchecked "memory and CPU limits: containers run outside cgroups"
 unchecked "Docker, Kubernetes, AWS Batch, Google Batch, SLURM themselves: only the syntax of the job files (tests)"
-printf '\n%s\n' "${report[@]}"
+echo
+printf '%s\n' "${report[@]}"
 exit $((failures > 0))
