@@ -14,7 +14,8 @@ ROOT = Path(ies_gpu.__file__).parent
 ORDER = [
     "backend", "validation", "files", "encoding",
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "datasets",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
+    "pipeline", "selection", "datasets",
     "storage", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
