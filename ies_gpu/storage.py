@@ -14,6 +14,7 @@ from . import __version__
 from .encoding import decode, encode, read_header, write_archive
 from .files import DAMAGED, check_output, check_readable
 from .path import Segment
+from .remote import fetched, is_remote, uploaded
 from .selection import Ranking, Selection
 
 FORMAT = "ies_gpu selection"
@@ -22,13 +23,16 @@ RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur i
 
 
 def save(selection: Selection, path: str | os.PathLike[str]) -> None:
-    """Write a result to an ``.npz`` file, whole or not at all; arrays on a GPU are brought to the host.
+    """Write a result to an ``.npz`` file or URL, whole or not at all; arrays on a GPU are brought to the host.
 
     ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json`` shows everything but the arrays.
     """
     if not isinstance(selection, Selection):
         raise TypeError(f"save takes a Selection, as select_coordinates returns it, got {type(selection).__name__}")
     check_output(path, ".npz")
+    if is_remote(path):
+        with uploaded(os.fspath(path)) as local:
+            return save(selection, local)
     arrays: dict[str, np.ndarray] = {}
     content = {
         field.name: encode(getattr(selection, field.name), field.name, arrays, RECORDS) for field in fields(selection)
@@ -45,6 +49,9 @@ def load(path: str | os.PathLike[str]) -> Selection:
     ValueError
         If the file is cut short, is something else, or was written by a newer version.
     """
+    if is_remote(path):
+        with fetched(os.fspath(path)) as local:
+            return load(local)
     path = Path(path)
     check_readable(path)
     try:

@@ -12,7 +12,7 @@ import ies_gpu
 ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
-    "backend", "validation", "files", "encoding",
+    "memory", "remote", "backend", "validation", "files", "encoding",
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
     "pipeline", "selection", "datasets",
