@@ -31,6 +31,7 @@ _HOME = {
     "search_exhaustive": "search",
     "regularization_path": "path",
     "leave_one_out_regret": "path",
+    "CheckpointWarning": "checkpoint",
     "Selection": "selection",
     "select_coordinates": "selection",
     "save": "storage",
@@ -43,6 +44,7 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
+    from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
     from .graph import knn_graph, radius_graph
