@@ -5,6 +5,7 @@ docker/verify.sh builds and runs the images; it needs root and minutes, so it is
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -147,6 +148,42 @@ def test_hadolint_is_content(dockerfile):
 def test_scripts_are_bash(script):
     assert os.access(ROOT / script, os.X_OK) or script.endswith(".sbatch")
     subprocess.run(["bash", "-n", ROOT / script], check=True)
+
+
+def test_the_page_gives_commands_that_work_and_links_that_lead_somewhere():
+    page = (DOCKER / "README.md").read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", page):
+        assert target.startswith("http") or (DOCKER / target).exists(), target
+    blocks = "".join(re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)).replace("\\\n", " ")
+    commands = re.findall(r"^docker run .* ies-gpu(?::\w+)? (.*)$", blocks, re.MULTILINE)
+    assert len(commands) >= 3
+    for command in commands:
+        build_parser().parse_args(command.split())
+    for file, argument in re.findall(r"-f (\S+)|--build-arg EXTRAS=(\S+)", blocks):
+        assert not file or (ROOT / file).exists()
+        assert not argument or set(argument.split(",")) <= set(PROJECT["optional-dependencies"])
+    assert "tested on a gpu" not in page.lower()
+
+
+def test_verify_runs_an_image_without_privileges():
+    spec = importlib.util.spec_from_file_location("bundle", DOCKER / "bundle.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    config = {
+        "User": "10001:10001",
+        "Entrypoint": ["ies-gpu"],
+        "Cmd": ["--help"],
+        "Env": ["A=b"],
+        "WorkingDir": "/data",
+    }
+    made = module.bundle({"OCIv1": {"config": config}}, "/root-of-image", None, ["/host:/cache"], ["doctor"])
+    process = made["process"]
+    assert process["args"] == ["ies-gpu", "doctor"] and process["user"] == {"uid": 10001, "gid": 10001}
+    assert process["noNewPrivileges"] and not any(process["capabilities"].values())
+    assert made["root"] == {"path": "/root-of-image", "readonly": True}
+    assert {"type": "network"} in made["linux"]["namespaces"]  # a new one: no network
+    (cache,) = (mount for mount in made["mounts"] if mount["destination"] == "/cache")
+    assert cache["source"] == "/host" and "noexec" in cache["options"]
 
 
 # ---- the jobs
