@@ -35,6 +35,7 @@ _HOME = {
     "search_branch_and_bound": "search",
     "regularization_path": "path",
     "leave_one_out_regret": "path",
+    "CheckpointWarning": "checkpoint",
     "Selection": "selection",
     "select_coordinates": "selection",
     "save": "storage",
@@ -47,6 +48,7 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
+    from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
     from .graph import knn_graph, radius_graph

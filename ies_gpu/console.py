@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime
 from typing import IO, Any
 
+from .memory import peak_memory, resident_memory
+
 UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
 EVERY = 0.5  # seconds between two JSON lines of one stage
 
@@ -53,7 +55,7 @@ class Console:
         """How far the stage is; a total of null is not known."""
         self.last = time.perf_counter()
         done, total = self.reached
-        self._event(stage=self.stage, done=done, total=total, seconds=round(self.last - self.begin, 3))
+        self._event("info", stage=self.stage, done=done, total=total, seconds=round(self.last - self.begin, 3))
 
     def _finish(self) -> None:
         self._close_bar()
@@ -105,21 +107,28 @@ class Console:
         """One line, in every style: the result may be wrong."""
         self._say("warning", message)
 
-    def error(self, message: str) -> None:
-        """One line; the run has failed."""
-        self._say("error", message)
+    def error(self, message: str, status: int = 1) -> None:
+        """One line; the run has failed and ends with this status."""
+        self._say("error", message, status=status)
 
-    def _say(self, level: str, message: str) -> None:
+    def end(self, message: str, status: int) -> None:
+        """How the run ended, other than by an error: the last JSON line; people see it by themselves."""
+        self._close_bar()
+        if self.style == "json":
+            self._event("info" if status == 0 else "error", message=message, status=status)
+
+    def _say(self, level: str, message: str, **more: Any) -> None:
         self._close_bar()
         message = " ".join(message.split())
         if self.style == "json":
-            self._event(level=level, message=message)
+            self._event(level, message=message, **more)
         else:
             self._write(f"ies-gpu: {level}: {message}")
 
-    def _event(self, **content: Any) -> None:
+    def _event(self, level: str, **content: Any) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._write(json.dumps({"time": now, **content}))
+        memory = {"bytes": resident_memory(), "peak_bytes": peak_memory()}
+        self._write(json.dumps({"time": now, "level": level, **content, **memory}))
 
     def _write(self, line: str) -> None:
         self.stream.write(line + "\n")

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from .remote import check_remote_output, fetched, is_remote
 from .validation import IESWarning
 
 TEXT = {".csv": ",", ".tsv": "\t"}
@@ -33,7 +34,7 @@ def read_points(path: str | os.PathLike[str]) -> np.ndarray:
 
     Parameters
     ----------
-    path : path
+    path : path or URL
         ``.npy``; ``.npz`` with one array, one called X, points or R, or one with two axes; ``.csv`` or ``.tsv`` with or
         without a header line.
 
@@ -44,6 +45,9 @@ def read_points(path: str | os.PathLike[str]) -> np.ndarray:
     ValueError
         If it is not what its name says, or does not hold points; the message names the file and what to do.
     """
+    if is_remote(path):
+        with fetched(os.fspath(path)) as local:
+            return read_points(local)
     path = Path(path)
     check_readable(path)
     if path.suffix.lower() not in SUFFIXES:
@@ -66,6 +70,9 @@ def check_readable(path: Path) -> None:
 
 def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
     """A path that can be written; asked before long work, so that its result is not lost at the end."""
+    if is_remote(path):
+        check_remote_output(os.fspath(path), suffix)
+        return Path(path)
     path = Path(path)
     if path.suffix.lower() != suffix:
         raise ValueError(f"{path}: the output must be a {suffix} file, e.g. {path.with_suffix(suffix)}")

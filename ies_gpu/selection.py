@@ -16,6 +16,7 @@ import numpy as np
 from . import __version__
 from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
+from .checkpoint import Checkpoint
 from .criterion import check_subsets, log_volumes, penalties
 from .entry import Prepared, check_entry, check_request, moved, prepare
 from .path import Segment
@@ -193,6 +194,8 @@ def select_coordinates(
     random_state: int = 0,
     tol: float = 1e-8,
     keep_bases: bool | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     progress: Progress | None = None,
 ) -> Selection:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
@@ -240,6 +243,12 @@ def select_coordinates(
         Bound on the residual of every eigenpair.
     keep_bases : bool, optional
         Keep the tangent bases, which ``Selection.score`` needs; by default up to 512 MB.
+    checkpoint : path, optional
+        A local folder in which each finished stage is saved. One that holds stages already is an error without
+        ``resume``.
+    resume : bool
+        Take what is finished from that folder; the result is the same to the bit. Stages that are damaged or of
+        another job are told of and computed again, and an empty folder is a beginning.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
 
@@ -274,21 +283,25 @@ def select_coordinates(
     if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
         device = home.device  # arrays that are on a GPU already stay there
     run = Run(get_backend(device, memory_limit=memory_limit, n_threads=n_threads), log, dtype, {})
-    with run.backend.active():
-        work = prepare(given, entry, request, run)
+    job = {"entry": entry, **request._asdict(), "intrinsic_dim": intrinsic_dim, "subset_size": subset_size}
+    job |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype, "random_state": random_state}
+    job |= {"tol": tol, "versions": versions()}
+    with run.backend.active(), Checkpoint(checkpoint, resume, job, given, run) as saved:
+        work = saved.prepared(partial(prepare, given, entry, request, run))
         n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
         d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
         parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}
         parameters |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype}
         parameters |= {"random_state": random_state, "tol": tol}
         check_counts(search, m, d, s)
-        work = embed(work, m, random_state, tol, run)
-        bases, sigma = tangent_stage(work, d, run)
-        found = search_stage(bases, work.eigenvalues, Ask(search, s, random_state), weight, alpha, run)
+        work = saved.embedded(work, partial(embed, work, m, random_state, tol, run))
+        bases, sigma = saved.tangents(partial(tangent_stage, work, d, run))
+        ask = Ask(search, s, random_state)
+        found = saved.search(partial(search_stage, bases, work.eigenvalues, ask, weight, alpha, run))
         keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
         with log.stage("result"):
             result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
-    result.diagnostics.update(log.results(), parameters=parameters)
+    result.diagnostics.update(log.results(), parameters=parameters, **saved.results())
     return result
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .backend import Backend
+from .memory import peak_memory
 from .validation import IESWarning
 
 logger = logging.getLogger("ies_gpu")
@@ -69,13 +69,3 @@ class Run(NamedTuple):
     log: Stages
     dtype: str
     audit: dict[str, float]
-
-
-def peak_memory() -> int:
-    """The most memory that this process has held so far, in bytes (0 where the system does not tell)."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak

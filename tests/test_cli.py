@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 
 import numpy as np
 import pandas
@@ -67,7 +68,7 @@ def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):
     assert selection.coordinates.shape == (1500, 20)
     # one plain line for each stage, with its seconds, as stderr is no terminal
     lines = err.splitlines()
-    assert [line.split()[0] for line in lines] == ["read", *selection.diagnostics["seconds"]]
+    assert [line.split()[0] for line in lines] == ["read", *selection.diagnostics["seconds"], "write"]
     assert all(re.fullmatch(r"\w+ +\d+\.\d\d s", line) for line in lines)
 
 
@@ -100,12 +101,41 @@ def test_quiet_is_silent(points, tmp_path, capsys):
 def test_json_log_lines(points, capsys):
     assert cli.main(["fit", points, *FIT, "--log-format", "json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert all(set(line) == {"time", "stage", "done", "total", "seconds"} for line in lines)
-    ends = [line["stage"] for line in lines if line["done"] == line["total"]]
+    *progress, end = lines
+    always = {"time", "level", "bytes", "peak_bytes"}
+    assert all(set(line) == always | {"stage", "done", "total", "seconds"} for line in progress)
+    assert all(0 < line["bytes"] <= line["peak_bytes"] and line["level"] == "info" for line in lines)
+    assert set(end) == always | {"message", "status"} and (end["message"], end["status"]) == ("done", 0)
+    times = [datetime.fromisoformat(line["time"]) for line in lines]
+    assert times == sorted(times) and times[0].tzinfo is not None
+    ends = [line["stage"] for line in progress if line["done"] == line["total"]]
     assert list(dict.fromkeys(ends)) == [
         "read", "checks", "order", "graph", "kernel", "laplacian", "eigenvectors", "tangents", "search",
             "result",
     ]  # fmt: skip
+
+
+def test_errors_are_objects_in_a_json_log(points, tmp_path, capsys, monkeypatch):
+    """Whatever goes wrong, each line of the log is an object, and the last has the exit status."""
+    told = ["--log-format", "json"]
+    cases = {
+        2: [["fit", points, *told], ["fit", points, *FIT, "--log-format=json", "--zeta", "-1"], ["fit", *told, "--no"]],
+        1: [["fit", "nowhere.npy", *FIT, *told], ["fit", points, *FIT, *told, "-o", str(tmp_path / "no" / "run.npz")]],
+    }
+    for status, commands in cases.items():
+        for arguments in commands:
+            assert cli.main(arguments) == status
+            last = [json.loads(line) for line in capsys.readouterr().err.splitlines()][-1]
+            assert last["level"] == "error" and last["status"] == status and last["message"]
+    monkeypatch.setenv("IES_GPU_LOG_FORMAT", "json")
+    assert cli.main(["fit"]) == 2
+    assert json.loads(capsys.readouterr().err)["status"] == 2
+
+
+def test_exit_status_is_in_the_help(capsys):
+    assert cli.main(["--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(f"{status} " in text for status in (0, cli.FAILED, cli.WRONG_USE, cli.INTERRUPTED, cli.TERMINATED))
 
 
 def test_warnings_are_one_line_in_text_and_json(points, tmp_path, capsys):

@@ -12,8 +12,10 @@ import ies_gpu
 ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
-    "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "datasets", "files",
+    "memory", "remote", "backend", "validation", "files", "encoding",
+    "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
+    "pipeline", "selection", "datasets",
     "storage", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 

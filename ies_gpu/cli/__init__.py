@@ -19,8 +19,7 @@ from typing import Any
 from .. import __version__
 from ..console import Console
 from . import data, demo, doctor, fit, show
-from .options import WRONG_USE as WRONG_USE
-from .options import Parser
+from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 COMMANDS = (fit, show, data, demo, doctor)
@@ -39,14 +38,19 @@ def main(argv: list[str] | None = None) -> int:
             status = args.run(args, console)
             sys.stdout.flush()
             return status
-    except SystemExit as stop:  # --help, --version, wrong use
+    except WrongUse as error:
+        Console(sys.stderr, early_style(argv)).error(str(error), WRONG_USE)
+        return WRONG_USE
+    except SystemExit as stop:  # --help, --version
         return int(stop.code or 0)
     except KeyboardInterrupt:
         console.close()
         console.note("ies-gpu: stopped")
+        console.end("stopped by Ctrl-C", INTERRUPTED)
         return INTERRUPTED
     except Terminated:
         console.close()
+        console.end("stopped by SIGTERM", TERMINATED)
         return TERMINATED
     except BrokenPipeError:  # whoever read the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -55,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         console.close()
         if debug:
             raise
-        console.error(sentence(error))
+        console.error(sentence(error), FAILED)
         return FAILED
 
 
@@ -71,6 +75,7 @@ def sentence(error: Exception) -> str:
         return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
     # components='largest' and "use radius=0.6" are advice in Python; here they are options
     text = re.sub(r"\b(components|device|dtype)='([\w:]+)'", r"--\1 \2", text)
+    text = re.sub(r"\bresume=True\b", "--resume", text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
 
 
@@ -115,6 +120,12 @@ def style_of(args: argparse.Namespace) -> str:
     return "bar" if sys.stderr.isatty() else "lines"
 
 
+def early_style(argv: list[str] | None) -> str:
+    """How to speak of wrong use, when the options are not known yet."""
+    words = " ".join(sys.argv[1:] if argv is None else argv).replace("=", " ")
+    return "json" if "--log-format json" in words or os.environ.get("IES_GPU_LOG_FORMAT") == "json" else "lines"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     parser = Parser(
@@ -122,7 +133,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Choose the few coordinates of a diffusion map that make a full map of a manifold, however "
         "long and thin it is.",
         epilog="Start with 'ies-gpu demo'. 'ies-gpu COMMAND --help' tells more. Exit status: 0 done, 1 failed, "
-        "2 wrong use, 130 stopped by Ctrl-C.",
+        "2 wrong use, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"ies-gpu {__version__}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
-from .options import add_command, add_details, add_machine, add_talk, count, positive
+from ..remote import file_size, shown
+from .configuration import layered
+from .options import add_command, add_details, add_job, add_machine, add_talk, count, positive
 from .output import as_json, say
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def add(commands: Any) -> None:
         commands, "fit", run, "choose coordinates for points in a file",
         "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz",
     )  # fmt: skip
-    fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv; one row a point")
+    fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv, or a URL of one; one row a point")
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
     option("-d", "--intrinsic-dim", type=count, required=True, metavar="D", help="dimension of the manifold")
@@ -31,7 +32,9 @@ def add(commands: Any) -> None:
     option("-o", "--output", metavar="RUN.NPZ", help="where the result goes")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
+    add_job(fit.add_argument_group("a job").add_argument)
     add_talk(fit, as_json="print the result as one JSON object")
+    layered(fit)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -40,6 +43,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error(f"-s must be at least -d ({d}) and at most -m ({m}), got {s}")
     if args.output and Path(args.output).suffix.lower() != ".npz":
         args.parser.error(f"-o must name an .npz file, got {args.output}")
+    if args.resume and not args.checkpoint:
+        args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     from ..files import check_output, read_points
 
     if args.output:
@@ -51,18 +56,24 @@ def run(args: argparse.Namespace, console: Console) -> int:
     points = read_points(args.points)
     console.progress("read", 1, 1)
     selection = select(points, args, console)
+    selection.diagnostics["configuration"] = args.configuration
     if args.output:
         from ..storage import save
 
+        console.progress("write", 0, 0)
         save(selection, args.output)
+        console.progress("write", 1, 1)
     console.close()
+    console.end("done", 0)
+    output = args.output and shown(args.output)
     if args.json:
-        say(json.dumps(as_json(selection, output=args.output)))
+        say(json.dumps(as_json(selection, output=output)))
     elif not args.quiet:
         say(repr(selection))
         say(f"  time            {time.perf_counter() - begin:.1f} s")
         if args.output:
-            say(f"  saved           {args.output} ({os.path.getsize(args.output) / 1e6:.1f} MB)")
+            size = file_size(args.output)
+            say(f"  saved           {output}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
     return 0
 
 
@@ -87,5 +98,7 @@ def select(points: Any, args: argparse.Namespace, console: Console) -> Selection
         n_threads=args.threads,
         random_state=args.seed,
         tol=args.tol,
+        checkpoint=args.checkpoint,
+        resume=args.resume,
         progress=console.progress,
     )

@@ -12,14 +12,30 @@ WRONG_USE = 2
 SEARCHES = ("exhaustive", "greedy", "submodular", "branch_and_bound")  # of ies_gpu.search, which --help must not load
 
 
+class WrongUse(SystemExit):
+    """The command cannot be understood; the message is for the user."""
+
+
 class Parser(argparse.ArgumentParser):
-    """Wrong use gets one line, not the whole usage."""
+    """Wrong use gets one line, not the whole usage.
+
+    Attributes
+    ----------
+    resolve : callable, optional
+        Completes what was given on the command line with values from elsewhere.
+    """
+
+    resolve: Callable[[argparse.Namespace], argparse.Namespace] | None = None
 
     def error(self, message: str) -> NoReturn:
-        self.exit(WRONG_USE, f"ies-gpu: error: {message} (see '{self.prog} --help')\n")
+        raise WrongUse(f"{message} (see '{self.prog} --help')")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, rest = super().parse_known_args(args, namespace)
+        return (found if self.resolve is None or rest else self.resolve(found)), rest
 
 
-def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str) -> argparse.ArgumentParser:
+def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str) -> Parser:
     command = commands.add_parser(
         name,
         help=text,
@@ -50,6 +66,12 @@ def add_machine(option: Callable[..., Any]) -> None:
     option("--dtype", choices=("float64", "float32"), default="float64", help="storage precision (float64)")
     option("--memory-limit", type=size, metavar="SIZE", help="such as 4G or 500M (half of what is free)")
     option("--threads", type=count, metavar="N", help="CPU threads (all that are allowed)")
+
+
+def add_job(option: Callable[..., Any]) -> None:
+    option("--config", metavar="JOB.TOML", help="a file with these options, such as bandwidth = 0.25")
+    option("--checkpoint", metavar="DIR", help="save each finished stage in a local folder")
+    option("--resume", action="store_true", help="go on from the stages in DIR; none is fine too")
 
 
 def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: bool = True) -> None:

@@ -1,0 +1,57 @@
+# ies-gpu for the CPU, without any CUDA library. Build from the top of the repository:
+#
+#   docker build -t ies-gpu:cpu -f docker/cpu.Dockerfile .
+#
+# The layers are those of ../Dockerfile; docker/README.md has the sizes and what was checked.
+
+# Whoever builds releases pins this by digest: PYTHON_IMAGE=python:3.13-slim-trixie@sha256:...
+ARG PYTHON_IMAGE=python:3.13-slim-trixie
+
+FROM ${PYTHON_IMAGE} AS dependencies
+ARG EXTRAS=plot,cloud
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY ies_gpu/__init__.py ies_gpu/
+# The bounds stand in pyproject.toml. The package is not complete yet, so it leaves again; so do the tests of the
+# others, a tenth of the CPU image.
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m venv /opt/ies-gpu \
+    && /opt/ies-gpu/bin/pip install ".[${EXTRAS}]" \
+    && /opt/ies-gpu/bin/pip uninstall --yes ies-gpu \
+    && find /opt/ies-gpu -type d -name tests -prune -exec rm -r {} +
+
+FROM dependencies AS package
+COPY ies_gpu ies_gpu
+RUN --mount=type=cache,target=/root/.cache/pip \
+    /opt/ies-gpu/bin/pip wheel --no-deps --wheel-dir /dist .
+
+FROM ${PYTHON_IMAGE}
+COPY --from=dependencies /opt/ies-gpu /opt/ies-gpu
+# The root may be read-only: /cache is the one place that must be writable. Any user may write to these three, so that
+# --user works, and new volumes take over their mode.
+RUN --mount=type=bind,from=package,source=/dist,target=/dist \
+    /opt/ies-gpu/bin/pip install --no-cache-dir --no-index --no-deps /dist/ies_gpu-*.whl \
+    && install -d -m 1777 /cache /checkpoint /data
+
+ENV PATH=/opt/ies-gpu/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    HOME=/cache \
+    TMPDIR=/cache \
+    XDG_CACHE_HOME=/cache \
+    NUMBA_CACHE_DIR=/cache/numba \
+    MPLCONFIGDIR=/cache/matplotlib
+
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="ies-gpu" \
+      org.opencontainers.image.description="Independent eigencoordinate selection for diffusion maps, on the CPU" \
+      org.opencontainers.image.licenses="BSD-3-Clause" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+VOLUME ["/cache"]
+WORKDIR /data
+USER 10001:10001
+ENTRYPOINT ["ies-gpu"]
+CMD ["--help"]

@@ -1,0 +1,25 @@
+"""How much memory this process holds, and held at most; on the standard library, as the command line needs it early."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held so far, in bytes (0 where the system does not tell)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def resident_memory() -> int:
+    """The memory that this process holds now, in bytes; the peak where the system tells only that."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return peak_memory()

@@ -1,0 +1,133 @@
+"""Files elsewhere, by URL (``s3://``, ``gs://``, ``https://``), through fsspec: the extra ``cloud``.
+
+A file is read to a temporary one and compared in size; a result is written to a temporary file and then put in its
+place by one upload, which object stores show only when it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+SCHEMES = ("s3", "gs", "gcs", "https", "http")
+READ_ONLY = ("https", "http")
+# what the libraries of the two stores raise when nobody has told them who we are
+ANONYMOUS = (
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "DefaultCredentialsError",
+    "RefreshError",
+    "ProfileNotFound",
+)
+AMAZON = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the job a role"
+GOOGLE = "set GOOGLE_APPLICATION_CREDENTIALS, or give the job a service account"
+HOW_TO_LOG_IN = {"s3": AMAZON, "gs": GOOGLE, "gcs": GOOGLE}
+
+
+def is_remote(path: Any) -> bool:
+    """Whether a path is a URL with a host; ``file:`` and Windows drives are not."""
+    return isinstance(path, str) and re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", path) is not None
+
+
+def shown(url: str) -> str:
+    """A URL for people and logs: without query and password, which may be secrets."""
+    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])
+
+
+def scheme_of(url: str) -> str:
+    return url.partition("://")[0].lower()
+
+
+def check_remote(url: str) -> str:
+    """A URL that can be read, as far as its form tells."""
+    if scheme_of(url) not in SCHEMES:
+        raise ValueError(f"{shown(url)}: URLs begin with {', '.join(f'{s}://' for s in SCHEMES)}")
+    return url
+
+
+def check_remote_output(url: str, suffix: str) -> None:
+    """A URL that can be written, asked before long work; a bucket that may be written but not listed is taken."""
+    check_remote(url)
+    if not shown(url).lower().endswith(suffix):
+        raise ValueError(f"{shown(url)}: the output must be a {suffix} file")
+    if scheme_of(url) in READ_ONLY:
+        raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
+    bucket = "/".join(url.split("/")[:3])
+    with contextlib.suppress(PermissionError), said(bucket, "the place for the result was not found"):
+        system, place = file_system(bucket)
+        system.info(place)
+
+
+@contextlib.contextmanager
+def fetched(url: str) -> Iterator[Path]:
+    """A temporary copy of a file, with the same ending; gone at the end (a mapping of it stays valid)."""
+    check_remote(url)
+    with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
+        local = Path(folder) / (PurePosixPath(shown(url)).name or "file")
+        with said(url, "reading failed"):
+            system, place = file_system(url)
+            system.get_file(place, str(local))
+            expected = system.info(place).get("size")
+            if expected is not None and expected != local.stat().st_size:
+                raise ConnectionError(f"{local.stat().st_size:,} of {expected:,} bytes came")
+        try:
+            yield local
+        except (ValueError, OSError) as error:  # about the content: let it name the URL
+            text = str(error).replace(str(local), shown(url))
+            raise (type(error) if type(error) in (ValueError, FileNotFoundError) else ValueError)(text) from None
+
+
+@contextlib.contextmanager
+def uploaded(url: str) -> Iterator[Path]:
+    """A temporary file to write, which is put to the URL at the end, whole, or not at all."""
+    with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
+        local = Path(folder) / PurePosixPath(shown(url)).name
+        yield local
+        with said(url, "writing failed, and what was there before, if anything, is unchanged"):
+            system, place = file_system(url)
+            # one request, or parts that become an object only when all are there and are given up on failure
+            system.put_file(str(local), place)
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """fsspec's file system for a URL, and the path in it."""
+    import fsspec
+
+    # an instance of our own: shared ones keep connections and settings of whoever came first
+    return fsspec.core.url_to_fs(url, skip_instance_cache=True)
+
+
+@contextlib.contextmanager
+def said(url: str, failure: str) -> Iterator[None]:
+    """Errors of many libraries as a few, each naming the URL and the way out."""
+    name, way = shown(url), HOW_TO_LOG_IN.get(scheme_of(url), "use a URL that holds its own signature")
+    try:
+        yield
+    except ImportError as error:
+        missing = f"{name} needs the extra cloud ({error}); install it with pip install 'ies-gpu[cloud]'"
+        raise ImportError(missing) from None
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{name} does not exist; check bucket and path") from None
+    except Exception as error:
+        kind, text = type(error).__name__, " ".join(str(error).split())[:200]
+        if kind in ANONYMOUS or "anonymous caller" in text.lower():
+            raise PermissionError(f"{name}: no credentials were found; {way}") from None
+        if isinstance(error, PermissionError) or getattr(error, "status", None) in (401, 403):
+            raise PermissionError(f"{name}: access was refused ({text or kind}); {way}") from None
+        told = shown_text(text, url)
+        raise ConnectionError(f"{name}: {failure} ({kind}: {told or 'no details'}); try again") from None
+
+
+def shown_text(text: str, url: str) -> str:
+    """A message without what ``shown`` leaves out of the URL."""
+    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1", text.replace(url, shown(url)))
+
+
+def file_size(path: str | os.PathLike[str]) -> int | None:
+    """Bytes of a local file; None of a remote one."""
+    return None if is_remote(path) else os.path.getsize(path)
