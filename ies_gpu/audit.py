@@ -93,11 +93,11 @@ def audited(
         return result
     difference = backend.retried(stage, partial(check, result))
     run.audit[kernel] = difference
-    if difference <= (TOLERANCE if (dtype or run.dtype) == "float64" else 1e-2):
+    if difference <= (TOLERANCE if (dtype or run.arithmetic) == "float64" else 1e-2):
         return result
     run.log.warn(
         f"the kernel {kernel} differs from plain code by {difference:.1e} on sampled rows; the stage was repeated on "
-        "plain code. Please report this with the output of 'ies-gpu doctor'"
+        "plain code. Please report this with the output of 'ies-gpu doctor --selftest'"
     )
     backend.kernels = plain
     return backend.retried(stage, compute)
@@ -134,7 +134,7 @@ def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
         stored = graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])] / radius
         count = len(stored)
         worst = max(worst, (fewest - count) / most, (count - most) / most)
-        worst = max(worst, abs(float(distance[:count].sum()) - float(stored.sum())) / max(count, 1))
+        worst = max(worst, abs(float(distance[:count].sum()) - float(stored.sum(dtype="float64"))) / max(count, 1))
     return worst
 
 
