@@ -118,7 +118,7 @@ def log_volumes(bases: Any, subsets: Any) -> Any:
     with backend.active():
         sets = backend.asarray(subsets)
         table = backend.xp.empty((n, len(sets)))
-        for block in backend.blocks(n, backend.kernels.score_bytes(len(sets), sets.shape[1], d), "search"):
+        for block in backend.blocks(n, backend.kernels.table_bytes(len(sets), sets.shape[1], d), "search"):
             with block as rows:
                 table[rows] = backend.kernels.log_volumes(bases[rows], sets)
     return table

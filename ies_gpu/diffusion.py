@@ -11,8 +11,9 @@ import numpy as np
 
 from .backend import backend_of
 from .eigen import SymmetricTransition, leading_eigenpairs
+from .eigsh import SOLVERS
 from .laplacian import Laplacian
-from .validation import DisconnectedGraphError, IESWarning, check_integer, check_number
+from .validation import DisconnectedGraphError, IESWarning, check_choice, check_integer, check_number
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Embedding:
 
 
 def diffusion_map(
-    laplacian: Laplacian, *, n_components: int = 20, tol: float = 1e-8, random_state: int = 0
+    laplacian: Laplacian, *, n_components: int = 20, tol: float = 1e-8, random_state: int = 0, solver: str = "auto"
 ) -> Embedding:
     """The ``n_components`` slowest non-constant eigenvectors of a renormalised Laplacian.
 
@@ -56,14 +57,19 @@ def diffusion_map(
     random_state : int
         Seed of the start vector, which is drawn on the host and so the same on every device. The sign of each
         eigenvector makes its inner product with it positive.
+    solver : {"auto", "eigsh"}
+        ``eigsh`` takes SciPy's or CuPy's solver, with every residual computed anew and a search for missed copies of
+        multiple eigenvalues; where a check fails, our own takes over (``info["fallback"]`` says why). ``auto`` is our
+        own, with ``eigsh`` where a residual stays above ``tol``.
     """
+    check_choice("solver", solver, SOLVERS)
     if not isinstance(laplacian, Laplacian):
         raise TypeError(f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}")
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)
     start = backend_of(laplacian.weights).asarray(start_vector(n, random_state))
-    return eigenmap(laplacian, m, start, tol)
+    return eigenmap(laplacian, m, start, tol, solver=solver)
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
@@ -78,6 +84,7 @@ def eigenmap(
     tol: float,
     *,
     ordered: bool = False,
+    solver: str = "auto",
     progress: Callable[[int, int], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Embedding:
@@ -86,7 +93,9 @@ def eigenmap(
     xp = backend.xp
     with backend.active():
         operator = SymmetricTransition(laplacian, backend)
-        pairs = leading_eigenpairs(operator, m + 1, start=start, tol=tol, ordered=ordered, progress=progress)
+        pairs = leading_eigenpairs(
+            operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
+        )
     worst = float(pairs.residuals.max())
     if not np.isfinite(worst):
         raise ArithmeticError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .backend import Backend, backend_of
+from .eigsh import library_eigenpairs
 from .laplacian import Laplacian
 from .multilevel import NotConvergedError, multilevel_eigenpairs
 
@@ -73,6 +74,7 @@ def leading_eigenpairs(
     tol: float = 1e-8,
     progress: Callable[[int, int], None] | None = None,
     ordered: bool = False,
+    solver: str = "auto",
 ) -> Eigenpairs:
     """The ``count`` largest eigenpairs of S.
 
@@ -86,23 +88,31 @@ def leading_eigenpairs(
         Bound on every residual.
     ordered : bool
         Whether the rows stand in KD order: then the multilevel method may be taken, where it is expected to win.
+    solver : {"auto", "eigsh"}
+        ``eigsh`` takes the library's solver first; ``auto`` only where a residual of our own is too large.
 
     Returns
     -------
     Eigenpairs
-        Whose ``info`` has ``method`` ("dense", "lanczos" or "multilevel"), ``products`` (columns multiplied by S) and,
-        where the multilevel method was tried, ``block_products``, ``iterations``, ``coarse_sizes``,
-        ``coarse_products``, and ``fallback``, the reason why its result was not taken.
+        Whose ``info`` has ``method`` ("dense", "lanczos", "multilevel" or "eigsh"), ``products`` (columns multiplied by
+        S) and, where the multilevel method was tried, ``block_products``, ``iterations``, ``coarse_sizes``,
+        ``coarse_products``; and ``fallback``, the reason why a result was not taken.
     """
     xp = operator.backend.xp
     info: dict[str, Any] = {}
     found = None
-    if ordered and prefers_multilevel(operator, count):
+    small = _is_small(operator.n, count)
+    if solver == "eigsh" and not small:
+        found = _library_or_none(operator, count, start, tol, info)
+    elif ordered and prefers_multilevel(operator, count):
         found = _multilevel_or_none(operator, count, tol, info, progress)
     if found is None:
-        info["method"] = "dense" if _is_small(operator.n, count) else "lanczos"
+        info["method"] = "dense" if small else "lanczos"
         values, vectors = krylov(operator, count, start, tol, progress=progress)
         found = values, vectors, xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+        if not small and solver == "auto" and not float(found[2].max()) <= tol:
+            info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
+            found = _library_or_none(operator, count, start, tol, info) or found
     return Eigenpairs(*found, info | {"products": operator.products})
 
 
@@ -139,6 +149,25 @@ def _multilevel_or_none(
         info["fallback"] = str(doubt)
         return None
     info["method"] = "multilevel"
+    return values, vectors, residuals
+
+
+def _library_or_none(
+    operator: SymmetricTransition, count: int, start: Any, tol: float, info: dict[str, Any]
+) -> tuple[Any, Any, Any] | None:
+    """Values, vectors and residuals of the library's solver, or None and the reason in ``info["fallback"]``."""
+    xp = operator.backend.xp
+    try:
+        values, vectors = library_eigenpairs(operator, count, GUARDS, start, tol)
+        values, vectors = add_missed(operator, values, vectors, count, start, tol)
+        values, vectors = values[:count].copy(), xp.ascontiguousarray(vectors[:, :count])
+        residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+        if not float(residuals.max()) <= tol:
+            raise NotConvergedError(f"a residual of eigsh is {float(residuals.max()):.1e}")
+    except (NotConvergedError, np.linalg.LinAlgError) as doubt:
+        info["fallback"] = str(doubt)
+        return None
+    info["method"] = "eigsh"
     return values, vectors, residuals
 
 

@@ -103,7 +103,7 @@ def prepare(given: dict[str, Any], entry: str, request: Request, run: Run) -> Pr
             matrix = check_square_sparse("kernel", given["kernel"])
             check_symmetric("kernel", matrix)
             matrix = matrix.copy()
-        matrix = uploaded(matrix, run.dtype, backend)
+        matrix = uploaded(matrix, run.storage, backend)
     return from_kernel(matrix, request, run)
 
 
@@ -149,7 +149,7 @@ def laplacian_stage(kernel: Any, bandwidth: float | None, run: Run) -> Laplacian
     backend = run.backend
     with run.log.stage("laplacian"):
         if not isinstance(kernel, TiledKernel):
-            audited(run, "laplacian", "spmm", lambda: None, lambda _: audit_products(kernel, backend))
+            audited(run, "laplacian", "spmm", lambda: None, lambda _: audit_products(kernel, backend), "float64")
         return backend.retried("laplacian", partial(laplacian_in_place, kernel, bandwidth))
 
 
@@ -165,19 +165,16 @@ def kernel_of(X: Any, request: Request, degree: float, run: Run) -> Any:
     assert bandwidth is not None
     assert radius is not None
     budget = backend.memory_budget()
-    csr_bytes = 1.1 * n * degree * (8 + 4)
+    csr_bytes = 1.1 * n * degree * (np.dtype(run.storage).itemsize + 4)
     with run.log.stage("graph") as report:
         if 2 * csr_bytes > budget:
             store = 2.0 * n * n < budget / 2
             tiled = partial(TiledKernel, X, bandwidth=bandwidth, radius=radius, store=store, progress=report)
             return backend.retried("graph", tiled)
-        build = partial(ordered_radius_graph, X, radius, diagonal=True, progress=report)
+        build = partial(ordered_radius_graph, X, radius, diagonal=True, storage=run.storage, progress=report)
         graph = audited(run, "graph", "tile_graph", build, lambda g: audit_graph(X, g, radius, backend), "float64")
     with run.log.stage("kernel"):
-        kernel = gaussian_of_distances(graph, bandwidth)
-        if run.dtype == "float32":
-            kernel.data = kernel.data.astype(run.dtype)
-    return kernel
+        return gaussian_of_distances(graph, bandwidth)
 
 
 def from_kernel(matrix: Any, request: Request, run: Run) -> Prepared:

@@ -43,13 +43,20 @@ def radius_graph(X: Any, *, radius: float) -> Any:
 
 
 def ordered_radius_graph(
-    X: Any, radius: float, *, diagonal: bool = False, progress: Callable[[int, int], None] | None = None
+    X: Any,
+    radius: float,
+    *,
+    diagonal: bool = False,
+    storage: str = "float64",
+    progress: Callable[[int, int], None] | None = None,
 ) -> Any:
     """The radius graph of points in spatial order, ``diagonal`` with the zero distance of each point to itself.
 
-    Each block of rows is compared with the cells that its bounding box does not rule out.
+    Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
+    the pairs are the same; they are found by products in float32 and measured in float64, and the distances rounded.
     """
     backend = backend_of(X)
+    compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
     xp, n = backend.xp, len(X)
     Z, reach, unit = in_units_of(radius, X)
     cells = Cells(Z, reach)
@@ -61,8 +68,9 @@ def ordered_radius_graph(
                 rows = Z[first:last]
                 parts = []
                 for columns in cells.columns_near(first, last):
-                    found, place, value = backend.kernels.tile_graph(rows, Z[columns], reach)
-                    parts.append((found, columns[place].astype(xp.int32 if n < 2**31 else xp.int64), value))
+                    found, place, value = compare(rows, Z[columns], reach)
+                    place = columns[place].astype(xp.int32 if n < 2**31 else xp.int64)
+                    parts.append((found, place, value.astype(storage, copy=False)))
                 block = joined(parts, xp)
                 if not diagonal:
                     block = without_diagonal(block, first, xp)
@@ -73,7 +81,7 @@ def ordered_radius_graph(
                     progress(last, n)
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
     nnz = int(indptr[-1])
-    values = gathered(distances, nnz, X.dtype, xp)
+    values = gathered(distances, nnz, storage, xp)
     values *= unit
     indptr = indptr.astype(xp.int32) if nnz < 2**31 else indptr
     return csr(backend, values, gathered(indices, nnz, xp.int32 if nnz < 2**31 else xp.int64, xp), indptr)

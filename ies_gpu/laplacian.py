@@ -90,9 +90,9 @@ def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
 def gaussian_of_distances(graph: Any, bandwidth: float) -> Any:
     """The same on the graph's own storage, without touching its pattern."""
     backend = backend_of(graph.data)
-    for block in backend.blocks(graph.nnz, 16, "kernel"):
+    for block in backend.blocks(graph.nnz, 24, "kernel"):
         with block as part:
-            ratio = graph.data[part] / bandwidth
+            ratio = graph.data[part].astype(backend.xp.float64) / bandwidth
             graph.data[part] = backend.xp.exp(-ratio * ratio)
     return graph
 

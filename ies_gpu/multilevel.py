@@ -32,6 +32,7 @@ FEWER_GUARDS = 5  # the same on coarse levels
 FEWEST_GUARDS = 4  # the block ends at the widest gap behind these
 COARSE_TOL = 0.1  # residual of a coarse eigenproblem in units of its last 1 - mu: the start is no better than P0 anyway
 REFRESH = 1e-6  # residual at which rounding in float32 begins to matter
+AIM = 0.25  # of the tolerance: an eigenvector is off by residual / gap, and the last step costs a few columns only
 MAX_ITERATIONS = 60
 SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
 LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
@@ -380,7 +381,7 @@ def multilevel_eigenpairs(
     history: list[float] = []
     try:
         suspects = find_traps(levels[0])
-        values, W, coarse = solve(levels[0], count, 0.8 * tol, 0.0, last, operator, history, progress)
+        values, W, coarse = solve(levels[0], count, AIM * tol, 0.0, last, operator, history, progress)
         if suspects is not None:
             check_traps(levels[0], suspects, float(values[count - 1]))
     finally:

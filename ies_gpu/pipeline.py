@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,10 +11,12 @@ import numpy as np
 from .audit import audit_scores, audit_tangents, audited
 from .criterion import Scores, score_pass
 from .diffusion import Embedding, eigenmap, start_vector
+from .eigsh import SOLVERS
 from .entry import Prepared
 from .rmetric import tangents
 from .search import Evaluated, SearchResult, choose, evaluate
 from .stages import Run
+from .validation import check_choice
 
 
 class Ask(NamedTuple):
@@ -30,11 +33,12 @@ def embed(work: Prepared, m: int, random_state: int, tol: float, run: Run) -> Pr
         return work
     backend = run.backend
     start = start_vector(work.n_input, random_state)[work.points][work.order]
+    options: dict[str, Any] = {"ordered": work.spatial, "solver": chosen_solver()}
     with run.log.stage("eigenvectors") as report:
 
         def solve() -> Embedding:
             first = backend.asarray(start)
-            return eigenmap(work.laplacian, m, first, tol, ordered=work.spatial, progress=report, warn=run.log.warn)
+            return eigenmap(work.laplacian, m, first, tol, **options, progress=report, warn=run.log.warn)
 
         found = backend.retried("eigenvectors", solve)
     return work._replace(
@@ -45,11 +49,16 @@ def embed(work: Prepared, m: int, random_state: int, tol: float, run: Run) -> Pr
     )
 
 
+def chosen_solver() -> str:
+    """``auto``, or what the environment variable IES_GPU_SOLVER asks for: a way to compare, like IES_GPU_KERNELS."""
+    return check_choice("the environment variable IES_GPU_SOLVER", os.environ.get("IES_GPU_SOLVER", "auto"), SOLVERS)
+
+
 def tangent_stage(work: Prepared, d: int, run: Run) -> tuple[Any, Any]:
     """Tangent bases and singular values, audited."""
     backend, laplacian = run.backend, work.laplacian
     with run.log.stage("tangents") as report:
-        Y = backend.retried("tangents", partial(work.coordinates.astype, run.dtype))
+        Y = backend.retried("tangents", partial(work.coordinates.astype, run.arithmetic))
         compute = partial(tangents, Y, laplacian, d, backend, report)
         if not hasattr(laplacian.transition, "indptr"):
             return backend.retried("tangents", compute)

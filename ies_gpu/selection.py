@@ -22,7 +22,7 @@ from .entry import Prepared, check_entry, check_request, moved, prepare
 from .path import Segment
 from .pipeline import Ask, embed, search_stage, tangent_stage
 from .search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
-from .stages import Progress, Run, Stages
+from .stages import DTYPES, Progress, Run, Stages
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
@@ -231,8 +231,10 @@ def select_coordinates(
     components : {"raise", "largest"}
         What to do when the graph is disconnected.
     device : {"auto", "cpu", "cuda", "cuda:N"}
-    dtype : {"float64", "float32"}
-        Storage of the kernel matrix and tangent bases; the eigensolver and all sums are in float64.
+    dtype : {"float64", "mixed", "float32"}
+        ``mixed`` stores the graph in float32 and computes in float64: two thirds of the memory. ``float32`` also
+        computes tangent bases and scores in float32. The eigensolver and all sums are in float64. See
+        docs/precision.md for what each costs.
     memory_limit : int
         Bytes that the run may take; half of the free memory unless given.
     n_threads : int
@@ -263,7 +265,7 @@ def select_coordinates(
     """
     check_choice("search", search, METHODS)
     check_choice("components", components, ("raise", "largest"))
-    check_choice("dtype", dtype, ("float64", "float32"))
+    check_choice("dtype", dtype, DTYPES)
     weight, alpha = check_zeta(zeta), check_percentile(percentile)
     tol = check_number("tol", tol, high=1.0)
     random_state = check_integer("random_state", random_state, low=0)
@@ -301,6 +303,7 @@ def select_coordinates(
         keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
         with log.stage("result"):
             result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
+    log.keep(run.backend.complaints())
     result.diagnostics.update(log.results(), parameters=parameters, **saved.results())
     return result
 

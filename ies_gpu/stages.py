@@ -57,15 +57,32 @@ class Stages:
         self.warnings.append(message)
         warnings.warn(message, IESWarning, stacklevel=4)
 
+    def keep(self, messages: list[str]) -> None:
+        """Keep sentences that were said elsewhere, perhaps in an earlier run."""
+        self.warnings += [message for message in messages if message not in self.warnings]
+
     def results(self) -> dict[str, Any]:
         """For ``diagnostics``."""
         return {"seconds": self.seconds, "peak_bytes": self.peak_bytes, "warnings": tuple(self.warnings)}
 
 
+DTYPES = ("float64", "float32", "mixed")
+
+
 class Run(NamedTuple):
-    """What the stages of one run share: where, the log, the storage precision, and what the audits found."""
+    """What the stages of one run share: where, the log, the precision, and what the audits found."""
 
     backend: Backend
     log: Stages
     dtype: str
     audit: dict[str, float]
+
+    @property
+    def storage(self) -> str:
+        """Of what is as large as the graph."""
+        return "float64" if self.dtype == "float64" else "float32"
+
+    @property
+    def arithmetic(self) -> str:
+        """Of tangent bases and scores."""
+        return "float32" if self.dtype == "float32" else "float64"

@@ -10,14 +10,11 @@ import numpy as np
 import scipy.sparse
 
 from .backend import Backend, backend_of
+from .backend import IESWarning as IESWarning
 
 
 class DisconnectedGraphError(ValueError):
     """The neighbour graph falls into several parts, each of which would need a map of its own."""
-
-
-class IESWarning(UserWarning):
-    """The result may not be what was wanted; the message says why and what to do."""
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:

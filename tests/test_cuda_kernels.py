@@ -186,6 +186,73 @@ def test_a_value_that_is_not_finite_spoils_its_own_row_only(emulate):
             assert_array_equal(np.delete(result, 2, axis=0), np.delete(before, 2, axis=0))
 
 
+@needs_emulator
+@pytest.mark.parametrize(("dtype", "stored"), [(np.float64, np.float32), (np.float32, np.float64)])
+def test_weights_in_another_precision_are_not_copied(emulate, monkeypatch, dtype, stored):
+    """What the kernel makes of them is what it makes of a copy in the precision of Y."""
+    emulate()
+    problem = make_problem(20, dtype)._replace(weights=make_problem(20).weights.astype(stored))
+    expected = cuda_.tangent_rows(*problem._replace(weights=problem.weights.astype(dtype)), 3)
+    seen = []
+    load = cuda_.load_kernel
+
+    def watched(name, entry):
+        kernel = load(name, entry)
+
+        def run(grid, block, arguments, **options):
+            seen.append((entry, arguments[3]))
+            kernel(grid, block, arguments, **options)
+
+        return run
+
+    monkeypatch.setattr(cuda_, "load_kernel", watched)
+    for found, same in zip(cuda_.tangent_rows(*problem, 3), expected, strict=True):
+        assert_array_equal(found, same)
+    assert seen[0][0] == f"tangent_rows_f{8 * np.dtype(dtype).itemsize}_w{8 * np.dtype(stored).itemsize}"
+    assert seen[0][1] is problem.weights
+
+
+def make_matrix(n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """CSR in float32 with rows of 0, 1, 2, 131 and other numbers of entries."""
+    rng = np.random.default_rng(n_rows)
+    counts = np.concatenate([[0, 1, 2, 131], rng.integers(0, 90, n_rows)])[:n_rows]
+    indices = [np.sort(rng.choice(n_columns, size=count, replace=False)) for count in counts]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return indptr, np.concatenate(indices).astype(np.int32), rng.normal(size=indptr[-1]).astype(np.float32)
+
+
+@needs_emulator
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("n_rows", [1, 3, 4, 41])
+@pytest.mark.parametrize("k", [0, 1, 7, 33])
+def test_products_in_mixed_precision_equal_plain(emulate, monkeypatch, schedule, n_rows, k):
+    """k = 0 stands for a vector (n,). Errors in roundings of float64 of the product of absolute values."""
+    monkeypatch.setattr(cuda_, "MAX_PRODUCT_BLOCKS", 3)
+    emulate(schedule)
+    matrix = make_matrix(n_rows, 150)
+    V = np.random.default_rng(k).normal(size=(150, k) if k else 150)
+    for indptr in (matrix[0], matrix[0].astype(np.int64)):
+        found = cuda_.spmm(indptr, *matrix[1:], V)
+        size = plain.spmm(matrix[0], matrix[1], np.abs(matrix[2]), np.abs(V))
+        assert found.dtype == np.float64
+        assert (np.abs(found - plain.spmm(*matrix, V)) <= 200 * np.finfo(float).eps * size).all()
+    W = np.ones_like(found)
+    np.testing.assert_allclose(cuda_.spmm(*matrix, V, -0.5, 2.0, W), 2 - 0.5 * found, atol=1e-13)
+
+
+@needs_emulator
+@pytest.mark.parametrize("line", barriers(cuda_.source("csr_product")))
+def test_a_removed_barrier_of_csr_product_is_caught(emulate, monkeypatch, line):
+    monkeypatch.setattr(cuda_, "MAX_PRODUCT_BLOCKS", 3)
+    matrix, V = make_matrix(41, 150), np.random.default_rng(0).normal(size=150)
+
+    def run() -> float:
+        error = np.abs(cuda_.spmm(*matrix, V) - plain.spmm(*matrix, V)).max()
+        return np.inf if np.isnan(error) else error / np.finfo(float).eps / 100
+
+    assert any(caught(emulate, schedule, line, run) for schedule in SCHEDULES)
+
+
 def vast(shape: tuple[int, ...], dtype) -> np.ndarray:
     """Zeros that take memory only where they are written to."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
@@ -471,13 +538,17 @@ def nvrtc():
 
 
 @pytest.mark.parametrize("arch", [70, 75, 80, 86, 89, 90, 100, 120])
-@pytest.mark.parametrize("name", ["tangent_rows", "score_block"])
+@pytest.mark.parametrize("name", ["tangent_rows", "score_block", "csr_product"])
 def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
     if arch not in nvrtc.architectures():
         pytest.skip(f"NVRTC {nvrtc.version()} does not know sm_{arch}")
     entries = nvrtc.compile_source(name, arch)
-    stems = [name, f"{name}_low"] if name == "score_block" else [name]
-    assert set(entries) == {f"{stem}_{precision}" for stem in stems for precision in ("f32", "f64")}
+    stems = {
+        "tangent_rows": ["tangent_rows_f32", "tangent_rows_f32_w64", "tangent_rows_f64", "tangent_rows_f64_w32"],
+        "score_block": [f"score_block_{low}{precision}" for low in ("", "low_") for precision in ("f32", "f64")],
+        "csr_product": ["csr_product_f32"],
+    }
+    assert set(entries) == set(stems[name])
     for entry, resources in entries.items():
         assert resources.spills == 0, entry
         assert resources.stack == 0, entry
@@ -485,7 +556,7 @@ def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
-@pytest.mark.parametrize("name", ["tangent_rows", "score_block"])
+@pytest.mark.parametrize("name", ["tangent_rows", "score_block", "csr_product"])
 def test_kernels_compile_with_nvcc(tmp_path, name):
     path = tmp_path / f"{name}.cu"
     path.write_text(cuda_.source(name))

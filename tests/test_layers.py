@@ -13,9 +13,9 @@ ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
     "memory", "remote", "backend", "validation", "files", "encoding",
-    "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
+    "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
-    "pipeline", "selection", "datasets",
+    "pipeline", "selection", "datasets", "selftest",
     "storage", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 

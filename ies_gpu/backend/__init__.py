@@ -9,10 +9,11 @@ import warnings
 from functools import cache
 from typing import Any
 
-from .base import Backend, Block, DeviceError, OutOfMemoryError, current
+from .base import Backend, Block, DeviceError, IESWarning, OutOfMemoryError, current
 from .cpu import CpuBackend
+from .exchange import cuda_device, is_foreign
 
-__all__ = ["Backend", "Block", "DeviceError", "OutOfMemoryError", "backend_of", "get_backend"]
+__all__ = ["Backend", "Block", "DeviceError", "IESWarning", "OutOfMemoryError", "backend_of", "get_backend"]
 
 
 def get_backend(device: str = "auto", **options: Any) -> Backend:
@@ -63,6 +64,13 @@ def backend_of(array: Any) -> Backend:
     active = current.get()
     if active is not None and active.owns(array):
         return active
+    if is_foreign(array):
+        number = cuda_device(array)
+        if number is None:
+            return _host()
+        from .cuda import backend_on
+
+        return backend_on(number)
     library = type(array).__module__.partition(".")[0]
     if ("cupy" in sys.modules and library in ("cupy", "cupyx")) or hasattr(array, "__cuda_array_interface__"):
         from .cuda import backend_of_cupy

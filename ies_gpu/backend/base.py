@@ -16,6 +16,10 @@ class DeviceError(RuntimeError):
     """The requested device cannot be used; the message says why and what to do."""
 
 
+class IESWarning(UserWarning):
+    """The result may not be what was wanted; the message says why and what to do."""
+
+
 class OutOfMemoryError(MemoryError):
     """Memory does not suffice even for the smallest block; the message says how much was needed, and where."""
 
@@ -145,6 +149,14 @@ class Backend:
         """Distances and numbers (n, k) of each point's k nearest other points."""
         raise NotImplementedError
 
+    def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
+        """The library's eigensolver: ``count`` largest eigenpairs of a symmetric operator, unchecked, in any order.
+
+        ``operator`` has ``n`` rows and takes a vector (n,); ``start`` may be overwritten; ``size`` vectors span the
+        Krylov space. Fewer pairs may come back.
+        """
+        raise NotImplementedError
+
     def connected_components(self, matrix: Any) -> tuple[int, Any]:
         """How many connected parts a symmetric CSR has, and each row's part (n,)."""
         raise NotImplementedError
@@ -165,6 +177,13 @@ class Backend:
     def settings(self) -> AbstractContextManager[Any]:
         """The device and thread settings of :meth:`active`."""
         return nullcontext()
+
+    def synchronise(self) -> None:
+        """Wait until all work that was begun is done."""
+
+    def complaints(self) -> list[str]:
+        """What was found wrong with the device's kernels, as sentences for ``diagnostics["warnings"]``."""
+        return []
 
     def describe(self) -> dict[str, Any]:
         """Facts for ``diagnostics`` and ``ies-gpu doctor``."""

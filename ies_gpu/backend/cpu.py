@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
+import scipy.sparse.linalg
 import scipy.spatial
 from threadpoolctl import threadpool_limits
 
 from .base import Backend
+from .exchange import is_foreign, shared
 from .kernels import plain
 
 
@@ -78,10 +80,10 @@ class CpuBackend(Backend):
         return isinstance(array, np.ndarray) or scipy.sparse.issparse(array)
 
     def asarray(self, array: Any, dtype: Any = None) -> Any:
-        return np.asarray(array, dtype=dtype)
+        return np.asarray(shared(array, np) if is_foreign(array) else array, dtype=dtype)
 
     def to_host(self, array: Any) -> Any:
-        return np.asarray(array)
+        return self.asarray(array)
 
     def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
         # one more than asked for: the point itself, which need not come first among equal points
@@ -89,6 +91,16 @@ class CpuBackend(Backend):
         other = neighbours != np.arange(len(X))[:, None]
         other[other.all(axis=1), -1] = False
         return distances[other].reshape(-1, k), neighbours[other].reshape(-1, k)
+
+    def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
+        linalg = scipy.sparse.linalg
+        wrapped = linalg.LinearOperator((operator.n, operator.n), matvec=operator, dtype=np.float64)
+        try:
+            # SciPy counts restarts, of about size - count products
+            rounds = max(1, max_products // max(1, size - count))
+            return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=rounds)
+        except linalg.ArpackNoConvergence as failure:
+            return failure.eigenvalues, failure.eigenvectors
 
     def connected_components(self, matrix: Any) -> tuple[int, Any]:
         return scipy.sparse.csgraph.connected_components(matrix, directed=False)

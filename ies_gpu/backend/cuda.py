@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .base import Backend, DeviceError
+from .base import Backend, DeviceError, IESWarning
+from .exchange import cuda_device, is_foreign, shared
 from .kernels import cuda_, plain
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
@@ -24,7 +25,7 @@ STATUS = {
     209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
 }
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
-GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
+GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "mixed": 1e-9}
 
 
 class Probe(NamedTuple):
@@ -142,7 +143,7 @@ class Kernels:
     def __init__(self, device: str) -> None:
         self.device = device
         self.fault = ""
-        self.compared: set[str] = set()  # dtypes
+        self.compared: set[str] = set()  # precisions
 
     @property
     def NAME(self) -> str:  # noqa: N802 - as in the kernel modules
@@ -152,22 +153,40 @@ class Kernels:
         return getattr(cuda_ if hasattr(cuda_, name) else plain, name)
 
     def tangent_rows(self, indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
-        module = cuda_ if self.trusted(Y.dtype) else plain
-        return module.tangent_rows(indptr, indices, weights, Y, rows, d)
+        sound = self.trusted(str(Y.dtype)) and (weights.dtype == Y.dtype or self.trusted("mixed"))
+        return (cuda_ if sound else plain).tangent_rows(indptr, indices, weights, Y, rows, d)
+
+    def score_bytes(self, q: int, s: int, d: int) -> float:
+        return (plain if self.fault else cuda_).score_bytes(q, s, d)
 
     def score_block(self, U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
-        module = cuda_ if self.trusted(U.dtype) else plain
-        module.score_block(U, subsets, totals, best, best_score)
+        score = cuda_.score_block if self.trusted(str(U.dtype)) else cuda_.score_in_parts
+        score(U, subsets, totals, best, best_score)
 
-    def trusted(self, dtype: Any) -> bool:
-        """Whether the kernels agree with their twins in this precision; said once if they do not."""
-        name = str(dtype)
+    def spmm(self, indptr: Any, indices: Any, data: Any, V: Any, *more: Any) -> Any:
+        sound = data.dtype == V.dtype or self.trusted("mixed")
+        return (cuda_ if sound else plain).spmm(indptr, indices, data, V, *more)
+
+    def vector_product(self, indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+        sound = data.dtype == x.dtype or self.trusted("mixed")
+        return (cuda_ if sound else plain).vector_product(indptr, indices, data, x)
+
+    @property
+    def complaint(self) -> str:
+        """The fault as a sentence for people."""
+        return self.fault and (
+            f"the CUDA kernels are not used on {self.device}: {self.fault}. Plain code runs instead, slower; "
+            "please report this with the output of 'ies-gpu doctor --selftest'"
+        )
+
+    def trusted(self, name: str) -> bool:
+        """Whether the kernels agree with their twins in a precision; said once if they do not."""
         if self.fault or name in self.compared:
             return not self.fault
         xp = importlib.import_module("cupy")
-        for kernel, difference in (("tangent_rows", tangent_difference), ("score_block", score_difference)):
+        for kernel, difference in GUARDED[name].items():
             try:
-                worst = difference(xp, dtype)
+                worst = difference(xp, name)
             except MemoryError:
                 raise
             except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it
@@ -178,24 +197,20 @@ class Kernels:
                 break
         self.compared.add(name)
         if self.fault:
-            warnings.warn(
-                f"the CUDA kernels are not used on {self.device}: {self.fault}. Plain code runs instead, slower; "
-                "please report this with the output of 'ies-gpu doctor'",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            warnings.warn(self.complaint, IESWarning, stacklevel=2)
         return not self.fault
 
 
-def tangent_difference(xp: Any, dtype: Any) -> float:
+def tangent_difference(xp: Any, precision: str) -> float:
     """How far ``tangent_rows`` is from plain code, in units of the largest eigenvalue, on 40 rows of up to 69."""
+    dtype = "float64" if precision == "mixed" else precision
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 70, 40)
     counts[:2] = 0, 1
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     indices = rng.integers(0, 40, indptr[-1]).astype(np.int32)
     Y = (rng.normal(size=(40, 20)) * 0.9 ** np.arange(20)).astype(dtype)
-    weights = rng.random(indptr[-1]).astype(dtype)
+    weights = rng.random(indptr[-1]).astype("float32" if precision == "mixed" else dtype)
     given: Any = tuple(xp.asarray(a) for a in (indptr, indices, weights, Y, rng.permutation(40)))
     indptr, indices, weights, Y, rows = given
     U, sigma = cuda_.tangent_rows(indptr, indices, weights, Y, rows, 3)
@@ -210,7 +225,7 @@ def tangent_difference(xp: Any, dtype: Any) -> float:
     return float(xp.stack([error.max().astype(xp.float64) for error in errors]).max())
 
 
-def score_difference(xp: Any, dtype: Any) -> float:
+def score_difference(xp: Any, dtype: str) -> float:
     """How far ``score_block`` is from plain code, in log-volumes, on 50 points and 56 sets."""
     bases = np.linalg.qr(np.random.default_rng(1).normal(size=(50, 8, 3)))[0]
     U = xp.asarray(np.ascontiguousarray(bases, dtype=dtype))
@@ -224,6 +239,30 @@ def score_difference(xp: Any, dtype: Any) -> float:
         xp.abs(score - table[xp.arange(50), best]),
     ]
     return float(xp.stack([error.max() for error in errors]).max())
+
+
+def product_difference(xp: Any, precision: str) -> float:
+    """How far ``spmm`` of a float32 matrix is from plain code, on 37 rows of up to 69 and 1 and 21 columns."""
+    rng = np.random.default_rng(2)
+    counts = rng.integers(0, 70, 37)
+    counts[:2] = 0, 1
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    columns = np.concatenate([np.sort(rng.choice(80, size=count, replace=False)) for count in counts])
+    data = rng.random(indptr[-1]).astype(np.float32)
+    starts, places, entries = (xp.asarray(part) for part in (indptr, columns.astype(np.int32), data))
+    block = xp.asarray(rng.normal(size=(80, 21)))
+    errors = [
+        xp.abs(cuda_.spmm(starts, places, entries, V) - plain.spmm(starts, places, entries, V)).max()
+        for V in (block, xp.ascontiguousarray(block[:, 0]))
+    ]
+    return float(xp.stack(errors).max())
+
+
+GUARDED: dict[str, dict[str, Any]] = {
+    "float64": {"tangent_rows": tangent_difference, "score_block": score_difference},
+    "float32": {"tangent_rows": tangent_difference, "score_block": score_difference},
+    "mixed": {"csr_product": product_difference, "tangent_rows": tangent_difference},
+}
 
 
 @cache
@@ -264,11 +303,13 @@ class CudaBackend(Backend):
 
     def asarray(self, array: Any, dtype: Any = None) -> Any:
         with self.xp.cuda.Device(self.number):
+            if is_foreign(array):  # a tensor of another library
+                array = shared(array, np if cuda_device(array) is None else self.xp)
             return self.xp.asarray(array, dtype=dtype)
 
     def to_host(self, array: Any) -> Any:
-        if hasattr(array, "__cuda_array_interface__"):  # a tensor of another library
-            array = self.xp.asarray(array)
+        if is_foreign(array) or hasattr(array, "__cuda_array_interface__"):
+            array = self.asarray(array)
         return array.get() if isinstance(array, self.xp.ndarray) else np.asarray(array)
 
     def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
@@ -283,6 +324,12 @@ class CudaBackend(Backend):
                 difference = X[rows][:, None, :] - X[near]
                 distances[rows], neighbours[rows] = xp.sqrt((difference * difference).sum(axis=2)), near
         return distances, neighbours
+
+    def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
+        linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
+        # an operator and not a matrix: S is not stored, and P may be in float32
+        wrapped = linalg.LinearOperator((operator.n, operator.n), matvec=operator, dtype=np.dtype("float64"))
+        return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=max_products)
 
     def connected_components(self, matrix: Any) -> tuple[int, Any]:
         """Smallest reachable number, by taking the neighbours' smallest and jumping to where that points."""
@@ -303,6 +350,13 @@ class CudaBackend(Backend):
         cupyx = importlib.import_module("cupyx")
         with self.xp.cuda.Device(self.number), cupyx.errstate(linalg="raise"):
             yield
+
+    def synchronise(self) -> None:
+        self.xp.cuda.Device(self.number).synchronize()
+
+    def complaints(self) -> list[str]:
+        complaint = getattr(self.kernels, "complaint", "")
+        return [complaint] if complaint else []
 
     def describe(self) -> dict[str, Any]:
         properties = self.xp.cuda.runtime.getDeviceProperties(self.number)
@@ -326,6 +380,15 @@ def forget_devices() -> None:
     """Forget what was found out about the devices, so that the next use looks again."""
     _device_backend.cache_clear()
     _kernels.cache_clear()
+
+
+def backend_on(number: int) -> Backend:
+    """The backend of a device on which a tensor of another library lives, which only CuPy can see."""
+    try:
+        importlib.import_module("cupy")
+    except ImportError as error:
+        raise DeviceError(f"an array on a GPU cannot be seen without CuPy ({_short(error)})") from None
+    return _device_backend(number)
 
 
 def backend_of_cupy(array: Any) -> Backend:

@@ -1,31 +1,53 @@
-"""``ies-gpu doctor``: what is installed, and which device would be used."""
+"""``ies-gpu doctor``: what is installed, which device would be used, and whether it computes what it should."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..console import Console
-from .options import add_command, add_talk
+from .options import add_command, add_talk, count, device
 from .output import listed, plain, say
+
+if TYPE_CHECKING:
+    from ..selftest import Outcome, Side
+
+FEWEST_POINTS = 1_000
 
 
 def add(commands: Any) -> None:
     doctor = add_command(
-        commands, "doctor", run, "tell what is installed and which device would be used", "ies-gpu doctor"
+        commands, "doctor", run, "tell what is installed and which device would be used", "ies-gpu doctor --selftest"
     )
+    option = doctor.add_argument_group("self-test").add_argument
+    option("--selftest", action="store_true", help="compare the device with the CPU, stage by stage (minutes)")
+    option("--points", type=count, metavar="N", help="points of each data set (10000)")
+    option("--device", type=device, metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
+    option("-o", "--output", metavar="FILE.JSON", help="where the report goes, to be sent in")
     add_talk(doctor, as_json="print it as one JSON object", progress=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
+    if args.selftest:
+        return run_selftest(args, console)
+    for name in ("points", "device", "output"):
+        if getattr(args, name):
+            args.parser.error(f"--{name} goes with --selftest")
     facts = examine()
     if args.json:
         say(json.dumps(facts))
         return 0
+    tell(facts)
+    return 0
+
+
+def tell(facts: dict[str, Any]) -> None:
+    """The facts as text."""
     listed("versions", [f"{name} {version}" for name, version in facts["versions"].items()])
     listed("missing", [f"{name} ({what})" for name, what in facts["missing"].items()])
     listed("system", [facts["system"]])
@@ -34,10 +56,89 @@ def run(args: argparse.Namespace, console: Console) -> int:
     listed("kernels", [facts["kernels"]])
     listed("kernel cache", [facts["kernel_cache"]])
     listed("device", [f"{facts['device']}: {facts['device_reason']}"])
-    return 0
 
 
-def examine() -> dict[str, Any]:
+def run_selftest(args: argparse.Namespace, console: Console) -> int:
+    """Facts, then a line for each stage as it is done; the report as JSON where it is asked for."""
+    points = args.points or 10_000
+    if points < FEWEST_POINTS:
+        args.parser.error(f"--points must be {FEWEST_POINTS} or more, got {points}")
+    if args.output and Path(args.output).suffix.lower() != ".json":
+        args.parser.error(f"-o must name a .json file, got {args.output}")
+    from ..files import check_output, whole_or_nothing
+    from ..selftest import compare, sides
+
+    if args.output:
+        check_output(args.output, ".json")
+    facts = examine(args.device or "auto")
+    reference, tested = sides(args.device or "auto")
+    if not args.json:
+        tell(facts)
+        begin_table(reference, tested, points)
+    outcomes = []
+    for outcome in compare(reference, tested, points):
+        outcomes.append(outcome)
+        if not args.json:
+            tell_outcome(outcome)
+    report = make_report(facts, reference, tested, points, outcomes)
+    if args.output:
+        with whole_or_nothing(args.output) as file:
+            file.write((json.dumps(report, indent=1) + "\n").encode())
+    if args.json:
+        say(json.dumps(report))
+    else:
+        wrong = [f"{outcome.data} {outcome.stage}" for outcome in outcomes if not outcome.ok]
+        say("  all stages agree" if not wrong else f"  beyond their bounds: {'; '.join(wrong)}")
+        if args.output:
+            say(f"  the report is in {args.output}; please attach it to an issue")
+    return 0 if report["ok"] else 1
+
+
+def begin_table(reference: Side, tested: Side, points: int) -> None:
+    """What is compared, and the heads of the columns."""
+    if tested.backend.device == "cpu":
+        listed("self-test", ["no CUDA device is tested: the CPU kernels are compared with plain code"])
+    listed("compared", [f"{tested.label} with {reference.label}, {points:,} points"])
+    say("")
+    say(f"  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{reference.label:>11} s{tested.label:>11} s")
+
+
+def tell_outcome(outcome: Outcome) -> None:
+    """One line, and where something is wrong another."""
+    slow, fast = outcome.seconds
+    numbers = f"{outcome.difference:>11.1e}{outcome.bound:>9.0e}{slow:>13.3f}{fast:>13.3f}"
+    say(f"  {outcome.data:<5}{outcome.stage:<16}{numbers}{'' if outcome.ok else '  WRONG'}")
+    if outcome.note:
+        say(f"    {' '.join(outcome.note.split())}")
+
+
+def make_report(
+    facts: dict[str, Any], reference: Side, tested: Side, points: int, outcomes: list[Outcome]
+) -> dict[str, Any]:
+    """Everything, as strict JSON; seconds are by side."""
+    stages = [
+        {
+            **{name: value for name, value in outcome._asdict().items() if name != "seconds"},
+            "seconds": dict(zip((reference.label, tested.label), outcome.seconds, strict=True)),
+            "ok": outcome.ok,
+        }
+        for outcome in outcomes
+    ]
+    return plain(
+        {
+            "report": "ies-gpu doctor --selftest",
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "facts": facts,
+            "reference": {"label": reference.label, **reference.backend.describe()},
+            "tested": {"label": tested.label, **tested.backend.describe()},
+            "points": points,
+            "stages": stages,
+            "ok": all(outcome.ok for outcome in outcomes),
+        }
+    )
+
+
+def examine(device: str = "auto") -> dict[str, Any]:
     """Everything that ``doctor`` tells."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
@@ -56,7 +157,7 @@ def examine() -> dict[str, Any]:
                 continue
         else:
             missing[name] = optional.get(name, "needed")
-    chosen, host = get_backend("auto"), CpuBackend()
+    chosen, host = get_backend(device), CpuBackend()
     return {
         "versions": found,
         "missing": missing,

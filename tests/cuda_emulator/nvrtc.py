@@ -14,7 +14,7 @@ from cupy.cuda import nvrtc
 
 from ies_gpu.backend.kernels import cuda_
 
-SOURCES = ("tangent_rows", "score_block")
+SOURCES = ("tangent_rows", "score_block", "csr_product")
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)  # 70 with CUDA 12 only
 OPTIONS = ("--std=c++17", "-ftz=true", "--ptxas-options=-v")  # as CuPy compiles a RawKernel, and a report
 REPORT = re.compile(
@@ -63,8 +63,10 @@ def compile_source(name: str, arch: int) -> dict[str, Resources]:
 
 def dynamic_shared(entry: str) -> int:
     """Bytes of dynamic shared memory at the largest sizes that an entry point takes."""
-    itemsize = 4 if entry.endswith("f32") else 8
+    itemsize = 4 if "_f32" in entry else 8
     sizes, d = range(1, cuda_.MAX_COMPONENTS + 1), cuda_.LOW_DIM if "_low_" in entry else cuda_.MAX_DIM
+    if entry.startswith("csr_product"):
+        return cuda_.product_launch(1).shared_bytes
     if entry.startswith("tangent"):
         return max(cuda_.tangent_launch(1, m, itemsize).shared_bytes for m in sizes)
     launches = (cuda_.score_launch(1, m, k, q, itemsize) for m in sizes for k in range(1, d + 1) for q in range(1, 65))

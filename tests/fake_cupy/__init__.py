@@ -22,7 +22,7 @@ import numpy as np
 
 from . import arrays, runtime, sparse
 from .machine import Machine
-from .namespaces import Module
+from .namespaces import Module, from_dlpack
 
 REAL: dict[str, Any] = {}  # real modules by name, for their names, signatures and exceptions
 NAMES = (
@@ -79,6 +79,7 @@ def build_modules() -> dict[str, Module]:
     own["cupy"] = {
         "ndarray": arrays.ndarray,
         "RawKernel": runtime.RawKernel,
+        "from_dlpack": from_dlpack,
         "get_default_memory_pool": lambda: runtime.POOL,
         "asnumpy": lambda a, stream=None, order="C", out=None, *, blocking=True: a.get(),
         "__version__": REAL["cupy"].__version__ + " (stand-in)",
@@ -93,7 +94,7 @@ def build_modules() -> dict[str, Module]:
     own["cupyx"] = {"errstate": errstate}
     names = ("csr_matrix", "csc_matrix", "csr_array", "csc_array", "issparse", "identity")
     own["cupyx.scipy.sparse"] = {name: getattr(sparse, name) for name in names}
-    own["cupyx.scipy.sparse.linalg"] = {"eigsh": sparse.eigsh}
+    own["cupyx.scipy.sparse.linalg"] = {"eigsh": sparse.eigsh, "LinearOperator": sparse.LinearOperator}
     own["cupyx.scipy.sparse.csgraph"] = {"connected_components": needs_cugraph}
     numpy = {"cupy": np, "cupy.linalg": np.linalg}
     modules = {name: Module(name, REAL[name], numpy.get(name), own[name]) for name in NAMES}

@@ -115,7 +115,7 @@ def tangent_twin(
     assert (indptr.dtype.itemsize == 8) == bool(wide)
     assert (Y.shape[1], len(rows), U.shape) == (m, count, (count, m, d))
     assert indices.dtype == np.int32
-    assert weights.dtype == Y.dtype == U.dtype == sigma.dtype
+    assert Y.dtype == U.dtype == sigma.dtype
     U[:], sigma[:] = plain.tangent_rows(indptr, indices, weights, Y, rows, int(d))
 
 
@@ -133,5 +133,14 @@ def score_twin(
     winner[better], highest[better] = best[better] + start, score[better]
 
 
-TWINS = {"tangent_rows": tangent_twin, "score_block": score_twin}
+def product_twin(
+    indptr: Any, wide: Any, indices: Any, data: Any, V: Any, n_rows: Any, k: Any, out: Any
+) -> None:  # fmt: skip
+    assert (indptr.dtype.itemsize == 8) == bool(wide)
+    assert (len(indptr), V.size, out.size) == (n_rows + 1, len(V) * k, n_rows * k)
+    assert (indices.dtype, data.dtype, V.dtype, out.dtype) == (np.int32, np.float32, np.float64, np.float64)
+    out[:] = plain.spmm(indptr, indices, data, V)
+
+
+TWINS = {"tangent_rows": tangent_twin, "score_block": score_twin, "csr_product": product_twin}
 POOL = MemoryPool()

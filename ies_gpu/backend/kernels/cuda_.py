@@ -7,6 +7,7 @@ Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
 from __future__ import annotations
 
 import functools
+import os
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -20,8 +21,7 @@ from .plain import (
     leading_eigenvectors,
     log_volumes,
     namespace,
-    score_bytes,
-    spmm,
+    table_bytes,
     threads,
     tile_graph,
     volume_ratio,
@@ -38,9 +38,12 @@ __all__ = [
     "score_block",
     "score_bytes",
     "spmm",
+    "table_bytes",
     "tangent_rows",
     "threads",
     "tile_graph",
+    "tile_graph_single",
+    "vector_product",
     "volume_ratio",
 ]
 
@@ -51,6 +54,8 @@ LOW_DIM = 3  # up to here the entries with fewer registers
 MAX_TANGENT_BLOCKS = 65_535
 MAX_SCORE_BLOCKS = 2_048  # with MAX_SETS: at most 32 MB of partial totals
 MAX_SETS = 2_048  # in one launch
+MAX_PRODUCT_BLOCKS = 65_535
+PART_BYTES = 64 << 20  # temporaries of the plain code that stands in for score_block, at a time
 
 
 class Launch(NamedTuple):
@@ -87,6 +92,11 @@ def score_launch(n_points: int, m: int, d: int, n_sets: int, itemsize: int) -> L
     return Launch(min(-(-n_points // tile), MAX_SCORE_BLOCKS), 256, shared_bytes, (np.int32(tile), np.int32(chunk)))
 
 
+def product_launch(n_rows: int) -> Launch:
+    """Launch of ``csr_product``: four rows a block, a warp and 32 sums in shared memory for each."""
+    return Launch(min(-(-n_rows // 4), MAX_PRODUCT_BLOCKS), 128, 128 * 8)
+
+
 def source(name: str) -> str:
     """Text of the CUDA source ``name``.cu."""
     return resources.files(__package__).joinpath(f"{name}.cu").read_text(encoding="utf-8")
@@ -110,8 +120,8 @@ def suffix(dtype: Any) -> str:
 def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
     """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row.
 
-    ``indptr`` may be int32 or int64. Copied, on the device, if they are not yet C-contiguous or of this dtype:
-    ``indices`` to int32, ``weights`` to the dtype of Y, ``rows`` to int64. Weights must not be negative.
+    ``indptr`` may be int32 or int64, ``weights`` float32 or float64. Copied, on the device, if they are not yet
+    C-contiguous or of this dtype: ``indices`` to int32, ``rows`` to int64. Weights must not be negative.
     """
     m = Y.shape[1]
     if m > MAX_COMPONENTS or d > MAX_DIM:
@@ -119,7 +129,8 @@ def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: 
     xp = namespace(Y)
     U = xp.empty((len(rows), m, d), dtype=Y.dtype)
     sigma = xp.empty((len(rows), d), dtype=Y.dtype)
-    kernel = load_kernel("tangent_rows", f"tangent_rows_{suffix(Y.dtype)}")
+    other = "" if weights.dtype == Y.dtype else f"_w{suffix(weights.dtype)[1:]}"
+    kernel = load_kernel("tangent_rows", f"tangent_rows_{suffix(Y.dtype)}{other}")
     if len(rows) == 0:
         return U, sigma
     wide = indptr.dtype.itemsize == 8
@@ -128,7 +139,7 @@ def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: 
         xp.ascontiguousarray(indptr, dtype=np.int64 if wide else np.int32),
         np.int32(wide),
         xp.ascontiguousarray(indices, dtype=np.int32),
-        xp.ascontiguousarray(weights, dtype=Y.dtype),
+        xp.ascontiguousarray(weights),
         xp.ascontiguousarray(Y),
         xp.ascontiguousarray(rows, dtype=np.int64),
         np.int64(len(rows)),
@@ -141,6 +152,19 @@ def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: 
     return U, sigma
 
 
+def score_bytes(q: int, s: int, d: int) -> float:
+    """What scoring takes for one point, beside partial totals of at most 32 MB: its best set and its score, twice."""
+    return 24.0 if d <= MAX_DIM else plain.score_bytes(q, s, d)
+
+
+def score_in_parts(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+    """``plain.score_block`` with bounded temporaries, for blocks that were sized for the kernel."""
+    step = max(1, int(PART_BYTES / plain.score_bytes(max(1, len(subsets)), subsets.shape[1], U.shape[2])))
+    for first in range(0, len(U), step):
+        part = slice(first, first + step)
+        plain.score_block(U[part], subsets, totals, best[part], best_score[part])
+
+
 def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
     """Add each set's score over a block of points to ``totals``; write each point's best set and its score.
 
@@ -149,7 +173,7 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
     """
     n_points, m, d = U.shape
     if m > MAX_COMPONENTS or d > MAX_DIM or len(subsets) == 0:
-        plain.score_block(U, subsets, totals, best, best_score)
+        score_in_parts(U, subsets, totals, best, best_score)
         return
     xp = namespace(U)
     entry = f"score_block_{'low_' if d <= LOW_DIM else ''}{suffix(U.dtype)}"
@@ -183,3 +207,42 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
         totals[start : start + n_sets] += partial.sum(axis=0)
     best[:] = winner
     best_score[:] = highest
+
+
+def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta: float = 0.0, W: Any = None) -> Any:
+    """See ``plain.spmm``; a matrix in float32 with vectors in float64 is not copied, and summed in float64."""
+    xp = namespace(V)
+    if data.dtype != np.float32 or V.dtype != np.float64 or indices.dtype != np.int32 or len(indptr) == 1:
+        return plain.spmm(indptr, indices, data, V, alpha, beta, W)
+    kernel = load_kernel("csr_product", "csr_product_f32")
+    n_rows = len(indptr) - 1
+    wide = indptr.dtype.itemsize == 8
+    product = xp.empty((n_rows, *V.shape[1:]), dtype=np.float64)
+    launch = product_launch(n_rows)
+    arguments = (
+        xp.ascontiguousarray(indptr, dtype=np.int64 if wide else np.int32),
+        np.int32(wide),
+        xp.ascontiguousarray(indices),
+        xp.ascontiguousarray(data),
+        xp.ascontiguousarray(V),
+        np.int64(n_rows),
+        np.int32(1 if V.ndim == 1 else V.shape[1]),
+        product,
+    )
+    kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
+    if alpha != 1.0:
+        product *= alpha
+    return product if W is None or beta == 0.0 else product + beta * W
+
+
+def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+    """``A x`` (n,) in float64."""
+    if data.dtype == x.dtype:
+        return plain.vector_product(indptr, indices, data, x)
+    return spmm(indptr, indices, data, x)
+
+
+def tile_graph_single(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+    """See ``plain``; not with CuPy's TF32 products, which are a thousand times coarser than float32."""
+    coarse = os.environ.get("CUPY_TF32", "0") not in ("", "0")
+    return (plain.tile_graph if coarse else plain.tile_graph_single)(rows, columns, radius)

@@ -29,9 +29,11 @@ __all__ = [
     "score_block",
     "score_bytes",
     "spmm",
+    "table_bytes",
     "tangent_rows",
     "threads",
     "tile_graph",
+    "tile_graph_single",
     "volume_ratio",
 ]
 
@@ -45,6 +47,9 @@ SUBTREES = 5  # levels of the order in space that are cut one by one: then 32 ta
 def score_bytes(q: int, s: int, d: int) -> float:
     """What scoring takes for one point: the sets are walked one at a time, so only a row of a table of scores."""
     return 8.0 * (q + 64)
+
+
+table_bytes = score_bytes  # of log_volumes, which walks the sets too
 
 
 @contextlib.contextmanager
@@ -246,6 +251,9 @@ def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
     in_threads(task, len(rows), TILE_ROWS)
     counts, indices, distances = zip(*(parts[first] for first in sorted(parts)), strict=True)
     return np.concatenate(counts), np.concatenate(indices), np.concatenate(distances)
+
+
+tile_graph_single = tile_graph  # on a CPU differences in float64 are as fast
 
 
 # --- order in space --------------------------------------------------------------------------------------------------

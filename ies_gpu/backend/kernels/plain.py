@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 NAME = "plain"
+PAIR_BYTES = 64 << 20  # differences of pairs that exist at a time
 FLOOR = 1e-30  # of det(U_S' U_S) / prod |u_k|^2: totals and regrets stay finite where a set has lost rank
 
 
@@ -105,6 +106,11 @@ def score_bytes(q: int, s: int, d: int) -> float:
     return 8.0 * q * (s * d + 3 * s + 4)
 
 
+def table_bytes(q: int, s: int, d: int) -> float:
+    """Temporaries of ``log_volumes`` for one point."""
+    return score_bytes(q, s, d)
+
+
 def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
     """Add each set's score over a block of points to ``totals``; write each point's best set and its score.
 
@@ -163,6 +169,32 @@ def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
     doubt = xp.nonzero((value <= 1e-3 * scale) | (value >= limit - slack))[0]
     difference = rows[i[doubt]] - columns[j[doubt]]
     value[doubt] = (difference * difference).sum(axis=1)
+    keep = xp.nonzero(value <= limit)[0]
+    return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
+
+
+def tile_graph_single(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+    """The same pairs and distances from a product in float32: it only finds them, all are computed again.
+
+    For GPUs that multiply in float64 at a sixty-fourth of the speed. The product, on centred points, is off by a few
+    roundings of the largest norm; what it finds within that of the radius is measured by differences in float64.
+    """
+    xp = namespace(rows)
+    centre = rows.mean(axis=0)
+    a, b = (rows - centre).astype(xp.float32), (columns - centre).astype(xp.float32)
+    aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
+    scale = float(xp.maximum(aa.max(), bb.max())) if len(bb) else 0.0
+    limit = radius * radius
+    slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
+    if not slack < limit:  # points so far apart that float32 cannot tell
+        return tile_graph(rows, columns, radius)
+    i, j = xp.nonzero(aa[:, None] + bb - 2 * (a @ b.T) <= xp.float32(limit * (1 + 1e-6) + slack))
+    value = xp.empty(len(i), dtype=rows.dtype)
+    step = max(1, PAIR_BYTES // (16 * rows.shape[1]))
+    for first in range(0, len(i), step):
+        part = slice(first, first + step)
+        difference = rows[i[part]] - columns[j[part]]
+        value[part] = (difference * difference).sum(axis=1)
     keep = xp.nonzero(value <= limit)[0]
     return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
 

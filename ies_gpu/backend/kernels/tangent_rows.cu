@@ -60,9 +60,9 @@ template <typename T> struct Scratch {
 // H of one row into part.matrix. Tiles of `width` neighbours are staged as differences from y_i; a thread adds a patch
 // of the upper triangle over its slice of the tile. Slices are added one after another, so the result is the same from
 // run to run. Ends with a barrier.
-template <typename T>
+template <typename T, typename W>
 __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restrict__ indices,
-                             const T* __restrict__ weights, const T* __restrict__ Y, long long row, long long first,
+                             const W* __restrict__ weights, const T* __restrict__ Y, long long row, long long first,
                              long long last) {
     const int thread = threadIdx.x, threads = blockDim.x;
     const int padded = (m + PATCH - 1) / PATCH * PATCH, side = padded / PATCH, patches = side * (side + 1) / 2;
@@ -94,7 +94,7 @@ __device__ void sum_cometric(const Scratch<T>& part, int m, const int* __restric
                 ++k;
             }
         }
-        for (int k = thread; k < count; k += threads) part.product()[k] = T(0.5) * weights[begin + k];
+        for (int k = thread; k < count; k += threads) part.product()[k] = T(0.5) * T(weights[begin + k]);
         __syncthreads();
         if (slice < slices) {
             for (int k = slice; k < count; k += slices) {
@@ -299,9 +299,9 @@ __device__ long long row_start(const void* indptr, int wide, long long row) {
     return wide ? static_cast<const long long*>(indptr)[row] : static_cast<const int*>(indptr)[row];
 }
 
-template <typename T>
+template <typename T, typename W>
 __device__ void tangent_rows(const void* indptr, int wide, const int* __restrict__ indices,
-                             const T* __restrict__ weights, const T* __restrict__ Y, const long long* __restrict__ rows,
+                             const W* __restrict__ weights, const T* __restrict__ Y, const long long* __restrict__ rows,
                              long long n_rows, int m, int d, T* __restrict__ U, T* __restrict__ sigma, T* pool) {
     const Scratch<T> part(pool, m);
     const int thread = threadIdx.x, threads = blockDim.x;
@@ -356,18 +356,18 @@ __device__ void tangent_rows(const void* indptr, int wide, const int* __restrict
 
 }  // namespace
 
-// indptr: int32, or int64 where `wide` is 1. Launch: cuda_.tangent_launch.
-extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)
-tangent_rows_f32(const void* indptr, int wide, const int* indices, const float* weights, const float* Y,
-                 const long long* rows, long long n_rows, int m, int d, float* U, float* sigma) {
-    extern __shared__ double shared_memory[];
-    tangent_rows<float>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma,
-                        reinterpret_cast<float*>(shared_memory));
-}
+// indptr: int32, or int64 where `wide` is 1. Launch: cuda_.tangent_launch. Weights may be stored in the other precision
+// (_w32, _w64): a copy of them would be as large as the graph.
+#define TANGENT_ROWS(NAME, T, W)                                                                                   \
+    extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)                                          \
+    NAME(const void* indptr, int wide, const int* indices, const W* weights, const T* Y, const long long* rows,    \
+         long long n_rows, int m, int d, T* U, T* sigma) {                                                         \
+        extern __shared__ double shared_memory[];                                                                  \
+        tangent_rows<T, W>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma,                        \
+                           reinterpret_cast<T*>(shared_memory));                                                   \
+    }
 
-extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)
-tangent_rows_f64(const void* indptr, int wide, const int* indices, const double* weights, const double* Y,
-                 const long long* rows, long long n_rows, int m, int d, double* U, double* sigma) {
-    extern __shared__ double shared_memory[];
-    tangent_rows<double>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma, shared_memory);
-}
+TANGENT_ROWS(tangent_rows_f32, float, float)
+TANGENT_ROWS(tangent_rows_f32_w64, float, double)
+TANGENT_ROWS(tangent_rows_f64, double, double)
+TANGENT_ROWS(tangent_rows_f64_w32, double, float)
