@@ -14,7 +14,7 @@ ROOT = Path(ies_gpu.__file__).parent
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "datasets", "files",
-    "storage", "plot", "console", "demo", "cli", "__main__",
+    "storage", "plot", "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def test_modules_import_only_what_stands_above_them():
         assert path.stem in ORDER, f"{path.stem} has no place in the order"
         above = set(ORDER[: ORDER.index(path.stem)])
         assert imported(path, path.stem) <= above, path.stem
-    for package in ("datasets", "cli"):
+    for package in ("datasets", "reproduce", "cli"):
         for path in (ROOT / package).glob("*.py"):
             assert imported(path, package) <= set(ORDER[: ORDER.index(package)]), path
 
