@@ -33,6 +33,11 @@ _HOME = {
     "leave_one_out_regret": "path",
     "Selection": "selection",
     "select_coordinates": "selection",
+    "llr_ranking": "baselines",
+    "levina_bickel_dimension": "evaluation",
+    "procrustes_error": "evaluation",
+    "size_verdict": "evaluation",
+    "volume_histogram": "evaluation",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -43,8 +48,10 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
+    from .baselines import llr_ranking
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
+    from .evaluation import levina_bickel_dimension, procrustes_error, size_verdict, volume_histogram
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .path import leave_one_out_regret, regularization_path
