@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .backend import backend_of
-from .search import search_exhaustive
+from .search import ranked, search_exhaustive
 from .validation import check_choice, check_integer, check_points, check_real_array
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class SizeVerdict(NamedTuple):
     Attributes
     ----------
     best, runner_up, union : tuple of int
-        The chosen set, the one with the highest score among all others, and both together.
+        The chosen set, the best other one at zeta*, and both together.
     share_best, share_runner_up, share_union : float
         Shares of points with a volume below 0.1.
     too_small : bool
@@ -109,16 +109,16 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
 
 
 def top_two(selection: Selection, subset_size: int | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The chosen set and the set with the highest score among all others, of a given size."""
+    """The chosen set of a given size, and the best of all others at the same zeta."""
     if subset_size is None or subset_size == len(selection.subset):
-        best, subsets, scores = selection.subset, selection.ranking.subsets, selection.ranking.scores
+        best, subsets = selection.subset, selection.ranking.subsets
     else:
         if selection.bases is None:
             raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
         found = search_exhaustive(selection.bases, selection.eigenvalues, subset_size=subset_size)
-        best, subsets, scores = found.subset, found.subsets, found.scores
-    order = subsets[np.argsort(-np.asarray(scores), kind="stable")[:2]]
-    others = [tuple(int(k) for k in row) for row in order if tuple(row) != best]
+        values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
+        best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
+    others = [tuple(int(k) for k in row) for row in subsets[:2] if tuple(row) != best]
     if not others:
         raise ValueError("there is only one set of this size, so that no union can be looked at; raise n_components")
     return best, others[0]
