@@ -15,6 +15,7 @@ from .exact import flat_manifold
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ANGLES = "twilight"
 MARKS = 5000  # points drawn in a panel: more only make the file larger
 
 
@@ -47,9 +48,11 @@ def draw_data(figure: Any, place: tuple[int, int, int], case: Case) -> None:
     columns = {"D13": (2, 3), "D1": (0, 1), "D2": (0, 1)}.get(case.data.name, (0, 1, 2))
     axes = _axes(figure, place, len(columns))
     rows = drawn_rows(len(X))
-    marks = _scatter(axes, X[rows][:, columns], values[rows], "viridis")
+    marks = _scatter(axes, X[rows][:, columns], values[rows], color_map(name))
     if len(columns) == 3:
-        axes.set_box_aspect(np.maximum(np.ptp(X[:, columns], axis=0), 0.2 * np.ptp(X[:, columns])))
+        spread = np.ptp(X[:, columns], axis=0)
+        axes.set_box_aspect(np.maximum(spread, 0.4 * spread.max()), zoom=0.9)
+        axes.locator_params(nbins=4)
     _name_axes(axes, [f"$x_{{{k + 1}}}$" for k in columns])
     axes.set_title(f"Points X (n = {len(X):,}), colour {name}")
     figure.colorbar(marks, ax=axes, shrink=0.7, pad=0.12 if len(columns) == 3 else 0.02)
@@ -64,10 +67,15 @@ def draw_map(figure: Any, place: tuple[int, int, int], case: Case, subset: Seque
     rows = drawn_rows(len(Y))
     kept = case.data.X.shape[0] != len(Y)
     values = values[np.asarray(case.selection.points)] if kept else values
-    marks = _scatter(axes, Y[rows][:, shown] * np.sqrt(len(Y)), values[rows], "viridis")
+    marks = _scatter(axes, Y[rows][:, shown] * np.sqrt(len(Y)), values[rows], color_map(name))
     _name_axes(axes, [rf"$\phi_{{{k + 1}}}$" for k in shown])
     axes.set_title(title or f"Map {plot.set_label(subset)}, colour {name} (axes: root mean square 1)")
     figure.colorbar(marks, ax=axes, shrink=0.7, pad=0.12 if len(shown) == 3 else 0.02)
+
+
+def color_map(name: str) -> str:
+    """Angles come back to where they began, and so must their colours."""
+    return ANGLES if name.startswith(("alpha", "beta")) else "viridis"
 
 
 def drawn_rows(n: int) -> np.ndarray:
@@ -87,28 +95,29 @@ def maps(case: Case, subsets: Sequence[Sequence[int]], title: str) -> Figure:
 
 
 def pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarray], title: str) -> Figure:
-    """Every pair of columns, a row of panels for each way to colour the points."""
+    """Every pair of columns, a row of panels for each angle that colours the points."""
     rows = drawn_rows(len(values))
     with _style():
-        figure = plot._pairs(values[rows], list(labels), {name: c[rows] for name, c in colors.items()}, "viridis")
-        figure.suptitle(title, fontsize=14)
+        figure = plot._pairs(values[rows], list(labels), {name: c[rows] for name, c in colors.items()}, ANGLES)
+        figure.set_size_inches(11, 6.2)  # smaller panels, so that the words stay readable on the page
+        figure.suptitle(title, fontsize=12)
     return figure
 
 
 def strip_example(ratio: float = 2 * np.pi) -> Figure:
     """Eigenfunctions of a strip against each other, from their closed form."""
     strip = flat_manifold((ratio, 1.0), 12, periodic=False)
-    flat = strip.grid(240)
+    flat = strip.sample(20_000, 0)[0]
     values = strip.functions(flat) / np.abs(strip.functions(flat)).max(axis=0)
     one, two, side, both = strip.numbers([(1, 0), (2, 0), (0, 1), (1, 1)])
     with _style():
         figure = new_figure(9.4, 4.2)
         left, right = figure.subplots(1, 2)
-        marks = left.scatter(values[:, one], values[:, side], c=flat[:, 1], s=2, linewidths=0, label=None)
+        marks = left.scatter(values[:, one], values[:, side], c=flat[:, 1], s=3, linewidths=0)
         left.plot(*values[np.argsort(values[:, one])][:, [one, two]].T, color="#D55E00", linewidth=2.5)
         left.annotate(r"$\phi_{2,0}$: a curve", (0.55, -0.42), color="#D55E00", fontsize=11, backgroundcolor="white")
         left.set(xlabel=r"$\phi_{1,0}$ (scaled to 1)", ylabel=r"$\phi_{0,1}$ (colour), $\phi_{2,0}$ (line)")
-        right.scatter(values[:, one], values[:, both], c=flat[:, 1], s=2, linewidths=0)
+        right.scatter(values[:, one], values[:, both], c=flat[:, 1], s=3, linewidths=0)
         right.set(xlabel=r"$\phi_{1,0}$ (scaled to 1)", ylabel=r"$\phi_{1,1}$ (scaled to 1)")
         figure.colorbar(marks, ax=[left, right]).set_label("h, the coordinate across the strip")
         figure.suptitle(rf"A strip with W/H = {ratio:.3g}, closed form", fontsize=12)

@@ -78,5 +78,5 @@ def picture(case: Case, taken: tuple[int, ...]) -> Figure:
         chosen = np.isin(ranks - 1, taken)
         axes.bar(ranks, case.llr.residuals, color=np.where(chosen, "#D55E00", "#56B4E9"))
         axes.set(xlabel="coordinate k", ylabel="leave-one-out residual $r_k$", xticks=ranks[::2], ylim=(0, 1.05))
-        axes.set_title("Residuals of LLR (dark: the s largest)")
+        axes.set_title("Residuals of LLR (orange: the three largest)")
     return figure
