@@ -97,7 +97,7 @@ def leave_one_out(X: Any, y: Any, backend: Backend) -> float:
     xp = backend.xp
     n = len(X)
     A = xp.concatenate([xp.ones((n, 1)), X], axis=1)
-    rows, columns = np.triu_indices(A.shape[1])
+    rows, columns = (backend.asarray(part) for part in np.triu_indices(A.shape[1]))
     products = A[:, rows] * A[:, columns]  # the moments of all fits of a block are one matrix product with the weights
     lengths = (X * X).sum(axis=1)
     fit = xp.empty(n)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .backend import backend_of
+from .entry import moved
 from .search import ranked, search_exhaustive
 from .validation import check_choice, check_integer, check_points, check_real_array
 
@@ -139,7 +140,7 @@ def procrustes_error(truth: Any, embedding: Any) -> float:
         raise ValueError(f"truth and embedding must have the same number of rows, got {len(A)} and {len(B)}")
     xp = backend_of(B).xp
     sides = []
-    for name, part in (("truth", backend_of(B).asarray(A)), ("embedding", B)):
+    for name, part in (("truth", moved(A, backend_of(B))), ("embedding", B)):
         part = part - part.mean(axis=0)
         norm = float(xp.linalg.norm(part))
         if norm == 0:

@@ -47,7 +47,7 @@ def small(tmp_path_factory):
     book = Book(tmp_path_factory.mktemp("book"))
     plan = Plan(
         ("D1",), points=1200, llr_points=200, limit_sizes=(300, 600), limit_seeds=(0,), time_sizes=(300, 600),
-        slow_sizes=(100, 200), dimension_points=200,
+        slow_sizes=(100, 200), dimension_points=200, lemma_cells=(5, 10),
     )  # fmt: skip
     parts = []
     fill(book, plan, lambda stage, done, total: parts.append((stage, done, total)))

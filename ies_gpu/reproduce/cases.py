@@ -33,6 +33,8 @@ class Plan(NamedTuple):
         Points in the regressions of LLR; None for all.
     limit_sizes, limit_seeds : tuple of int
         Of the limit theorem.
+    lemma_cells : tuple of int
+        Cells along the longer side in the check of Lemma 2.
     time_sizes, slow_sizes : tuple of int
         Numbers of points whose run time is measured, and those for LLR.
     dimension_points : int
@@ -46,9 +48,10 @@ class Plan(NamedTuple):
     llr_points: int | None = 2000
     limit_sizes: tuple[int, ...] = (1000, 4000, 16_000)
     limit_seeds: tuple[int, ...] = (0, 1, 2)
+    lemma_cells: tuple[int, ...] = (25, 50, 100, 200)
     time_sizes: tuple[int, ...] = (2000, 4000, 8000, 16_000)
     slow_sizes: tuple[int, ...] = (500, 1000, 2000, 4000)
-    dimension_points: int = 4000
+    dimension_points: int = 2000
 
 
 class Case(NamedTuple):

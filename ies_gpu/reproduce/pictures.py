@@ -107,17 +107,17 @@ def pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarra
 def strip_example(ratio: float = 2 * np.pi) -> Figure:
     """Eigenfunctions of a strip against each other, from their closed form."""
     strip = flat_manifold((ratio, 1.0), 12, periodic=False)
-    flat = strip.sample(20_000, 0)[0]
+    flat = strip.sample(10_000, 0)[0]
     values = strip.functions(flat) / np.abs(strip.functions(flat)).max(axis=0)
     one, two, side, both = strip.numbers([(1, 0), (2, 0), (0, 1), (1, 1)])
     with _style():
         figure = new_figure(9.4, 4.2)
         left, right = figure.subplots(1, 2)
-        marks = left.scatter(values[:, one], values[:, side], c=flat[:, 1], s=3, linewidths=0)
+        marks = left.scatter(values[:, one], values[:, side], c=flat[:, 1], s=5, linewidths=0)
         left.plot(*values[np.argsort(values[:, one])][:, [one, two]].T, color="#D55E00", linewidth=2.5)
         left.annotate(r"$\phi_{2,0}$: a curve", (0.55, -0.42), color="#D55E00", fontsize=11, backgroundcolor="white")
         left.set(xlabel=r"$\phi_{1,0}$ (scaled to 1)", ylabel=r"$\phi_{0,1}$ (colour), $\phi_{2,0}$ (line)")
-        right.scatter(values[:, one], values[:, both], c=flat[:, 1], s=3, linewidths=0)
+        right.scatter(values[:, one], values[:, both], c=flat[:, 1], s=5, linewidths=0)
         right.set(xlabel=r"$\phi_{1,0}$ (scaled to 1)", ylabel=r"$\phi_{1,1}$ (scaled to 1)")
         figure.colorbar(marks, ax=[left, right]).set_label("h, the coordinate across the strip")
         figure.suptitle(rf"A strip with W/H = {ratio:.3g}, closed form", fontsize=12)

@@ -33,14 +33,15 @@ def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Pro
     Parameters
     ----------
     full : bool
-        D13 with its 50,000 points and LLR with all points; otherwise 10,000 and 2,000.
+        D13 with its 50,000 points, LLR with all points, dimensions on 10,000; otherwise 10,000, 2,000 and 2,000.
     device : str
     data : path or None
         Not used: these data are drawn.
     progress : callable, optional
         Called as ``progress(part, done, total)``.
     """
-    fill(book, Plan(datasets.names(), full=full, device=device, llr_points=None if full else 2000), progress)
+    plan = Plan(datasets.names(), full=full, device=device)
+    fill(book, plan._replace(llr_points=None, dimension_points=10_000) if full else plan, progress)
 
 
 def fill(book: Book, plan: Plan, progress: Progress | None = None) -> None:
@@ -74,7 +75,7 @@ def fill(book: Book, plan: Plan, progress: Progress | None = None) -> None:
             found.append(verify(case, plan.dimension_points))
         add_verification(book, found, cases, plan.dimension_points)
     with log.stage("lemma"):
-        add_lemma(book)
+        add_lemma(book, plan)
     with log.stage("limit") as report:
         add_limit(book, plan, report)
     with log.stage("run times") as report:

@@ -15,22 +15,21 @@ from .theory import LimitResult, lemma_cases, lemma_sides, limit_errors, limit_s
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CELLS = (25, 50, 100, 200)
 Curves = dict[str, dict[int, LimitResult]]
 
 
-def add_lemma(book: Book) -> None:
+def add_lemma(book: Book, plan: Plan) -> None:
     """Both sides of the change of variables, and how their difference shrinks with the cells."""
     rows = []
     for case in lemma_cases():
-        sides = [lemma_sides(case, cells) for cells in CELLS]
+        sides = [lemma_sides(case, cells) for cells in plan.lemma_cells]
         rows.append(
             (case.title, case.name, sides[-1][0], sides[-1][1], *[abs(right / left - 1) for left, right in sides])
         )
     book.table(
         "lemma-2", "Lemma 2: the change of variables, both sides",
         ["manifold and set", "f", "integral over M", "integral over phi_S(M)",
-         *[f"difference, {cells} cells" for cells in CELLS]],
+         *[f"difference, {cells} cells" for cells in plan.lemma_cells]],
         rows, label="lm:change-of-variable",
         note="The paper proves it and prints no numbers. Areas in the image come from triangles whose corners are "
         "mapped, j_S from the co-metric of all functions, so that neither side knows of the other. The relative "
