@@ -38,6 +38,11 @@ _HOME = {
     "CheckpointWarning": "checkpoint",
     "Selection": "selection",
     "select_coordinates": "selection",
+    "llr_ranking": "baselines",
+    "levina_bickel_dimension": "evaluation",
+    "procrustes_error": "evaluation",
+    "size_verdict": "evaluation",
+    "volume_histogram": "evaluation",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -48,9 +53,11 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
+    from .baselines import llr_ranking
     from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
+    from .evaluation import levina_bickel_dimension, procrustes_error, size_verdict, volume_histogram
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .path import leave_one_out_regret, regularization_path
