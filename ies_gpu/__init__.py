@@ -33,6 +33,13 @@ _HOME = {
     "leave_one_out_regret": "path",
     "Selection": "selection",
     "select_coordinates": "selection",
+    "nystrom_extension": "extension",
+    "Model": "model",
+    "model_of": "model",
+    "save_model": "model",
+    "load_model": "model",
+    "DiffusionMap": "estimators",
+    "IndependentCoordinates": "estimators",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -45,8 +52,11 @@ if TYPE_CHECKING:
     from .backend import DeviceError, backend_of, get_backend
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
+    from .estimators import DiffusionMap, IndependentCoordinates
+    from .extension import nystrom_extension
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
+    from .model import Model, load_model, model_of, save_model
     from .path import leave_one_out_regret, regularization_path
     from .rmetric import cometric, riemannian_metric, tangent_bases
     from .search import search_exhaustive

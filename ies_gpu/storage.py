@@ -6,9 +6,10 @@ import json
 import math
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from .selection import Ranking, Selection
 
 FORMAT = "ies_gpu selection"
 VERSION = 1
+Result = TypeVar("Result")
 RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur inside a result
 
 
@@ -30,16 +32,7 @@ def save(selection: Selection, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(selection, Selection):
         raise TypeError(f"save takes a Selection, as select_coordinates returns it, got {type(selection).__name__}")
-    check_output(path, ".npz")
-    arrays: dict[str, np.ndarray] = {}
-    content = {field.name: _encode(getattr(selection, field.name), field.name, arrays) for field in fields(selection)}
-    header = {"format": FORMAT, "version": VERSION, "written_by": f"ies_gpu {__version__}", "fields": content}
-    text = json.dumps(header, indent=1, allow_nan=False)
-    with whole_or_nothing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(_entry(HEADER), text)
-        for name, array in arrays.items():
-            with archive.open(_entry(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
+    write_archive(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
 
 
 def load(path: str | os.PathLike[str]) -> Selection:
@@ -50,6 +43,29 @@ def load(path: str | os.PathLike[str]) -> Selection:
     ValueError
         If the file is cut short, is something else, or was written by a newer version.
     """
+    return read_archive(
+        path, FORMAT, VERSION, "a result of ies_gpu; load takes what 'ies-gpu fit -o' or save wrote", Selection
+    )
+
+
+def write_archive(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
+    """Write named values of any kind that :func:`_encode` knows, whole or not at all."""
+    check_output(path, ".npz")
+    arrays: dict[str, np.ndarray] = {}
+    encoded = {name: _encode(value, name, arrays) for name, value in content.items()}
+    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": encoded}
+    text = json.dumps(header, indent=1, allow_nan=False)
+    with whole_or_nothing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_entry(HEADER), text)
+        for name, array in arrays.items():
+            with archive.open(_entry(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def read_archive(
+    path: str | os.PathLike[str], format: str, version: int, wanted: str, build: Callable[..., Result]
+) -> Result:
+    """What :func:`write_archive` wrote in this version of the format or an older one, built from its named values."""
     path = Path(path)
     check_readable(path)
     try:
@@ -58,11 +74,11 @@ def load(path: str | os.PathLike[str]) -> Selection:
             header = {} if foreign else json.loads(archive.read(HEADER))
     except DAMAGED:
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; make it again") from None
-    _check_header(path, header)
+    _check_header(path, header, format, version, wanted)
     try:
         with zipfile.ZipFile(path) as archive:
             content = {name: _decode(value, archive) for name, value in header["fields"].items()}
-        return Selection(**content)
+        return build(**content)
     except (*DAMAGED, TypeError, AttributeError):
         raise ValueError(f"{path} is damaged: not all of its contents can be read; make it again") from None
 
@@ -74,14 +90,17 @@ def _entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def _check_header(path: Path, header: Any) -> None:
-    if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("version"), int):
-        raise ValueError(f"{path} is not a result of ies_gpu; load takes files that 'ies-gpu fit -o' or save wrote")
-    if header["version"] > VERSION:
+def _check_header(path: Path, header: Any, format: str, version: int, wanted: str) -> None:
+    own = isinstance(header, dict) and isinstance(header.get("version"), int)
+    if not own or header.get("format") != format:
+        kind = str(header.get("format")) if own else ""
+        what = f"an {kind}, not {wanted}" if kind.startswith("ies_gpu ") else f"not {wanted}"
+        raise ValueError(f"{path} is {what}")
+    if header["version"] > version:
         writer = header.get("written_by", "a newer version")
         raise ValueError(
             f"{path} was written by {writer} in format {header['version']}, and this "
-            f"version ({__version__}) reads up to format {VERSION}; upgrade with pip install -U ies-gpu"
+            f"version ({__version__}) reads up to format {version}; upgrade with pip install -U ies-gpu"
         )
 
 

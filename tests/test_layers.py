@@ -12,9 +12,9 @@ import ies_gpu
 ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
-    "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "datasets", "files",
-    "storage", "plot", "console", "demo", "cli", "__main__",
+    "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion", "extension",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "export", "selection", "datasets",
+    "files", "storage", "model", "estimators", "anndata", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
 

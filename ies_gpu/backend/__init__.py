@@ -11,6 +11,7 @@ from typing import Any
 
 from .base import Backend, Block, DeviceError, OutOfMemoryError, current
 from .cpu import CpuBackend
+from .cpu import host_view as host_view
 
 __all__ = ["Backend", "Block", "DeviceError", "OutOfMemoryError", "backend_of", "get_backend"]
 

@@ -55,6 +55,15 @@ def load_kernels() -> Any:
     return numba_
 
 
+def host_view(array: Any) -> Any:
+    """An array that only knows DLPack as a NumPy view of the same memory; anything else as it is."""
+    if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
+        return array
+    if any(hasattr(array, name) for name in ("__array__", "__array_interface__")):
+        return array
+    return np.from_dlpack(array)
+
+
 class CpuBackend(Backend):
     """The host."""
 
@@ -78,7 +87,7 @@ class CpuBackend(Backend):
         return isinstance(array, np.ndarray) or scipy.sparse.issparse(array)
 
     def asarray(self, array: Any, dtype: Any = None) -> Any:
-        return np.asarray(array, dtype=dtype)
+        return np.asarray(host_view(array), dtype=dtype)
 
     def to_host(self, array: Any) -> Any:
         return np.asarray(array)

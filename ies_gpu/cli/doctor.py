@@ -10,8 +10,9 @@ from typing import Any
 
 from .. import __version__
 from ..console import Console
+from ..export import plain
 from .options import add_command, add_talk
-from .output import listed, plain, say
+from .output import listed, say
 
 
 def add(commands: Any) -> None:

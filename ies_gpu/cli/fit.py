@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..console import Console
 from .options import add_command, add_details, add_machine, add_talk, count, positive
-from .output import as_json, say
+from .output import say
 
 if TYPE_CHECKING:
     from ..selection import Selection
@@ -29,6 +29,7 @@ def add(commands: Any) -> None:
     option("-s", "--subset-size", type=count, required=True, metavar="S", help="how many coordinates to choose")
     option("--bandwidth", type=positive, required=True, metavar="EPS", help="distance over which neighbours count")
     option("-o", "--output", metavar="RUN.NPZ", help="where the result goes")
+    option("--model", metavar="MODEL.NPZ", help="where the model goes, for 'ies-gpu transform'")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     add_talk(fit, as_json="print the result as one JSON object")
@@ -38,13 +39,17 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if not args.intrinsic_dim <= args.subset_size <= args.n_components:
         d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
         args.parser.error(f"-s must be at least -d ({d}) and at most -m ({m}), got {s}")
-    if args.output and Path(args.output).suffix.lower() != ".npz":
-        args.parser.error(f"-o must name an .npz file, got {args.output}")
+    for option, output in (("-o", args.output), ("--model", args.model)):
+        if output and Path(output).suffix.lower() != ".npz":
+            args.parser.error(f"{option} must name an .npz file, got {output}")
+    if args.output and args.model and os.path.realpath(args.output) == os.path.realpath(args.model):
+        args.parser.error(f"-o and --model must name different files, got {args.output} twice")
+    from ..export import as_plain
     from ..files import check_output, read_points
 
-    if args.output:
-        check_output(args.output, ".npz")
-    else:
+    for output in filter(None, (args.output, args.model)):
+        check_output(output, ".npz")
+    if not args.output:
         console.note("no -o: the result will be shown, not saved")
     begin = time.perf_counter()
     console.progress("read", 0, 0)
@@ -55,14 +60,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
         from ..storage import save
 
         save(selection, args.output)
+    if args.model:
+        from ..model import model_of, save_model
+
+        save_model(model_of(selection, points), args.model)
     console.close()
     if args.json:
-        say(json.dumps(as_json(selection, output=args.output)))
+        say(json.dumps(as_plain(selection, output=args.output, model=args.model)))
     elif not args.quiet:
         say(repr(selection))
         say(f"  time            {time.perf_counter() - begin:.1f} s")
-        if args.output:
-            say(f"  saved           {args.output} ({os.path.getsize(args.output) / 1e6:.1f} MB)")
+        for label, output in (("saved", args.output), ("model", args.model)):
+            if output:
+                say(f"  {label:<16}{output} ({os.path.getsize(output) / 1e6:.1f} MB)")
     return 0
 
 

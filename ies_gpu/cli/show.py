@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
 from .options import add_command, add_talk
-from .output import as_json, best_sets, listed, say
+from .output import listed, say
 
 if TYPE_CHECKING:
     from ..selection import Selection
@@ -25,7 +24,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     selection = load(args.run_file)
     if args.json:
-        say(json.dumps(as_json(selection)))
+        say(selection.to_json())
         return 0
     say(repr(selection))
     show_tables(selection)
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def show_tables(selection: Selection) -> None:
     """The path, the best sets, the settings and the seconds."""
-    from ..selection import coordinate_names
+    from ..export import best_sets, coordinate_names
 
     say("\nRegularization path, from zeta = inf down")
     say(f"{'zeta from':>11}{'to':>11}{'mean score':>12}{'regret':>9}  set")
