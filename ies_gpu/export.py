@@ -1,13 +1,10 @@
-"""Results for other programs: strict JSON and pandas."""
+"""Results (``Selection``, which imports this module) for other programs: strict JSON and pandas."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .selection import Selection
+from typing import Any
 
 
 def coordinate_names(subset: Sequence[int]) -> tuple[str, ...]:
@@ -15,13 +12,13 @@ def coordinate_names(subset: Sequence[int]) -> tuple[str, ...]:
     return tuple(f"phi{k + 1}" for k in subset)
 
 
-def best_sets(selection: Selection, number: int = 5) -> list[tuple[list[int], float, float]]:
+def best_sets(selection: Any, number: int = 5) -> list[tuple[list[int], float, float]]:
     """The first sets of the ranking with loss and score."""
     subsets, losses, scores = (part[:number].tolist() for part in selection.ranking)
     return list(zip(subsets, losses, scores, strict=True))
 
 
-def as_plain(selection: Selection, **more: Any) -> dict[str, Any]:
+def as_plain(selection: Any, **more: Any) -> dict[str, Any]:
     """A result, less the arrays over points, as JSON values; sets are 0-based, names counted from 1 as in the paper."""
     ranking = [
         {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
@@ -58,7 +55,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
-def as_frame(selection: Selection, every: bool) -> Any:
+def as_frame(selection: Any, every: bool) -> Any:
     """The coordinates as a ``pandas.DataFrame``, rows named by their numbers in the input."""
     try:
         import pandas
