@@ -11,7 +11,7 @@ from .backend import backend_of
 from .selection import Selection, select_coordinates
 
 
-def select(adata: Any, *, use: str = "connectivities", key_added: str = "ies", **options: Any) -> Selection:
+def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options: Any) -> Selection:
     """Choose coordinates for the cells of an AnnData object, and write them into it.
 
     Written are ``adata.obsm["X_ies"]`` (n, s), so that ``scanpy.pl.embedding(adata, basis="ies")`` draws them, and
@@ -21,9 +21,10 @@ def select(adata: Any, *, use: str = "connectivities", key_added: str = "ies", *
     ----------
     adata : anndata.AnnData
     use : str
-        ``"connectivities"`` or another graph in ``adata.obsp`` is taken as kernel, as ``scanpy.pp.neighbors`` makes it;
-        where its diagonal is empty each cell is its own neighbour with weight 1, as in the paper's kernel.
         ``"X_pca"`` or another array in ``adata.obsm`` is taken as points; ``"X"`` is ``adata.X`` itself.
+        ``"connectivities"`` or another graph in ``adata.obsp`` is taken as kernel, as ``scanpy.pp.neighbors`` makes it;
+        where its diagonal is empty each cell is its own neighbour with weight 1, as in the paper's kernel. A graph
+        needs ``intrinsic_dim`` and ``subset_size``, which can be found from points only.
     key_added : str
         Writes ``obsm["X_" + key_added]`` and ``uns[key_added]``.
     **options

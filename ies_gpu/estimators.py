@@ -131,7 +131,7 @@ class DiffusionMap(SpectralTransformer):
     n_components : int
         How many eigenvectors; where there are too few points, as many as they allow, with a warning.
     bandwidth : float or "auto"
-        eps of the Gaussian kernel.
+        eps of the Gaussian kernel; "auto" is the one that :class:`IndependentCoordinates` would find.
     radius : float, optional
         Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
     components : {"raise", "largest"}
@@ -207,7 +207,7 @@ class DiffusionMap(SpectralTransformer):
         check_choice("components", self.components, ("raise", "largest"))
         check_choice("dtype", self.dtype, ("float64", "float32"))
         tol, seed, m = check_number("tol", self.tol, high=1.0), self._seed(), self._n_components(X)
-        request = check_request("X", self._bandwidth(X), self.radius, self.components, m)
+        request = check_request("X", self._bandwidth(X, m, seed), self.radius, self.components, m)
         home = backend_of(X)
         device = home.device if self.device == "auto" and home.device != "cpu" else self.device
         backend = get_backend(device, memory_limit=self.memory_limit, n_threads=self.n_threads)
@@ -223,10 +223,17 @@ class DiffusionMap(SpectralTransformer):
         self._keep(X, work.points, make_model(points, coordinates, work.eigenvalues, *scales, range(m), names))
         return self
 
-    def _bandwidth(self, X: Any) -> Any:
-        if self.bandwidth == "auto" and len(X) < FEW:
+    def _bandwidth(self, X: Any, m: int, seed: int) -> Any:
+        """As given, or that which the choice of coordinates finds best."""
+        if self.bandwidth != "auto":
+            return self.bandwidth
+        if len(X) < FEW:
             return few_points_bandwidth(X)
-        return self.bandwidth
+        options: dict[str, Any] = {"intrinsic_dim": "auto", "subset_size": "auto", "bandwidth": "auto"}
+        names = ("radius", "components", "device", "dtype", "memory_limit", "n_threads", "tol")
+        options |= {name: getattr(self, name) for name in names}
+        found = select_coordinates(X, n_components=m, random_state=seed, keep_bases=False, **options)
+        return found.diagnostics["parameters"]["bandwidth"]
 
 
 class IndependentCoordinates(SpectralTransformer):

@@ -29,7 +29,7 @@ def adata():
 
 def test_points_of_obsm(adata):
     expected = select_coordinates(adata.obsm["X_pca"], bandwidth=1.0, **SIZES)
-    returned = select(adata, use="X_pca", bandwidth=1.0, **SIZES)
+    returned = select(adata, bandwidth=1.0, **SIZES)
     assert returned.subset == expected.subset
     np.testing.assert_array_equal(adata.obsm["X_ies"], expected.embedding)
     assert adata.uns["ies"]["names"].tolist() == list(expected.names)
@@ -40,7 +40,7 @@ def test_points_of_obsm(adata):
 
 def test_the_graph_is_the_kernel_with_ones_on_its_diagonal(adata):
     graph = adata.obsp["connectivities"]
-    found = select(adata, **SIZES)
+    found = select(adata, use="connectivities", **SIZES)
     expected = select_coordinates(kernel=graph + scipy.sparse.identity(700), **SIZES)
     np.testing.assert_allclose(found.embedding, expected.embedding, rtol=0, atol=1e-12)
     assert graph.diagonal().max() == 0  # the object's own graph is left as it was
@@ -67,10 +67,10 @@ def test_cells_left_out_get_nan(adata):
     graph[3], graph[:, 3] = 0, 0
     adata.obsp["connectivities"] = graph.tocsr()
     with pytest.raises(DisconnectedGraphError):
-        select(adata, **SIZES)
+        select(adata, use="connectivities", **SIZES)
     assert "X_ies" not in adata.obsm
     with pytest.warns(IESWarning, match="2 parts"):
-        select(adata, components="largest", **SIZES)
+        select(adata, use="connectivities", components="largest", **SIZES)
     assert np.flatnonzero(np.isnan(adata.obsm["X_ies"]).any(axis=1)).tolist() == [3]
     assert "2 parts" in adata.uns["ies"]["warnings"][0]
 
