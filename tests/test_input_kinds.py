@@ -38,31 +38,31 @@ class OnlyInterface:
 
 
 @pytest.fixture(scope="module")
-def X():
+def points():
     return datasets.load("D1", n_samples=600).X
 
 
 @pytest.fixture(scope="module")
-def expected(X):
-    return select_coordinates(X, **ARGUMENTS)
+def expected(points):
+    return select_coordinates(points, **ARGUMENTS)
 
 
 @pytest.mark.parametrize("kind", [OnlyDlpack, OnlyInterface, np.ndarray.tolist, pandas.DataFrame])
-def test_every_kind_gives_the_same(kind, X, expected):
-    given = kind(X)
+def test_every_kind_gives_the_same(kind, points, expected):
+    given = kind(points)
     np.testing.assert_array_equal(select_coordinates(given, **ARGUMENTS).embedding, expected.embedding)
     np.testing.assert_array_equal(IndependentCoordinates(**ARGUMENTS).fit_transform(given), expected.embedding)
-    back = DiffusionMap(bandwidth=1.0, n_components=8).fit(given).transform(kind(X[:5]))
+    back = DiffusionMap(bandwidth=1.0, n_components=8).fit(given).transform(kind(points[:5]))
     np.testing.assert_allclose(back, expected.coordinates[:5], rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", [OnlyDlpack, OnlyInterface])
-def test_memory_is_shared(kind, X):
-    assert np.shares_memory(check_points(kind(X)), X)
+def test_memory_is_shared(kind, points):
+    assert np.shares_memory(check_points(kind(points)), points)
 
 
-def test_a_mapped_file_is_not_copied(X, expected, tmp_path):
-    np.save(tmp_path / "X.npy", X)
+def test_a_mapped_file_is_not_copied(points, expected, tmp_path):
+    np.save(tmp_path / "X.npy", points)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     assert np.shares_memory(check_points(mapped), mapped)
     assert np.shares_memory(model_of(expected, mapped).X, mapped)
@@ -80,9 +80,9 @@ def test_frames_out(expected):
     np.testing.assert_array_equal(every.to_numpy(), expected.coordinates)
 
 
-def test_rows_of_a_frame_are_those_of_the_input(X):
+def test_rows_of_a_frame_are_those_of_the_input(points):
     with pytest.warns(UserWarning, match="2 parts"):
-        found = select_coordinates(np.vstack([[[1e4, 0, 0]], X]), **ARGUMENTS, components="largest")
+        found = select_coordinates(np.vstack([[[1e4, 0, 0]], points]), **ARGUMENTS, components="largest")
     assert found.to_pandas().index.tolist() == list(range(1, 601))
 
 
