@@ -43,6 +43,13 @@ _HOME = {
     "procrustes_error": "evaluation",
     "size_verdict": "evaluation",
     "volume_histogram": "evaluation",
+    "nystrom_extension": "extension",
+    "Model": "model",
+    "model_of": "model",
+    "save_model": "model",
+    "load_model": "model",
+    "DiffusionMap": "estimators",
+    "IndependentCoordinates": "estimators",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -57,9 +64,12 @@ if TYPE_CHECKING:
     from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
+    from .estimators import DiffusionMap, IndependentCoordinates
     from .evaluation import levina_bickel_dimension, procrustes_error, size_verdict, volume_histogram
+    from .extension import nystrom_extension
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
+    from .model import Model, load_model, model_of, save_model
     from .path import leave_one_out_regret, regularization_path
     from .rmetric import cometric, riemannian_metric, tangent_bases
     from .search import (

@@ -101,7 +101,8 @@ class Cells:
 
     def __init__(self, Z: Any, radius: float) -> None:
         self.backend = backend = backend_of(Z)
-        P = Z @ principal_axes(Z) if Z.shape[1] > MAX_AXES else Z
+        self.axes = principal_axes(Z) if Z.shape[1] > MAX_AXES else None
+        P = self.projected(Z)
         levels = n_levels(len(Z), CELL)
         self.starts = cell_starts(len(Z), levels)
         self.count = len(self.starts) - 1
@@ -113,17 +114,27 @@ class Cells:
         self.low, self.high = backend.to_host(members.min(axis=1)), backend.to_host(members.max(axis=1))
         self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
 
+    def projected(self, Z: Any) -> Any:
+        """Points in the coordinates of the boxes."""
+        return Z if self.axes is None else Z @ self.axes
+
     def near(self, first: int, last: int) -> np.ndarray:
         """Which cells the box around rows ``first`` to ``last`` does not prove to be further away than the radius."""
         a, b = np.searchsorted(self.starts, (first, last))
-        low, high = self.low[a:b].min(axis=0), self.high[a:b].max(axis=0)
+        return self.near_box(self.low[a:b].min(axis=0), self.high[a:b].max(axis=0))
+
+    def near_box(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """The same for any box, given by its corners on the host."""
         gap = np.maximum(0, np.maximum(self.low - high, low - self.high))
         return np.flatnonzero((gap * gap).sum(axis=1) <= self.limit)
 
     def columns_near(self, first: int, last: int) -> list[Any]:
         """The points of those cells, rising, in pieces that keep a tile small."""
+        return self.columns_of(self.near(first, last))
+
+    def columns_of(self, near: np.ndarray) -> list[Any]:
+        """The points of given cells, rising, in such pieces."""
         xp = self.backend.xp
-        near = self.near(first, last)
         sizes = np.diff(self.starts)[near]
         total = int(sizes.sum())
         # only numbers of cells go to the device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -19,6 +20,7 @@ from .backend.kernels import plain
 from .checkpoint import Checkpoint
 from .criterion import check_subsets, log_volumes, penalties
 from .entry import Prepared, check_entry, check_request, moved, prepare
+from .export import as_frame, as_plain, coordinate_names
 from .path import Segment
 from .pipeline import Ask, embed, search_stage, tangent_stage
 from .search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
@@ -107,6 +109,17 @@ class Selection:
             raise ValueError(f"subset must have at least intrinsic_dim={d} members, got {tuple(subset)}")
         return log_volumes(self.bases, sets)[:, 0]
 
+    def to_pandas(self, *, every: bool = False) -> Any:
+        """The chosen coordinates, or every one, as a ``pandas.DataFrame`` with columns ``phi1``, ``phi7``.
+
+        Rows are named by their numbers in the input, which matter when ``components="largest"`` left some out.
+        """
+        return as_frame(self, every)
+
+    def to_json(self) -> str:
+        """The result less the arrays over points as one line of strict JSON, as ``ies-gpu fit --json`` prints it."""
+        return json.dumps(as_plain(self))
+
     def __repr__(self) -> str:
         d = self.diagnostics
         n, m = self.coordinates.shape
@@ -147,11 +160,6 @@ class Selection:
     def _runners_up(self) -> str:
         others = [s for s in self.ranking.subsets[:4].tolist() if tuple(s) != self.subset][:3]
         return "; ".join(", ".join(coordinate_names(s)) for s in others) or "none"
-
-
-def coordinate_names(subset: Sequence[int]) -> tuple[str, ...]:
-    """The paper's names, counted from 1."""
-    return tuple(f"phi{k + 1}" for k in subset)
 
 
 def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:

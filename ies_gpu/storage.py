@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from . import __version__
-from .encoding import decode, encode, read_header, write_archive
+from . import __version__, encoding
+from .encoding import decode, encode, read_header
 from .files import DAMAGED, check_output, check_readable
 from .path import Segment
 from .remote import fetched, is_remote, uploaded
@@ -19,6 +20,7 @@ from .selection import Ranking, Selection
 
 FORMAT = "ies_gpu selection"
 VERSION = 1
+Result = TypeVar("Result")
 RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur inside a result
 
 
@@ -29,50 +31,65 @@ def save(selection: Selection, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(selection, Selection):
         raise TypeError(f"save takes a Selection, as select_coordinates returns it, got {type(selection).__name__}")
-    check_output(path, ".npz")
-    if is_remote(path):
-        with uploaded(os.fspath(path)) as local:
-            return save(selection, local)
-    arrays: dict[str, np.ndarray] = {}
-    content = {
-        field.name: encode(getattr(selection, field.name), field.name, arrays, RECORDS) for field in fields(selection)
-    }
-    header = {"format": FORMAT, "version": VERSION, "written_by": f"ies_gpu {__version__}", "fields": content}
-    write_archive(path, header, arrays)
+    write_archive(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
 
 
 def load(path: str | os.PathLike[str]) -> Selection:
-    """Read a result that :func:`save` wrote; its arrays are NumPy arrays.
+    """Read a result that :func:`save` wrote, from a file or URL; its arrays are NumPy arrays.
 
     Raises
     ------
     ValueError
         If the file is cut short, is something else, or was written by a newer version.
     """
+    return read_archive(
+        path, FORMAT, VERSION, "a result of ies_gpu; load takes what 'ies-gpu fit -o' or save wrote", Selection
+    )
+
+
+def write_archive(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
+    """Write named values of any kind that :func:`encode` knows to a file or URL, whole or not at all."""
+    check_output(path, ".npz")
+    if is_remote(path):
+        with uploaded(os.fspath(path)) as local:
+            return write_archive(local, format, version, content)
+    arrays: dict[str, np.ndarray] = {}
+    encoded = {name: encode(value, name, arrays, RECORDS) for name, value in content.items()}
+    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": encoded}
+    encoding.write_archive(path, header, arrays)
+
+
+def read_archive(
+    path: str | os.PathLike[str], format: str, version: int, wanted: str, build: Callable[..., Result]
+) -> Result:
+    """What :func:`write_archive` wrote in this version of the format or an older one, built from its named values."""
     if is_remote(path):
         with fetched(os.fspath(path)) as local:
-            return load(local)
+            return read_archive(local, format, version, wanted, build)
     path = Path(path)
     check_readable(path)
     try:
         header = read_header(path)
     except DAMAGED:
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; make it again") from None
-    _check_header(path, header)
+    _check_header(path, header, format, version, wanted)
     try:
         with zipfile.ZipFile(path) as archive:
             content = {name: decode(value, archive, RECORDS) for name, value in header["fields"].items()}
-        return Selection(**content)
+        return build(**content)
     except (*DAMAGED, TypeError, AttributeError):
         raise ValueError(f"{path} is damaged: not all of its contents can be read; make it again") from None
 
 
-def _check_header(path: Path, header: Any) -> None:
-    if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("version"), int):
-        raise ValueError(f"{path} is not a result of ies_gpu; load takes files that 'ies-gpu fit -o' or save wrote")
-    if header["version"] > VERSION:
+def _check_header(path: Path, header: Any, format: str, version: int, wanted: str) -> None:
+    own = isinstance(header, dict) and isinstance(header.get("version"), int)
+    if not own or header.get("format") != format:
+        kind = str(header.get("format")) if own else ""
+        what = f"an {kind}, not {wanted}" if kind.startswith("ies_gpu ") else f"not {wanted}"
+        raise ValueError(f"{path} is {what}")
+    if header["version"] > version:
         writer = header.get("written_by", "a newer version")
         raise ValueError(
             f"{path} was written by {writer} in format {header['version']}, and this "
-            f"version ({__version__}) reads up to format {VERSION}; upgrade with pip install -U ies-gpu"
+            f"version ({__version__}) reads up to format {version}; upgrade with pip install -U ies-gpu"
         )

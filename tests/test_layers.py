@@ -13,10 +13,10 @@ ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
     "memory", "remote", "backend", "validation", "files", "encoding",
-    "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion",
+    "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion", "extension",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
-    "pipeline", "selection", "baselines", "evaluation", "datasets", "selftest",
-    "storage", "plot", "console", "demo", "reproduce", "cli", "__main__",
+    "pipeline", "export", "selection", "baselines", "evaluation", "datasets", "selftest",
+    "storage", "model", "estimators", "anndata", "plot", "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 
 

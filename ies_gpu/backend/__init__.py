@@ -12,6 +12,7 @@ from typing import Any
 from .base import Backend, Block, DeviceError, IESWarning, OutOfMemoryError, current
 from .cpu import CpuBackend
 from .exchange import cuda_device, is_foreign
+from .exchange import host_view as host_view
 
 __all__ = ["Backend", "Block", "DeviceError", "IESWarning", "OutOfMemoryError", "backend_of", "get_backend"]
 

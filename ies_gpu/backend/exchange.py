@@ -36,6 +36,12 @@ def cuda_device(array: Any) -> int | None:
     )
 
 
+def host_view(array: Any) -> Any:
+    """An array that only knows DLPack as a NumPy view of the same memory; anything else as it is."""
+    known = any(hasattr(array, name) for name in ("__array__", "__array_interface__"))
+    return array if known or not is_foreign(array) else shared(array, np)
+
+
 def shared(array: Any, xp: Any) -> Any:
     """A foreign array as an array of ``xp`` over the same memory.
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..console import Console
+from ..export import plain
 from .options import add_command, add_talk, count, device
-from .output import listed, plain, say
+from .output import listed, say
 
 if TYPE_CHECKING:
     from ..selftest import Outcome, Side

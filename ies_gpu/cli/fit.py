@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from ..console import Console
 from ..remote import file_size, shown
 from .configuration import layered
 from .options import add_command, add_details, add_job, add_machine, add_talk, count, positive
-from .output import as_json, say
+from .output import say
 
 if TYPE_CHECKING:
     from ..selection import Selection
@@ -30,6 +31,7 @@ def add(commands: Any) -> None:
     option("-s", "--subset-size", type=count, required=True, metavar="S", help="how many coordinates to choose")
     option("--bandwidth", type=positive, required=True, metavar="EPS", help="distance over which neighbours count")
     option("-o", "--output", metavar="RUN.NPZ", help="where the result goes")
+    option("--model", metavar="MODEL.NPZ", help="where the model goes, for 'ies-gpu transform'")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     add_job(fit.add_argument_group("a job").add_argument)
@@ -41,15 +43,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if not args.intrinsic_dim <= args.subset_size <= args.n_components:
         d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
         args.parser.error(f"-s must be at least -d ({d}) and at most -m ({m}), got {s}")
-    if args.output and Path(args.output).suffix.lower() != ".npz":
-        args.parser.error(f"-o must name an .npz file, got {args.output}")
+    for option, output in (("-o", args.output), ("--model", args.model)):
+        if output and Path(output).suffix.lower() != ".npz":
+            args.parser.error(f"{option} must name an .npz file, got {output}")
+    if args.output and args.model and os.path.realpath(args.output) == os.path.realpath(args.model):
+        args.parser.error(f"-o and --model must name different files, got {args.output} twice")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
+    from ..export import as_plain
     from ..files import check_output, read_points
 
-    if args.output:
-        check_output(args.output, ".npz")
-    else:
+    for output in filter(None, (args.output, args.model)):
+        check_output(output, ".npz")
+    if not args.output:
         console.note("no -o: the result will be shown, not saved")
     begin = time.perf_counter()
     console.progress("read", 0, 0)
@@ -63,17 +69,22 @@ def run(args: argparse.Namespace, console: Console) -> int:
         console.progress("write", 0, 0)
         save(selection, args.output)
         console.progress("write", 1, 1)
+    if args.model:
+        from ..model import model_of, save_model
+
+        save_model(model_of(selection, points), args.model)
     console.close()
     console.end("done", 0)
     output = args.output and shown(args.output)
     if args.json:
-        say(json.dumps(as_json(selection, output=output)))
+        say(json.dumps(as_plain(selection, output=output, model=args.model and shown(args.model))))
     elif not args.quiet:
         say(repr(selection))
         say(f"  time            {time.perf_counter() - begin:.1f} s")
-        if args.output:
-            size = file_size(args.output)
-            say(f"  saved           {output}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+        for label, place in (("saved", args.output), ("model", args.model)):
+            if place:
+                size = file_size(place)
+                say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
     return 0
 
 

@@ -61,9 +61,10 @@ def add_details(option: Callable[..., Any]) -> None:
     option("--seed", type=seed, default=0, metavar="N", help="seed of the eigensolver (0)")
 
 
-def add_machine(option: Callable[..., Any]) -> None:
+def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:
     option("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
-    option("--dtype", choices=("float64", "mixed", "float32"), default="float64", help="precision (float64)")
+    if dtype:
+        option("--dtype", choices=("float64", "mixed", "float32"), default="float64", help="precision (float64)")
     option("--memory-limit", type=size, metavar="SIZE", help="such as 4G or 500M (half of what is free)")
     option("--threads", type=count, metavar="N", help="CPU threads (all that are allowed)")
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
 from .options import add_command, add_talk
-from .output import as_json, best_sets, listed, say
+from .output import listed, say
 
 if TYPE_CHECKING:
     from ..selection import Selection
@@ -31,7 +30,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.csv:
         write_csv(selection, args.csv)
     if args.json:
-        say(json.dumps(as_json(selection)))
+        say(selection.to_json())
         return 0
     say(repr(selection))
     show_tables(selection)
@@ -55,7 +54,7 @@ def write_csv(selection: Selection, path: str) -> None:
 
 def show_tables(selection: Selection) -> None:
     """The path, the best sets, the settings and the seconds."""
-    from ..selection import coordinate_names
+    from ..export import best_sets, coordinate_names
 
     say("\nRegularization path, from zeta = inf down")
     say(f"{'zeta from':>11}{'to':>11}{'mean score':>12}{'regret':>9}  set")

@@ -1,0 +1,24 @@
+"""A high torus needs three coordinates; a second sample of it is put into the map of the first.
+
+python examples/torus.py [number of points]
+"""
+
+import sys
+
+import numpy as np
+
+from ies_gpu import datasets, model_of, plot, save_model, select_coordinates
+
+n = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
+torus = datasets.load("D7", n_samples=n)
+bandwidth = 1.5 * (10_000 / n) ** 0.5
+
+selection = select_coordinates(torus.X, intrinsic_dim=2, subset_size=3, bandwidth=bandwidth)
+print(selection)
+plot.embedding(selection, colors=torus.colors).savefig("torus.png")
+
+model = model_of(selection, torus.X)
+save_model(model, "torus-model.npz")
+new = datasets.load("D7", n_samples=500, random_state=1)
+np.save("torus-new.npy", model.transform(new.X, isolated="nearest"))
+print(f"500 new points in {', '.join(model.names)}: torus-new.npy")

@@ -1,0 +1,60 @@
+"""``ies-gpu transform``: new points in the coordinates of a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from ..console import Console
+from .options import add_command, add_machine, add_talk
+from .output import say
+
+
+def add(commands: Any) -> None:
+    transform = add_command(
+        commands, "transform", run, "put new points into the map of a model",
+        "ies-gpu transform model.npz new.npy -o new_phi.npy",
+    )  # fmt: skip
+    transform.add_argument("model", metavar="MODEL.NPZ", help="what 'ies-gpu fit --model' wrote")
+    transform.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv with the columns of the training")
+    transform.add_argument("-o", "--output", required=True, metavar="PHI.NPY", help="where the coordinates go")
+    transform.add_argument("--every", action="store_true", help="every coordinate, not only the chosen ones")
+    transform.add_argument(
+        "--isolated", choices=("nan", "nearest"), default="nan", help="points without a training point near (nan)"
+    )
+    add_machine(transform.add_argument_group("the machine").add_argument, dtype=False)
+    add_talk(transform, as_json="print what was written as one JSON object")
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    if Path(args.output).suffix.lower() != ".npy":
+        args.parser.error(f"-o must name an .npy file, got {args.output}")
+    from ..export import coordinate_names
+    from ..files import check_output, read_points, write_array
+    from ..model import load_model
+
+    check_output(args.output, ".npy")
+    begin = time.perf_counter()
+    model = load_model(args.model)
+    points = read_points(args.points)
+    columns = range(model.coordinates.shape[1]) if args.every else model.subset
+    found = model.transform(
+        points,
+        columns=columns,
+        isolated=args.isolated,
+        device=args.device,
+        memory_limit=args.memory_limit,
+        n_threads=args.threads,
+        progress=console.progress,
+    )
+    write_array(args.output, found)
+    console.close()
+    names = coordinate_names(columns)
+    if args.json:
+        say(json.dumps({"output": args.output, "names": names, "n_points": len(found)}))
+    elif not args.quiet:
+        say(f"{args.output}: {len(found):,} points in {', '.join(names)} ({time.perf_counter() - begin:.1f} s)")
+    return 0
