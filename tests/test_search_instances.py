@@ -7,8 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ies_gpu import datasets, score_subsets, search_branch_and_bound, search_greedy, search_submodular
-from ies_gpu import select_coordinates
+from ies_gpu import (
+    datasets,
+    score_subsets,
+    search_branch_and_bound,
+    search_greedy,
+    search_submodular,
+    select_coordinates,
+)
 from ies_gpu.criterion import candidate_subsets, penalties
 from ies_gpu.path import regularization_path
 
