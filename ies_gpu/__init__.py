@@ -29,6 +29,10 @@ _HOME = {
     "candidate_subsets": "criterion",
     "score_subsets": "criterion",
     "search_exhaustive": "search",
+    "search_greedy": "search",
+    "greedy_order": "search",
+    "search_submodular": "search",
+    "search_branch_and_bound": "search",
     "regularization_path": "path",
     "leave_one_out_regret": "path",
     "Selection": "selection",
@@ -56,7 +60,13 @@ if TYPE_CHECKING:
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .path import leave_one_out_regret, regularization_path
     from .rmetric import cometric, riemannian_metric, tangent_bases
-    from .search import search_exhaustive
+    from .search import (
+        greedy_order,
+        search_branch_and_bound,
+        search_exhaustive,
+        search_greedy,
+        search_submodular,
+    )
     from .selection import Selection, select_coordinates
     from .storage import load, save
     from .validation import DisconnectedGraphError, IESWarning

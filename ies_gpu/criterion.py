@@ -29,7 +29,8 @@ def count_subsets(m: int, s: int) -> int:
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         raise ValueError(
-            f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them"
+            f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them, "
+            "or take search='greedy', 'submodular' or 'branch_and_bound', which do not score them all"
         )
     return count
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .audit import audit_scores, audit_tangents, audited
-from .criterion import score_pass
+from .criterion import Scores, score_pass
 from .diffusion import Embedding, eigenmap, start_vector
 from .entry import Prepared
 from .rmetric import tangents
-from .search import SearchResult, choose
+from .search import Evaluated, SearchResult, choose, evaluate
 from .stages import Run
+
+
+class Ask(NamedTuple):
+    """What is searched for, and how."""
+
+    method: str
+    subset_size: int
+    random_state: int
 
 
 def embed(work: Prepared, m: int, random_state: int, tol: float, run: Run) -> Prepared:
@@ -51,14 +59,26 @@ def tangent_stage(work: Prepared, d: int, run: Run) -> tuple[Any, Any]:
 
 
 def search_stage(
-    bases: Any, eigenvalues: np.ndarray, subsets: np.ndarray, zeta: float | None, percentile: float, run: Run
+    bases: Any, eigenvalues: np.ndarray, ask: Ask, zeta: float | None, percentile: float, run: Run
 ) -> SearchResult:
-    """Scores of all sets, audited; path, regret, choice."""
+    """The sets that the search scores, audited; path, regret, choice."""
     backend = run.backend
     with run.log.stage("search") as report:
-        compute = partial(score_pass, bases, subsets, report)
-        scores = audited(run, "search", "score_block", compute, lambda r: audit_scores(bases, subsets, r, backend))
-        found = backend.retried("search", partial(choose, bases, eigenvalues, subsets, scores, zeta, percentile))
+
+        def compute() -> tuple[Evaluated, Scores]:
+            sets = evaluate(ask.method, bases, eigenvalues, ask.subset_size, zeta, ask.random_state)
+            return sets, score_pass(bases, sets.subsets, report)
+
+        sets, scores = audited(
+            run, "search", "score_block", compute, lambda r: audit_scores(bases, r[0].subsets, r[1], backend)
+        )
+        found = backend.retried("search", partial(choose, bases, eigenvalues, sets, scores, zeta, percentile))
+    if found.details.get("gap"):
+        run.log.warn(
+            "branch and bound stopped at its limit: the loss of another set may be higher by up to "
+            f"{found.details['gap']:.3g}. Lower n_components or subset_size, or call search_branch_and_bound with a "
+            "larger node_limit"
+        )
     if not found.passed:
         run.log.warn(
             f"no set on the path has a regret whose percentile {percentile:g} is not positive; the set for zeta = 0 is "

@@ -15,11 +15,11 @@ import numpy as np
 from . import __version__
 from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
-from .criterion import candidate_subsets, check_subsets, count_subsets, log_volumes, penalties
+from .criterion import check_subsets, log_volumes, penalties
 from .entry import Prepared, check_entry, check_request, moved, prepare
 from .path import Segment
-from .pipeline import embed, search_stage, tangent_stage
-from .search import METHODS, SearchResult, check_percentile, check_zeta, ranked
+from .pipeline import Ask, embed, search_stage, tangent_stage
+from .search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
 from .stages import Progress, Run, Stages
 from .validation import check_choice, check_integer, check_number, check_sizes
 
@@ -27,7 +27,7 @@ KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless
 
 
 class Ranking(NamedTuple):
-    """All evaluated sets by falling loss at zeta*: subsets (q, s), losses (q,), unpenalised scores (q,)."""
+    """All sets scored to the end by falling loss at zeta*: subsets (q, s), losses (q,), unpenalised scores (q,)."""
 
     subsets: np.ndarray
     losses: np.ndarray
@@ -115,8 +115,9 @@ class Selection:
             f"Selection of {', '.join(self.names)} from phi1..phi{m} ({n:,} points)",
             f"  zeta            {self.zeta:.4g}, optimal on [{low:.4g}, {upper}",
             f"  mean score      {self.ranking.scores[self._rank]:.3f} "
-            f"(first {len(self.subset)} coordinates: {self._first_score():.3f})",
+            f"(first {len(self.subset)} coordinates: {self._first_score()})",
             f"  runners-up      {self._runners_up()}",
+            self._search_line(),
             f"  mean degree     {d['mean_degree']:.0f}",
             f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
             f"  device          {d['device']}" + ("" if quiet else f" ({d['device_reason']})"),
@@ -129,9 +130,17 @@ class Selection:
     def _rank(self) -> int:
         return int(np.flatnonzero((self.ranking.subsets == self.subset).all(axis=1))[0])
 
-    def _first_score(self) -> float:
+    def _first_score(self) -> str:
         first = np.arange(len(self.subset))
-        return float(self.ranking.scores[(self.ranking.subsets == first).all(axis=1)][0])
+        scores = self.ranking.scores[(self.ranking.subsets == first).all(axis=1)]
+        return f"{scores[0]:.3f}" if len(scores) else "not scored"
+
+    def _search_line(self) -> str:
+        how = self.diagnostics.get("search", {})  # not in files of earlier versions
+        if how.get("method", "exhaustive") == "exhaustive":
+            return ""
+        share = f"{how['sets_scored']:,} of {how['sets_total']:,} sets"
+        return f"  search          {how['method']}, {share}: {how['guarantee']}"
 
     def _runners_up(self) -> str:
         others = [s for s in self.ranking.subsets[:4].tolist() if tuple(s) != self.subset][:3]
@@ -196,7 +205,9 @@ def select_coordinates(
         Weight of the smoothness penalty; "auto" finds it by the leave-one-out regret.
     percentile : float
         Of the regret, which must not be positive; 75 in the paper.
-    search : {"exhaustive"}
+    search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}
+        Enumeration; the paper's greedy search; the procedures for large ``n_components`` and ``subset_size``; or
+        enumeration less the sets that are proved not to be the best. What was promised is in ``diagnostics["search"]``.
     components : {"raise", "largest"}
         What to do when the graph is disconnected.
     device : {"auto", "cpu", "cuda", "cuda:N"}
@@ -236,7 +247,7 @@ def select_coordinates(
         n_threads = check_integer("n_threads", n_threads, low=1)
     if coordinates is None:  # otherwise their number is the number of columns
         d, s, m = check_sizes(None, intrinsic_dim, subset_size, n_components)
-        count_subsets(m, s)
+        check_counts(search, m, d, s)
     given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
     given |= {"coordinates": coordinates, "eigenvalues": eigenvalues}
     log = Stages(progress)
@@ -253,10 +264,10 @@ def select_coordinates(
         parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}
         parameters |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype}
         parameters |= {"random_state": random_state, "tol": tol}
-        subsets = candidate_subsets(m, s)
+        check_counts(search, m, d, s)
         work = embed(work, m, random_state, tol, run)
         bases, sigma = tangent_stage(work, d, run)
-        found = search_stage(bases, work.eigenvalues, subsets, weight, alpha, run)
+        found = search_stage(bases, work.eigenvalues, Ask(search, s, random_state), weight, alpha, run)
         keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
         with log.stage("result"):
             result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
@@ -279,7 +290,7 @@ def assemble(
     scale = None if work.laplacian.bandwidth is None else work.laplacian.scale
     return Selection(
         subset=found.subset,
-        search_order=found.subset,
+        search_order=found.search_order,
         zeta=found.zeta,
         zeta_interval=found.zeta_interval,
         coordinates=returned(work.coordinates),
@@ -310,7 +321,8 @@ def diagnostics_of(work: Prepared, sigma: Any, volumes: Any, found: SearchResult
         "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
         "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
         "regret_passed": found.passed,
-        "sets_scored": len(found.subsets),
+        "sets_scored": found.details["sets_scored"],
+        "search": found.details,
         "audit": run.audit,
         "versions": versions(),
     }

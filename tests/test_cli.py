@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
-from ies_gpu.cli.options import size
+from ies_gpu.cli.options import SEARCHES, size
 from ies_gpu.console import Console
 from ies_gpu.files import write_array
+from ies_gpu.search import METHODS
 
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6"]
 COMMANDS = ("fit", "show", "data", "demo", "doctor")
@@ -78,6 +79,14 @@ def test_options_reach_the_selection(points, tmp_path):
     found = load(path)
     assert found.zeta == 5.5 and found.coordinates.shape == (1500, 12) and found.bases.dtype == np.float32
     assert found.diagnostics["parameters"]["radius"] == 2.0 and found.diagnostics["n_threads"] == 1
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_every_search_is_an_option(points, search, capsys):
+    assert cli.main(["fit", points, *FIT, "--search", search]) == 0
+    out, _ = capsys.readouterr()
+    assert (search in out) == (search != "exhaustive")
+    assert SEARCHES == METHODS
 
 
 def test_json_is_one_strict_object(points, capsys):

@@ -79,6 +79,7 @@ def select(points: Any, args: argparse.Namespace, console: Console) -> Selection
         n_components=args.n_components,
         zeta=args.zeta,
         percentile=args.percentile,
+        search=args.search,
         components=args.components,
         device=args.device,
         dtype=args.dtype,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 WRONG_USE = 2
+SEARCHES = ("exhaustive", "greedy", "submodular", "branch_and_bound")  # of ies_gpu.search, which --help must not load
 
 
 class Parser(argparse.ArgumentParser):
@@ -36,6 +37,9 @@ def add_details(option: Callable[..., Any]) -> None:
     option("--radius", type=positive, metavar="R", help="neighbours are this close (3 * EPS)")
     option("--zeta", type=weight, default="auto", metavar="Z", help="weight of the penalty, or auto (auto)")
     option("--percentile", type=percent, default=75.0, metavar="P", help="of the regret, for zeta auto (75)")
+    option(
+        "--search", choices=SEARCHES, default="exhaustive", metavar="HOW", help="; ".join(SEARCHES) + " (exhaustive)"
+    )
     option("--components", choices=("raise", "largest"), default="raise", help="when the graph is in parts (raise)")
     option("--tol", type=positive, default=1e-8, metavar="T", help="bound on eigenvector residuals (1e-8)")
     option("--seed", type=seed, default=0, metavar="N", help="seed of the eigensolver (0)")

@@ -1,19 +1,17 @@
-"""Searching for the best set of coordinates (algorithm IndEigenSearch)."""
+"""What every search hands over, and how a set and zeta are chosen from it (algorithm IndEigenSearch)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend import backend_of
-from .criterion import Scores, candidate_subsets, penalties, score_pass
-from .path import Segment, first_acceptable, regret_of, regularization_path, segment_at
-from .validation import check_choice, check_integer, check_number, check_real_array
-
-METHODS = ("exhaustive",)
+from ..backend import backend_of
+from ..criterion import Scores, penalties, score_pass
+from ..path import Segment, first_acceptable, regret_of, regularization_path, segment_at
+from ..validation import check_choice, check_integer, check_number, check_real_array
 
 
 @dataclass(frozen=True)
@@ -27,16 +25,21 @@ class SearchResult:
     zeta, zeta_interval : float, (float, float or None)
         zeta* and the interval on which S* is optimal; None for no upper end.
     path : tuple of Segment
-        From zeta = inf down.
+        From zeta = inf down: the envelope of the sets evaluated.
     chosen : int
         The path's segment that was taken.
     passed : bool
         Whether the regret of S* passed the percentile (always, for a given zeta).
     subsets, scores : array (q, s), (q,)
-        All sets evaluated, in lexicographic order, and their mean scores R(S).
+        All sets evaluated (the pool), in lexicographic order, and their mean scores R(S).
     regrets : array (n, len(path))
-        Leave-one-out regret of each set of the path.
+        Leave-one-out regret of each set of the path, with respect to the sets evaluated.
     percentiles : array (len(path),)
+    search_order : tuple of int
+        S* in the order in which the search added its members.
+    details : dict
+        Which ``method`` ran, what it guarantees in words (``guarantee``), whether the path is the one that enumeration
+        would give (``path_exact``), ``pool_size``, ``sets_scored`` of ``sets_total``, and what else the method counts.
     """
 
     subset: tuple[int, ...]
@@ -49,6 +52,16 @@ class SearchResult:
     scores: np.ndarray
     regrets: Any
     percentiles: np.ndarray
+    search_order: tuple[int, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Evaluated(NamedTuple):
+    """The sets (q, s) that a search has scored, how it went, and the order in which sets were built, where known."""
+
+    subsets: np.ndarray
+    details: dict[str, Any]
+    orders: Mapping[tuple[int, ...], tuple[int, ...]] = {}
 
 
 def check_zeta(zeta: Any) -> float | None:
@@ -59,53 +72,46 @@ def check_zeta(zeta: Any) -> float | None:
     return check_number("zeta", zeta, closed=True)
 
 
-def search_exhaustive(
-    bases: Any, eigenvalues: Any, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
-) -> SearchResult:
-    """Score every set of ``subset_size`` coordinates that holds the first, and choose one.
-
-    Parameters
-    ----------
-    bases : array (n, m, d)
-        Tangent bases.
-    eigenvalues : array (m,)
-        Of the unscaled Laplacian, rising.
-    subset_size : int
-        s, between d and m.
-    zeta : float or "auto"
-        Weight of the penalty ``sum_{k in S} lambda_k``. ``"auto"`` walks the path from infinity down and takes the
-        first set whose regret has a ``percentile`` that is not positive.
-    percentile : float
-        alpha of the paper.
-    """
-    bases = check_real_array("bases", bases, 3)
-    _, m, d = bases.shape
-    s = check_integer("subset_size", subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
-    values = check_real_array("eigenvalues", backend_of(eigenvalues).to_host(eigenvalues), 1)
-    if len(values) != m:
-        raise ValueError(f"eigenvalues must have one entry for each of {m} coordinates, got {len(values)}")
-    subsets = candidate_subsets(m, s)
-    return choose(bases, values, subsets, score_pass(bases, subsets), check_zeta(zeta), check_percentile(percentile))
-
-
 def check_percentile(percentile: Any) -> float:
     """alpha, from 0 to 100."""
     return check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
 
 
+def check_bases(bases: Any, eigenvalues: Any) -> tuple[Any, np.ndarray]:
+    """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
+    bases = check_real_array("bases", bases, 3)
+    _, m, d = bases.shape
+    if not 1 <= d <= m:
+        raise ValueError(f"bases must have shape (n, m, d) with 1 <= d <= m, got {bases.shape}")
+    values = check_real_array("eigenvalues", backend_of(eigenvalues).to_host(eigenvalues), 1)
+    if len(values) != m:
+        raise ValueError(f"eigenvalues must have one entry for each of {m} coordinates, got {len(values)}")
+    return bases, values
+
+
+def check_size(bases: Any, subset_size: Any, name: str = "subset_size") -> int:
+    """s, between d and m."""
+    _, m, d = bases.shape
+    return check_integer(name, subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
+
+
+def concluded(bases: Any, eigenvalues: np.ndarray, sets: Evaluated, zeta: float | None, alpha: float) -> SearchResult:
+    """One pass over the sets that were evaluated, and the choice among them."""
+    return choose(bases, eigenvalues, sets, score_pass(bases, sets.subsets), zeta, alpha)
+
+
 def choose(
     bases: Any,
     eigenvalues: np.ndarray,
-    subsets: np.ndarray,
+    evaluated: Evaluated,
     passed_over: Scores,
     zeta: float | None,
     percentile: float,
-    progress: Callable[[int, int], None] | None = None,
 ) -> SearchResult:
-    """Path, regret and choice from a finished pass over all sets."""
+    """Path, regret and choice from a finished pass over all sets evaluated."""
     backend = backend_of(bases)
     scores = backend.to_host(passed_over.totals) / len(bases)
-    path = regularization_path(scores, subsets, eigenvalues)
+    path = regularization_path(scores, evaluated.subsets, eigenvalues)
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
     regrets = regret_of(bases, on_path, passed_over)
     percentiles = backend.to_host(backend.xp.percentile(regrets, percentile, axis=0))
@@ -120,10 +126,12 @@ def choose(
         path=path,
         chosen=index,
         passed=found is not None,
-        subsets=subsets,
+        subsets=evaluated.subsets,
         scores=scores,
         regrets=regrets,
         percentiles=percentiles,
+        search_order=evaluated.orders.get(segment.subset, segment.subset),
+        details=evaluated.details,
     )
 
 

@@ -1,0 +1,89 @@
+"""Every search through ``select_coordinates``: what is promised, what is kept, what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ies_gpu.pipeline
+from ies_gpu import IESWarning, datasets, load, save, select_coordinates
+from ies_gpu.search import METHODS, branch_sets
+
+TORUS = datasets.load("D7", n_samples=1200)
+OPTIONS = {"intrinsic_dim": 2, "subset_size": 3, "bandwidth": 4.0, "n_components": 12}
+
+
+def select(search, **more):
+    return select_coordinates(TORUS.X, search=search, **{**OPTIONS, **more})
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def found(request):
+    return select(request.param)
+
+
+def test_the_result_says_which_search_ran_and_what_it_promises(found):
+    how = found.diagnostics["search"]
+    assert how["method"] == found.diagnostics["parameters"]["search"]
+    expected = {
+        "exhaustive": "exact",
+        "greedy": "exact over the pool only",
+        "submodular": "exact over the pool only",
+        "branch_and_bound": "exact path; regret exact over the pool only",
+    }
+    assert how["guarantee"] == expected[how["method"]]
+    assert how["path_exact"] == (how["method"] in ("exhaustive", "branch_and_bound"))
+    assert how["sets_total"] == 55 and how["pool_size"] == len(found.ranking.subsets)
+    assert found.diagnostics["sets_scored"] == how["sets_scored"] >= how["pool_size"]
+    assert (how["method"] in repr(found)) == (how["method"] != "exhaustive")
+    assert max(map(len, repr(found).splitlines())) <= 80
+
+
+def test_results_hang_together(found):
+    assert sorted(found.search_order) == list(found.subset)
+    np.testing.assert_allclose(found.score(found.subset), found.log_volumes, atol=1e-12)
+    assert found.ranking.scores[0] == pytest.approx(found.log_volumes.mean(), abs=1e-10)
+    assert tuple(found.ranking.subsets[0]) == found.subset
+    assert found.regrets.shape == (1200, len(found.path))
+    assert found.score((0, 9, 11)).shape == (1200,)  # any set, whether it was scored or not
+
+
+def test_results_can_be_saved(found, tmp_path):
+    save(found, tmp_path / "run.npz")
+    again = load(tmp_path / "run.npz")
+    assert repr(again) == repr(found) and again.diagnostics["search"] == found.diagnostics["search"]
+
+
+def test_a_given_zeta_works_in_every_search():
+    exact = select("exhaustive", zeta=1.5)
+    for search in METHODS[1:]:
+        other = select(search, zeta=1.5)
+        assert other.zeta == 1.5 and other.subset == exact.subset
+    assert other.diagnostics["search"]["guarantee"] == "exact"
+
+
+def test_the_summary_does_without_the_first_coordinates(found):
+    rest = ~(found.ranking.subsets == np.arange(3)).all(axis=1)
+    ranking = found.ranking._replace(**{k: v[rest] for k, v in found.ranking._asdict().items()})
+    assert "not scored" in repr(replace(found, ranking=ranking, subset=tuple(ranking.subsets[0].tolist())))
+
+
+def test_too_many_sets_for_enumeration_names_the_other_searches():
+    large = {"n_components": 60, "subset_size": 9}
+    with pytest.raises(ValueError, match=r"more than 2,000,000.*'greedy', 'submodular' or 'branch_and_bound'"):
+        select("exhaustive", **large)
+    assert len(select("greedy", **large, zeta=1.0).subset) == 9
+    with pytest.raises(ValueError, match=r"search='greedy' begins with all sets of intrinsic_dim=9.*'submodular'"):
+        select("greedy", n_components=60, intrinsic_dim=9, subset_size=10)
+
+
+def test_a_search_that_was_stopped_warns_with_its_gap(monkeypatch):
+    def stopped(method, bases, eigenvalues, s, zeta, random_state):
+        return branch_sets(bases, eigenvalues, s, zeta, node_limit=0)
+
+    monkeypatch.setattr(ies_gpu.pipeline, "evaluate", stopped)
+    with pytest.warns(IESWarning, match="the loss of another set may be higher by up to"):
+        found = select("branch_and_bound", zeta=0.1)
+    assert found.diagnostics["search"]["gap"] > 0 and "proved gap" in repr(found)
