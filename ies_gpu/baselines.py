@@ -62,6 +62,9 @@ def llr_ranking(coordinates: Any, *, n_samples: int | None = 2000, random_state:
     if n_samples is not None and check_integer("n_samples", n_samples, low=3) < n:
         Y = Y[backend.asarray(np.sort(rng.choice(n, n_samples, replace=False)))]
         n = n_samples
+    flat = np.flatnonzero(backend.to_host((Y[:1] == Y).all(axis=0)))
+    if len(flat):
+        raise ValueError(f"column {flat[0]} of coordinates is constant on the {n} points used; leave it out")
     few = np.sort(rng.choice(n, MEDIAN_POINTS, replace=False)) if n > MEDIAN_POINTS else np.arange(n)
     with backend.active():
         # unit vectors have entries like 1e-2; neither h nor r_k depends on the units

@@ -167,6 +167,8 @@ def levina_bickel_dimension(
         of all points together, or the mean, as Levina and Bickel did.
     """
     check_choice("average", average, ("harmonic", "mean"))
+    if not isinstance(neighbors, Iterable):
+        raise TypeError(f"neighbors must be several numbers, e.g. range(10, 21), got {neighbors!r}")
     sizes = [check_integer("neighbors", k, low=3) for k in neighbors]
     if not sizes:
         raise ValueError("neighbors must name at least one number, e.g. range(10, 21)")

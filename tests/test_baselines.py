@@ -87,6 +87,7 @@ def test_far_points_and_copies_do_not_break_it(wave):
     ("arguments", "message"),
     [
         ({"coordinates": np.ones((5, 2))}, "constant"),
+        ({"coordinates": np.column_stack([np.arange(5.0), np.zeros(5)])}, "column 1 .* constant"),
         ({"coordinates": np.ones((2, 2))}, "at least 3 rows"),
         ({"coordinates": np.eye(5), "n_samples": 2}, "n_samples"),
         ({"coordinates": np.full((5, 2), np.nan)}, "NaN"),

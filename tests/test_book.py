@@ -81,6 +81,12 @@ def test_a_table_keeps_all_digits_for_machines_and_four_for_people(book):
     assert lines[3].count("|") - lines[3].count("\\|") == 3  # a bar inside a cell parts nothing
 
 
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="is a file"):
+        Book(tmp_path / "file")
+
+
 def test_a_picture_is_a_picture(book):
     assert (book.folder / "early.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert not list(book.folder.glob(".*"))  # nothing half-written is left

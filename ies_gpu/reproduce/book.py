@@ -68,6 +68,8 @@ class Book:
         self, folder: str | os.PathLike[str], *, title: str = "The paper, computed again", introduction: str = ""
     ) -> None:
         self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"{self.folder} is a file; give the path of a folder, which is made if need be")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.title, self.introduction = title, introduction
         self.items: list[Item] = []

@@ -63,8 +63,7 @@ def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
 
 
 def least(work: Callable[[], None], repeats: int) -> float:
-    """The least of several times in seconds, which other programs disturb least; after one that compiles."""
-    work()
+    """The least of several times in seconds: other programs disturb it least, and it leaves compilation out."""
     times = []
     for _ in range(repeats):
         begin = time.perf_counter()
