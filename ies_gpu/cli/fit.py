@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
-from ..remote import file_size, shown
+from ..remote import file_size, is_remote, shown
 from .configuration import layered
 from .options import add_command, add_details, add_job, add_machine, add_talk, count, positive
 from .output import as_json, say
@@ -45,6 +45,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error(f"-o must name an .npz file, got {args.output}")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
+    if is_remote(args.checkpoint):
+        args.parser.error(f"--checkpoint must be a local folder, got {args.checkpoint}; mount a volume for it")
     from ..files import check_output, read_points
 
     if args.output:
