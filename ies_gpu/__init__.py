@@ -34,6 +34,7 @@ _HOME = {
     "CheckpointWarning": "checkpoint",
     "Selection": "selection",
     "select_coordinates": "selection",
+    "estimate_resources": "estimate",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
+    from .estimate import estimate_resources
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .path import leave_one_out_regret, regularization_path

@@ -21,7 +21,7 @@ from ies_gpu.console import Console
 from ies_gpu.files import write_array
 
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6"]
-COMMANDS = ("fit", "show", "data", "demo", "doctor")
+COMMANDS = ("fit", "show", "data", "demo", "doctor", "estimate")
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ ORDER = [
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
     "pipeline", "selection", "datasets",
-    "storage", "plot", "console", "demo", "cli", "__main__",
+    "storage", "estimate", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
 
