@@ -50,6 +50,7 @@ _HOME = {
     "load_model": "model",
     "DiffusionMap": "estimators",
     "IndependentCoordinates": "estimators",
+    "estimate_resources": "estimate",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
+    from .estimate import estimate_resources
     from .estimators import DiffusionMap, IndependentCoordinates
     from .evaluation import levina_bickel_dimension, procrustes_error, size_verdict, volume_histogram
     from .extension import nystrom_extension

@@ -58,9 +58,10 @@ def check_remote_output(url: str, suffix: str) -> None:
     if scheme_of(url) in READ_ONLY:
         raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
     bucket = "/".join(url.split("/")[:3])
-    with contextlib.suppress(PermissionError), said(bucket, "the place for the result was not found"):
+    with said(bucket, "the place for the result was not found"):
         system, place = file_system(bucket)
-        system.info(place)
+        with contextlib.suppress(PermissionError):
+            system.info(place)
 
 
 @contextlib.contextmanager
@@ -114,13 +115,12 @@ def said(url: str, failure: str) -> Iterator[None]:
     except FileNotFoundError:
         raise FileNotFoundError(f"{name} does not exist; check bucket and path") from None
     except Exception as error:
-        kind, text = type(error).__name__, " ".join(str(error).split())[:200]
+        kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
         if kind in ANONYMOUS or "anonymous caller" in text.lower():
             raise PermissionError(f"{name}: no credentials were found; {way}") from None
         if isinstance(error, PermissionError) or getattr(error, "status", None) in (401, 403):
             raise PermissionError(f"{name}: access was refused ({text or kind}); {way}") from None
-        told = shown_text(text, url)
-        raise ConnectionError(f"{name}: {failure} ({kind}: {told or 'no details'}); try again") from None
+        raise ConnectionError(f"{name}: {failure} ({kind}: {text or 'no details'}); try again") from None
 
 
 def shown_text(text: str, url: str) -> str:

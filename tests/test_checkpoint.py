@@ -6,13 +6,11 @@ import dataclasses
 import errno
 import json
 import os
-import random
 import shutil
 import signal
 import stat
 import subprocess
 import sys
-import time
 import warnings
 import zipfile
 
@@ -372,83 +370,74 @@ def job(folder, *more):
     return [*command, "-d", "2", "-s", "2", "--checkpoint", str(folder / "saved"), "--resume", "--quiet", *more]
 
 
-def killed_and_resumed(folder, kills, options, seed):
-    """Kill the job at random times; after each kill, resume it to the end and compare. Returns what was resumed."""
-    whole = job(folder, *options)
-    begin = time.perf_counter()
-    subprocess.run(whole, check=True)
-    duration, chance = time.perf_counter() - begin, random.Random(seed)
-    reference, stages = load(folder / "run.npz"), []
-    for _ in range(kills):
-        shutil.rmtree(folder / "saved")
-        (folder / "run.npz").unlink()
-        process = subprocess.Popen(whole)
-        try:
-            process.wait(chance.uniform(0.3, 1.0) * duration)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        assert process.wait() in (0, -signal.SIGKILL)
-        subprocess.run(whole, check=True)
-        found = load(folder / "run.npz")
-        assert_equal_selections(reference, found)
-        stages.append(resumed(found))
-    return stages
-
-
 KILLER = """
-import os, random, shutil, signal, sys, time
+import json, os, random, shutil, signal, sys, time
 import numpy as np
-import ies_gpu.storage
-from ies_gpu import save, select_coordinates
-folder, kills = sys.argv[1], int(sys.argv[2])
+from ies_gpu import load, save, select_coordinates
+from tests.test_checkpoint import assert_equal_selections, resumed
+folder, kills, options = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 X, chance = np.load(folder + "/points.npy"), random.Random(0)
+reference = select_coordinates(X, **options)  # uninterrupted; loads all kernels too
+save(reference, folder + "/reference.npz")
+reference = load(folder + "/reference.npz")
 
-def child(name):
+def child():
     number = os.fork()
     if number == 0:
-        found = select_coordinates(
-            X, intrinsic_dim=2, subset_size=2, bandwidth=0.6, checkpoint=folder + "/saved", resume=True
-        )
-        save(found, f"{folder}/{name}.npz")
+        found = select_coordinates(X, **options, checkpoint=folder + "/saved", resume=True)
+        save(found, folder + "/run.npz")
         os._exit(0)
     return number
 
 begin = time.perf_counter()
-assert os.waitpid(child("whole"), 0)[1] == 0
-duration = time.perf_counter() - begin
+assert os.waitpid(child(), 0)[1] == 0
+duration, stages = time.perf_counter() - begin, []
 for kill in range(kills):
     shutil.rmtree(folder + "/saved")
-    number = child("killed")
+    os.unlink(folder + "/run.npz")
+    number = child()
     time.sleep(chance.uniform(0, duration))
     os.kill(number, signal.SIGKILL)
-    os.waitpid(number, 0)
-    assert os.waitpid(child(kill), 0)[1] == 0
+    killed = os.waitpid(number, 0)[1] == signal.SIGKILL
+    assert os.waitpid(child(), 0)[1] == 0
+    found = load(folder + "/run.npz")
+    assert_equal_selections(reference, found)
+    stages.append(" ".join(resumed(found)) if killed else "ended before")
+print(json.dumps({stage: stages.count(stage) for stage in sorted(set(stages))}))
 """
+
+
+def killed_and_resumed(folder, kills, options, **environment):
+    """Processes that are forked once all is loaded, killed at random times, resumed, and compared with a whole run.
+
+    Returns how many were resumed behind which stages.
+    """
+    # of Numba's ways to use threads the one that survives a fork
+    environment = os.environ | {"NUMBA_THREADING_LAYER": "workqueue", "PYTHONPATH": os.getcwd()} | environment
+    command = [sys.executable, "-c", KILLER, str(folder), str(kills), json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    return json.loads(done.stdout)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL is POSIX")
 def test_sigkill_at_random_times(points, tmp_path):
-    """Processes that are forked once everything is imported, so that the kills fall into the stages."""
     np.save(tmp_path / "points.npy", points)
-    command = [sys.executable, "-c", KILLER, str(tmp_path), "8"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    reference, others = load(tmp_path / "whole.npz"), [load(tmp_path / f"{kill}.npz") for kill in range(8)]
-    for found in others:
-        assert_equal_selections(reference, found)
-    assert any(map(resumed, others)), "no run was killed behind a finished stage: the test has shown nothing"
+    found = killed_and_resumed(tmp_path, 6, OPTIONS)
+    assert sum(found.values()) == 6
+    assert set(found) - {"", "ended before"}, "no run was killed behind a finished stage: the test has shown nothing"
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
-def test_a_hundred_sigkills(tmp_path, monkeypatch):
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL is POSIX")
+def test_a_hundred_sigkills(tmp_path):
     """n = 20,000, degree about 100, Numba's kernels."""
-    monkeypatch.setenv("IES_GPU_KERNELS", "")
     np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
-    stages = killed_and_resumed(tmp_path, 100, ["--bandwidth", "0.14", "-m", "10", "--threads", "1"], 1)
-    reached = {tuple(found) for found in stages}
-    print({" ".join(found): stages.count(list(found)) for found in sorted(reached)})
-    assert len(reached) >= 4, f"kills fell into too few stages: {reached}"
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.14, "n_components": 6, "n_threads": 1}
+    found = killed_and_resumed(tmp_path, 100, options, IES_GPU_KERNELS="")
+    assert sum(found.values()) == 100 and found.get("ended before", 0) < 30
+    assert len(found) >= 4, f"the kills fell into too few stages: {found}"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")

@@ -23,7 +23,7 @@ from ies_gpu.files import write_array
 from ies_gpu.search import METHODS
 
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6"]
-COMMANDS = ("fit", "show", "data", "demo", "doctor")
+COMMANDS = ("fit", "show", "data", "demo", "doctor", "estimate")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,3 +146,13 @@ def test_wrong_variables_are_wrong_use(monkeypatch, capsys):
             assert message in capsys.readouterr().err
     monkeypatch.setenv("IES_GPU_SHARED_DATA", "somewhere")  # a variable of something else
     assert cli.main([*arguments, "--quiet"]) == 0
+
+
+def test_the_example_of_the_documentation_is_valid():
+    page = Path(__file__).parents[1] / "docs" / "jobs.md"
+    if not page.exists():
+        pytest.skip("the documentation is not here")
+    example = page.read_text().partition("```toml\n")[2].partition("```")[0]
+    Path("job.toml").write_text(example)
+    args = resolved("--config", "job.toml")
+    assert args.bandwidth == 0.25 and args.resume and args.points.startswith("s3://")

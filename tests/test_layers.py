@@ -16,7 +16,7 @@ ORDER = [
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion", "extension",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
     "pipeline", "export", "selection", "baselines", "evaluation", "datasets", "selftest",
-    "storage", "model", "estimators", "anndata", "plot", "console", "demo", "reproduce", "cli", "__main__",
+    "storage", "model", "estimators", "anndata", "estimate", "plot", "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 
 

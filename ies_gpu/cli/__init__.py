@@ -18,11 +18,11 @@ from typing import Any
 
 from .. import __version__
 from ..console import Console
-from . import data, demo, doctor, fit, reproduce, show, transform
+from . import data, demo, doctor, estimate, fit, reproduce, show, transform
 from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
-COMMANDS = (fit, show, transform, data, demo, doctor, reproduce)
+COMMANDS = (fit, show, transform, data, demo, doctor, estimate, reproduce)
 # errors whose message is a sentence for the user; of others the kind is told too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
-from ..remote import file_size, shown
+from ..remote import file_size, is_remote, shown
 from .configuration import layered
 from .options import add_command, add_details, add_job, add_machine, add_talk, count, positive
 from .output import say
@@ -50,6 +50,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error(f"-o and --model must name different files, got {args.output} twice")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
+    if is_remote(args.checkpoint):
+        args.parser.error(f"--checkpoint must be a local folder, got {args.checkpoint}; mount a volume for it")
     from ..export import as_plain
     from ..files import check_output, read_points
 

@@ -1,0 +1,280 @@
+"""Files by URL, against a local S3-compatible server and a local web server, over connections that break or hold."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+import http.server
+import json
+import os
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, datasets, load, remote, save
+from ies_gpu.files import check_output, read_points
+from tests.test_checkpoint import assert_equal_selections
+
+FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6", "--quiet"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_kernels():
+    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        yield
+
+
+@pytest.fixture(scope="module")
+def points():
+    return datasets.load("D1", n_samples=1500).X
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The address of an S3-compatible server on this machine."""
+    pytest.importorskip("s3fs")
+    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    yield server.get_host_and_port()
+    server.stop()
+
+
+@pytest.fixture
+def bucket(server, monkeypatch, points, tmp_path):
+    """A client of a fresh bucket with points in it; it goes straight to the server."""
+    boto3 = pytest.importorskip("boto3")
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # s3fs tries again by itself
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server))
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="jobs")
+    np.save(tmp_path / "points.npy", points)
+    client.upload_file(str(tmp_path / "points.npy"), "jobs", "in/points.npy")
+    yield client
+    for entry in client.list_objects_v2(Bucket="jobs").get("Contents", []):
+        client.delete_object(Bucket="jobs", Key=entry["Key"])
+    client.delete_bucket(Bucket="jobs")
+
+
+def keys(client):
+    return {entry["Key"] for entry in client.list_objects_v2(Bucket="jobs").get("Contents", [])}
+
+
+class CuttingProxy:
+    """Passes bytes on to a server until so many went up or down, then drops every connection, new ones too."""
+
+    def __init__(self, target, direction, after):
+        self.target, self.direction, self.left, self.cut = target, direction, after, False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                if self.cut:
+                    near.close()
+                    continue
+                far = socket.create_connection(self.target)
+                for way, source, sink in (("up", near, far), ("down", far, near)):
+                    threading.Thread(target=self.carry, args=(way, source, sink), daemon=True).start()
+
+    def carry(self, way, source, sink):
+        with contextlib.suppress(OSError), source, sink:
+            while (data := source.recv(4096)) and not self.cut:
+                if way == self.direction:
+                    self.left -= len(data)
+                    if self.left < 0:
+                        self.cut = True
+                        for side in (source, sink):
+                            side.shutdown(socket.SHUT_RDWR)
+                        return
+                sink.sendall(data)
+
+    def close(self):
+        self.cut = True
+        self.listener.close()
+
+
+@pytest.fixture
+def proxy(server):
+    made = []
+
+    def make(direction, after):
+        made.append(CuttingProxy(server, direction, after))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_a_job_with_input_and_output_elsewhere(bucket, points, tmp_path, capsys):
+    assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT, "-o", "s3://jobs/out/run.npz"]) == 0
+    assert keys(bucket) == {"in/points.npy", "out/run.npz"}
+    assert cli.main(["fit", str(tmp_path / "points.npy"), *FIT, "-o", str(tmp_path / "run.npz")]) == 0
+    bucket.download_file("jobs", "out/run.npz", str(tmp_path / "copy.npz"))
+    assert_equal_selections(load(tmp_path / "run.npz"), load(tmp_path / "copy.npz"))
+    assert_equal_selections(load("s3://jobs/out/run.npz"), load(tmp_path / "copy.npz"))
+    assert cli.main(["show", "s3://jobs/out/run.npz"]) == 0
+    assert "<- chosen" in capsys.readouterr().out
+    np.testing.assert_array_equal(read_points("s3://jobs/in/points.npy"), points)
+
+
+def test_a_connection_that_breaks_while_reading(bucket, proxy, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    broken = proxy("down", 20_000)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", broken.address)
+    assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT]) == 1
+    err = capsys.readouterr().err
+    assert broken.cut, "the connection was not cut: the test has shown nothing"
+    assert err.startswith("ies-gpu: error: s3://jobs/in/points.npy: reading failed (") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("before", [None, b"the result of yesterday"])
+def test_a_connection_that_breaks_while_writing(bucket, proxy, points, monkeypatch, tmp_path, capsys, before):
+    if before is not None:
+        bucket.put_object(Bucket="jobs", Key="out/run.npz", Body=before)
+    broken = proxy("up", 300_000)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", broken.address)
+    arguments = ["fit", "s3://jobs/in/points.npy", *FIT, "-o", "s3://jobs/out/run.npz", "--log-format", "json"]
+    assert cli.main(arguments) == 1
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert broken.cut and [line for line in lines if line.get("stage") == "search"], "the upload was not reached"
+    assert lines[-1]["message"].startswith("s3://jobs/out/run.npz: writing failed") and lines[-1]["status"] == 1
+    assert keys(bucket) - {"in/points.npy"} == (set() if before is None else {"out/run.npz"})
+    if before is not None:
+        assert bucket.get_object(Bucket="jobs", Key="out/run.npz")["Body"].read() == before
+
+
+def test_an_upload_in_parts_that_breaks_leaves_no_object(bucket, proxy, monkeypatch):
+    import s3fs.core
+
+    monkeypatch.setattr(s3fs.core, "calculate_chunksize", lambda *_, **__: 5 << 20)  # the least that S3 allows
+    broken = proxy("up", 7 << 20)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", broken.address)
+    with pytest.raises(ConnectionError, match="writing failed"), remote.uploaded("s3://jobs/out/large.npz") as local:
+        local.write_bytes(bytes(11 << 20))
+    assert broken.cut and keys(bucket) == {"in/points.npy"}
+
+
+def test_what_is_wrong_is_said_before_the_work(bucket, monkeypatch, capsys):
+    monkeypatch.setattr(cli.fit, "select", lambda *_: pytest.fail("work began"))
+    for arguments, status, message in (
+        (["s3://jobs/no.npy", *FIT], 1, "s3://jobs/no.npy does not exist; check bucket and path"),
+        (["s3://jobs/in/points.npy", *FIT, "-o", "s3://nowhere/run.npz"], 1, "s3://nowhere does not exist"),
+        (["s3://jobs/in/points.npy", *FIT, "-o", "https://host/run.npz"], 1, "can be read but not written"),
+        (["s3://jobs/in/points.npy", *FIT, "-o", "s3://jobs/run.txt"], 2, "-o must name an .npz file"),
+        (["ftp://jobs/in/points.npy", *FIT], 1, "URLs begin with s3://"),
+        (
+            ["s3://jobs/in/points.npy", *FIT, "--checkpoint", "s3://jobs/saved"],
+            2,
+            "--checkpoint must be a local folder",
+        ),
+    ):
+        assert cli.main(["fit", *arguments]) == status
+        err = capsys.readouterr().err
+        assert message in err and err.count("\n") == 1, err
+    bucket.put_object(Bucket="jobs", Key="in/bad.npy", Body=b"no array")
+    assert cli.main(["fit", "s3://jobs/in/bad.npy", *FIT]) == 1
+    assert "error: s3://jobs/in/bad.npy is not an .npy file" in capsys.readouterr().err
+
+
+def test_no_credentials(bucket, monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(PermissionError, match=r"s3://jobs/in/points.npy: no credentials were found; set AWS_ACCESS"):
+        read_points("s3://jobs/in/points.npy")
+    with pytest.raises(PermissionError, match="no credentials were found"):
+        check_output("s3://jobs/out/run.npz", ".npz")
+
+
+def test_without_the_extra(monkeypatch, capsys):
+    real = builtins.__import__
+
+    def missing(name, *arguments):
+        if name.partition(".")[0] == "fsspec":
+            raise ImportError("No module named 'fsspec'")
+        return real(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT]) == 1
+    assert "s3://jobs/in/points.npy needs the extra cloud" in (err := capsys.readouterr().err)
+    assert "pip install 'ies-gpu[cloud]'" in err
+
+
+@pytest.fixture
+def website(tmp_path):
+    """A folder by http, whose files under ``cut`` end too early."""
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("fsspec")
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def copyfile(self, source, outputfile):
+            content = source.read()
+            outputfile.write(content[: len(content) // 2] if "cut" in self.path else content)
+
+        def send_head(self):
+            if "private" in self.path:
+                self.send_error(403)
+                return None
+            return super().send_head()
+
+        def log_message(self, *_):
+            pass
+
+    address = ("127.0.0.1", 0)
+    with http.server.ThreadingHTTPServer(address, functools.partial(Handler, directory=tmp_path)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_points_from_the_web(website, points, tmp_path):
+    np.save(tmp_path / "points.npy", points)
+    np.save(tmp_path / "cut.npy", points)
+    np.testing.assert_array_equal(read_points(f"{website}/points.npy?signature=secret"), points)
+    with pytest.raises(ConnectionError, match=r"cut.npy: reading failed .*try again") as caught:
+        read_points(f"{website}/cut.npy?signature=secret")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(FileNotFoundError, match=r"no.npy does not exist"):
+        read_points(f"{website}/no.npy")
+    with pytest.raises(PermissionError, match=r"private.npy: access was refused") as caught:
+        read_points(f"{website}/private.npy?signature=secret")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there(monkeypatch):
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("fsspec")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(ConnectionError, match="reading failed"):
+        read_points(f"http://127.0.0.1:{port}/points.npy")
+
+
+def test_urls_are_told_from_paths():
+    assert remote.is_remote("s3://bucket/key") and remote.is_remote("https://host/x.npy")
+    assert not any(map(remote.is_remote, ("points.npy", "C:\\points.npy", "C:/points.npy", "/a//b", None)))
+    assert remote.shown("https://me:word@host/a.npy?sig=1&b=2") == "https://host/a.npy"
+
+
+def test_what_fails_while_it_is_made_is_not_uploaded(bucket):
+    with pytest.raises(TypeError, match="takes a Selection"):
+        save({"no": "selection"}, "s3://jobs/out/run.npz")
+    with pytest.raises(ZeroDivisionError), remote.uploaded("s3://jobs/out/run.npz") as local:
+        local.write_bytes(b"half")
+        raise ZeroDivisionError
+    assert keys(bucket) == {"in/points.npy"}
