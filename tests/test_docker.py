@@ -310,6 +310,29 @@ def test_google_takes_the_job():
     json_format.ParseDict(job, batch.Job.pb(batch.Job()))  # raises on a name or a type that Batch does not know
 
 
+def asked_memory() -> dict[str, float]:
+    """Bytes of memory that each job asks for."""
+    (_, kubernetes), (google,) = yaml_documents("kubernetes-job.yaml"), yaml_documents("google-batch.yaml")
+    aws = {item["type"]: item["value"] for item in aws_job()["containerProperties"]["resourceRequirements"]}
+    pod = kubernetes["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"]
+    slurm = re.search(r"^#SBATCH --mem=(\d+)G$", (DOCKER / "slurm.sbatch").read_text(), re.MULTILINE)
+    return {
+        "kubernetes-job.yaml": float(pod.removesuffix("Gi")) * 2**30,
+        "google-batch.yaml": float(google["taskGroups"][0]["taskSpec"]["computeResource"]["memoryMib"]) * 2**20,
+        "slurm.sbatch": float(slurm[1]) * 2**30,
+        "README.md": float(aws["MEMORY"]) * 2**20,  # JSON has no comments: the page speaks for the AWS job
+    }
+
+
+def test_each_job_asks_for_the_memory_that_estimate_tells():
+    estimate = pytest.importorskip("ies_gpu.estimate")
+    for name, asked in asked_memory().items():
+        (command,) = re.findall(r"ies-gpu (estimate(?: --[\w-]+ \w+)+)", (DOCKER / name).read_text())
+        args = build_parser().parse_args(command.split())
+        told = estimate.estimate_resources(n=args.n, dim=args.dim, degree=args.degree, device=args.device)
+        assert told.request_bytes <= asked <= 2 * told.request_bytes, (name, told.request_bytes, asked)
+
+
 # ---- the scripts, run with a stand-in for docker, apptainer and scontrol
 
 
