@@ -56,8 +56,8 @@ def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> floa
     """Largest difference over sampled points between each point's best volume, its best set's volume and plain code.
 
     Sets with nearly equal scores may change places, so volumes are compared and not the numbers of the sets; and the
-    logarithm of a volume that is all rounding says nothing, so totals are compared for sets that keep their rank: of the
-    sample, and of two sets over all points.
+    logarithm of a volume that is all rounding says nothing, so totals are compared for sets that keep their rank: of
+    the sample, and of two sets over all points.
     """
     xp = backend.xp
     best, best_scores = scores.best, scores.best_scores
