@@ -15,11 +15,13 @@ __all__ = [
     "test_arrays_refuse_implicit_conversion",
     "test_numpy_operands_and_lists_are_refused",
     "test_out_of_bounds_indices_wrap",
+    "test_products_copy_a_matrix_of_another_dtype",
     "test_reduceat_is_for_sums_only",
     "test_reductions_stay_on_the_device",
     "test_repeats_may_be_a_device_array",
     "test_sparse_products_come_in_fortran_order",
     "test_the_eigensolver_does_not_say_that_it_failed",
+    "test_the_eigensolver_gives_nan_where_its_space_ends",
     "test_there_are_no_other_sparse_formats",
 ]
 
@@ -97,3 +99,32 @@ def test_the_eigensolver_does_not_say_that_it_failed(cupy):
     values, vectors = linalg.eigsh(matrix, k=3, which="LA", v0=start, ncv=8, maxiter=8)
     residual = np.linalg.norm(dense @ vectors.get() - vectors.get() * values.get(), axis=0)
     assert residual.max() > 1e-6
+
+
+def test_the_eigensolver_gives_nan_where_its_space_ends(cupy):
+    """All vectors are eigenvectors of the identity: nothing is left after the first."""
+    sparse = importlib.import_module("cupyx.scipy.sparse")
+    linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
+    start = cupy.asarray(np.random.default_rng(0).normal(size=60))
+    values, _ = linalg.eigsh(sparse.csr_matrix(cupy.eye(60)), k=3, which="LA", v0=start)
+    assert not np.isfinite(values.get()).all()
+
+
+def test_products_copy_a_matrix_of_another_dtype(cupy):
+    """Which is why products of float32 with float64 are a kernel of ours."""
+    sparse = importlib.import_module("cupyx.scipy.sparse")
+    pool = cupy.get_default_memory_pool()
+    dense = np.random.default_rng(0).random((400, 400)).astype(np.float32)
+    vector = cupy.ones(400)
+    copies = []
+    for dtype in (np.float64, np.float32):
+        matrix = sparse.csr_matrix(cupy.asarray(dense.astype(dtype)))
+        matrix.sum_duplicates()
+        matrix @ vector.astype(dtype)  # whatever is set up once
+        pool.free_all_blocks()
+        before = pool.total_bytes()
+        product = matrix @ vector
+        assert product.dtype == np.float64
+        np.testing.assert_allclose(product.get(), dense.sum(axis=1, dtype=float), rtol=1e-6)
+        copies.append(pool.total_bytes() - before)
+    assert copies[1] - copies[0] >= 8 * 400 * 400 - (1 << 16)

@@ -52,6 +52,7 @@ class Machine:
     current: int = 0
     used: int = 0
     peak: int = 0
+    pooled: int = 0  # the most in use since the pool was last emptied, as the pool keeps it
     buffers: WeakValueDictionary[int, Memory] = field(default_factory=WeakValueDictionary)
 
     def memory_of(self, array: np.ndarray) -> Memory:
@@ -71,7 +72,7 @@ class Machine:
         if self.used + size > self.limit or (self.refuse is not None and self.refuse(size)):
             raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, self.limit)
         self.used += size
-        self.peak = max(self.peak, self.used)
+        self.peak, self.pooled = max(self.peak, self.used), max(self.pooled, self.used)
 
     def synchronise(self, what: str = "") -> None:
         self.counts["syncs"] += 1

@@ -197,6 +197,10 @@ class compressed:  # noqa: N801
         if not isinstance(other, ndarray):
             raise TypeError(f"Unsupported type {type(other)}")
         other.check_device()
+        if self.dtype != other.dtype:  # cuSPARSE wants one type: the matrix is copied, for every product
+            common = self.astype(np.promote_types(self.dtype, other.dtype))
+            common.has_canonical_format = True
+            return common @ device(other._host.astype(common.dtype))
         # cuSPARSE works on columns: the operand is copied into Fortran order, and so comes the result
         return device(np.asfortranarray(self._scipy() @ np.asfortranarray(other._host)))
 

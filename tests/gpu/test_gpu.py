@@ -10,10 +10,11 @@ import sys
 import numpy as np
 import pytest
 
-from ies_gpu import datasets, select_coordinates
+from ies_gpu import datasets, select_coordinates, selftest
 from ies_gpu.backend import OutOfMemoryError, get_backend
 from ies_gpu.backend.cuda import GUARD_TOLERANCE, GUARDED, probe
 from ies_gpu.backend.kernels import cuda_, plain
+from ies_gpu.validation import check_points
 
 from ..deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
 from ..test_cuda_backend import (  # noqa: F401 - collected here as well, with the real CuPy
@@ -98,10 +99,9 @@ def test_the_pipeline_agrees_with_the_cpu(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_the_pipeline_agrees_with_the_cpu_at_full_size(name):
-    """With a residual of 1e-8, what is left of the multilevel solver's error moves scores of D1 by 2e-6."""
     data = datasets.load(name)
     sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
-    arguments = sizes | {"bandwidth": data.bandwidth, "tol": 1e-10}
+    arguments = sizes | {"bandwidth": data.bandwidth}
     found = select_coordinates(data.X, device="cuda", **arguments)
     assert_same(found, select_coordinates(data.X, device="cpu", **arguments))
     assert found.subset == data.reference_subset
@@ -126,8 +126,40 @@ def test_dense_graphs_run_as_tiles():
     assert_same(found, select_coordinates(X, device="cpu", **arguments))
 
 
-def test_float32_finds_the_same_set():
-    assert on_cuda("D1", dtype="float32").subset == on_cpu("D1").subset
+@pytest.mark.parametrize("dtype", ["float32", "mixed"])
+@pytest.mark.parametrize("name", SIZES)
+def test_other_precisions_find_the_same_set(name, dtype):
+    found = on_cuda(name, dtype=dtype)
+    assert found.diagnostics["kernels"] == "cuda"
+    assert found.subset == on_cpu(name).subset
+    assert_same(found, on_cpu(name, dtype=dtype), 1e-6 if dtype == "mixed" else 1e-4)
+
+
+def test_the_library_solver_agrees_with_ours(monkeypatch):
+    monkeypatch.setenv("IES_GPU_SOLVER", "eigsh")
+    found = on_cuda("D1")
+    assert found.diagnostics["solver"]["method"] == "eigsh"
+    monkeypatch.delenv("IES_GPU_SOLVER")
+    assert_same(found, on_cpu("D1"))
+
+
+def test_the_self_test_passes():
+    reference, tested = selftest.sides("cuda")
+    outcomes = list(selftest.compare(reference, tested, 2000))
+    assert [outcome for outcome in outcomes if not outcome.ok] == []
+
+
+def test_tensors_of_pytorch_are_seen_without_a_copy(cupy):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    X, arguments = problem("D1", 1500)
+    tensor = torch.from_numpy(X).to("cuda")
+    seen = check_points(tensor)
+    assert seen.data.ptr == tensor.data_ptr()
+    assert_same(select_coordinates(tensor, **arguments), on_cpu("D1", 1500))
+    with pytest.raises(TypeError, match=r"requires grad.*\.detach\(\)"):
+        select_coordinates(tensor.requires_grad_(), **arguments)
 
 
 def test_little_memory_is_enough_or_is_said(cupy):

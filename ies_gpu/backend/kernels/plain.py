@@ -181,13 +181,14 @@ def tile_graph_single(rows: Any, columns: Any, radius: float) -> tuple[Any, Any,
     """
     xp = namespace(rows)
     centre = rows.mean(axis=0)
-    a, b = (rows - centre).astype(xp.float32), (columns - centre).astype(xp.float32)
+    a, b = rows - centre, columns - centre
     aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
     scale = float(xp.maximum(aa.max(), bb.max())) if len(bb) else 0.0
     limit = radius * radius
     slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
     if not slack < limit:  # points so far apart that float32 cannot tell
         return tile_graph(rows, columns, radius)
+    a, b, aa, bb = (part.astype(xp.float32) for part in (a, b, aa, bb))
     i, j = xp.nonzero(aa[:, None] + bb - 2 * (a @ b.T) <= xp.float32(limit * (1 + 1e-6) + slack))
     value = xp.empty(len(i), dtype=rows.dtype)
     step = max(1, PAIR_BYTES // (16 * rows.shape[1]))
