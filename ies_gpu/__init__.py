@@ -33,6 +33,8 @@ _HOME = {
     "leave_one_out_regret": "path",
     "Selection": "selection",
     "select_coordinates": "selection",
+    "Stability": "stability_result",
+    "selection_stability": "stability",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from .rmetric import cometric, riemannian_metric, tangent_bases
     from .search import search_exhaustive
     from .selection import Selection, select_coordinates
+    from .stability import selection_stability
+    from .stability_result import Stability
     from .storage import load, save
     from .validation import DisconnectedGraphError, IESWarning
 

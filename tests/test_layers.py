@@ -13,7 +13,8 @@ ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "files", "datasets",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection",
+    "rotations", "stability_result", "stability", "files", "datasets",
     "storage", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
