@@ -33,6 +33,8 @@ _HOME = {
     "leave_one_out_regret": "path",
     "Selection": "selection",
     "select_coordinates": "selection",
+    "Diagnosis": "diagnosis",
+    "diagnose": "diagnosis",
     "Stability": "stability_result",
     "selection_stability": "stability",
     "save": "storage",
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
     from .criterion import candidate_subsets, score_subsets
+    from .diagnosis import Diagnosis, diagnose
     from .diffusion import Embedding, diffusion_map
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian

@@ -82,7 +82,8 @@ def rotations_of(
         member, twin = inside[0], pair.second if inside[0] == pair.first else pair.first
         swapped = tuple(sorted(twin if k == member else k for k in selection.subset))
         if swapped in rivals:
-            found.append(best_rotation(selection, member, twin))
+            with backend_of(selection.bases).active():  # once for many small passes
+                found.append(best_rotation(selection, member, twin))
     return tuple(rotation for rotation in found if rotation is not None)
 
 

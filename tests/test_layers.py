@@ -14,8 +14,8 @@ ROOT = Path(ies_gpu.__file__).parent
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection",
-    "rotations", "stability_result", "stability", "files", "datasets",
-    "storage", "plot", "console", "demo", "cli", "__main__",
+    "rotations", "stability_result", "stability", "sheets", "diagnosis", "files", "datasets",
+    "storage", "plot", "plot_diagnosis", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -116,9 +116,9 @@ def analytic_bases(flat, ratio, m):
     return labels, values, np.linalg.svd(gradients, full_matrices=False)[0]
 
 
-def test_the_best_mixture_does_not_depend_on_how_the_sample_mixed_the_two(rng):
+def test_the_best_mixture_does_not_depend_on_how_the_sample_mixed_the_two(rng, backend):
     """(0,1) and (1,1) of a long strip: turned by any angle, the same best mixture is found."""
-    flat = rng.uniform(size=(3000, 2)) * [6.3, 1]
+    flat = rng.uniform(size=(1500, 2)) * [6.3, 1]
     labels, values, bases = analytic_bases(flat, 6.3, 14)
     a, b = labels.index((0, 1)), labels.index((1, 1))
 
@@ -126,13 +126,13 @@ def test_the_best_mixture_does_not_depend_on_how_the_sample_mixed_the_two(rng):
         mixture = np.cos(angle) * bases[:, a] + np.sin(angle) * bases[:, b]
         return ies_gpu.score_subsets(np.stack([bases[:, 0], mixture], axis=1), [(0, 1)])[0]
 
-    best = max(score(angle) for angle in np.radians(np.arange(-90, 90, 0.5)))
-    for turn in (0.9, -0.9, 1.4):
+    best = max(score(angle) for angle in np.radians(np.arange(-90, 90, 1.0)))
+    for turn in (0.9, -1.2):
         mixed = bases.copy()
         mixed[:, a] = np.cos(turn) * bases[:, a] - np.sin(turn) * bases[:, b]
         mixed[:, b] = np.sin(turn) * bases[:, a] + np.cos(turn) * bases[:, b]
         found = best_rotation(replace(from_bases(mixed, values, 2), subset=(0, a)), a, b)
-        assert abs(found.score - best) < 2e-3
+        assert abs(found.score - best) < 1e-2
         np.testing.assert_allclose(found.score, score(found.angle - turn))
         assert found.score > max(found.score_of_member, found.score_of_twin)
         turned = found.apply(mixed[:, :, 0])
