@@ -37,6 +37,11 @@ _HOME = {
     "diagnose": "diagnosis",
     "Stability": "stability_result",
     "selection_stability": "stability",
+    "llr_ranking": "baselines",
+    "levina_bickel_dimension": "evaluation",
+    "procrustes_error": "evaluation",
+    "size_verdict": "evaluation",
+    "volume_histogram": "evaluation",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -47,9 +52,11 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
+    from .baselines import llr_ranking
     from .criterion import candidate_subsets, score_subsets
     from .diagnosis import Diagnosis, diagnose
     from .diffusion import Embedding, diffusion_map
+    from .evaluation import levina_bickel_dimension, procrustes_error, size_verdict, volume_histogram
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .path import leave_one_out_regret, regularization_path

@@ -13,9 +13,9 @@ ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection",
-    "rotations", "stability_result", "stability", "sheets", "diagnosis", "files", "datasets",
-    "storage", "plot", "plot_diagnosis", "console", "demo", "cli", "__main__",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "baselines",
+    "evaluation", "rotations", "stability_result", "stability", "sheets", "diagnosis", "files", "datasets",
+    "storage", "plot", "plot_diagnosis", "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_modules_import_only_what_stands_above_them():
         assert path.stem in ORDER, f"{path.stem} has no place in the order"
         above = set(ORDER[: ORDER.index(path.stem)])
         assert imported(path, path.stem) <= above, path.stem
-    for package in ("datasets", "cli"):
+    for package in ("datasets", "reproduce", "cli"):
         for path in (ROOT / package).glob("*.py"):
             assert imported(path, package) <= set(ORDER[: ORDER.index(package)]), path
 

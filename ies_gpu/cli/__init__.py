@@ -18,12 +18,12 @@ from typing import Any
 
 from .. import __version__
 from ..console import Console
-from . import data, demo, doctor, fit, show
+from . import data, demo, doctor, fit, reproduce, show
 from .options import WRONG_USE as WRONG_USE
 from .options import Parser
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
-COMMANDS = (fit, show, data, demo, doctor)
+COMMANDS = (fit, show, data, demo, doctor, reproduce)
 # errors whose message is a sentence for the user; of others the kind is told too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
 

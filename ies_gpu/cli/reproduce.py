@@ -1,0 +1,60 @@
+"""``ies-gpu reproduce``: the paper's tables and figures."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..console import Console
+from ..reproduce import EXPERIMENTS
+from .options import add_command, add_talk, device
+from .output import say
+
+
+def add(commands: Any) -> None:
+    command = add_command(
+        commands,
+        "reproduce",
+        run,
+        "compute the paper's tables and figures again",
+        "ies-gpu reproduce --only synthetic -o paper",
+    )
+    command.add_argument("-o", "--output", metavar="DIR", required=True, help="for the page, tables and pictures")
+    command.add_argument(
+        "--only", metavar="NAME", choices=tuple(EXPERIMENTS), help=f"one experiment: {', '.join(EXPERIMENTS)}"
+    )
+    command.add_argument("--full", action="store_true", help="full size, where the usual run takes fewer points")
+    command.add_argument("--data", metavar="DIR", help="folder with the real data, where an experiment needs it")
+    command.add_argument("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N")
+    add_talk(command)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    import importlib.util
+    import time
+    from pathlib import Path
+
+    from .. import __version__
+    from ..reproduce import experiment
+    from ..reproduce.book import Book
+
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ImportError("the pictures need matplotlib: pip install 'ies-gpu[plot]'")
+    data = None if args.data is None else Path(args.data)
+    if data is not None and not data.is_dir():
+        raise FileNotFoundError(f"--data: there is no folder {data}; check the path")
+    names = [args.only] if args.only else list(EXPERIMENTS)
+    size = "at full size" if args.full else "in the usual size (--full takes more points where the page says so)"
+    words = f"Tables and figures of Chen and Meila (2019) from ies-gpu {__version__}: {', '.join(names)}, {size}."
+    book = Book(args.output, introduction=words)
+    seconds = {}
+    for name in names:
+        begin = time.perf_counter()
+        experiment(name).run(book, full=args.full, device=args.device, data=data, progress=console.progress)
+        seconds[name] = time.perf_counter() - begin
+        book.write()  # what is done stays, whatever happens to the next one
+    if not args.quiet:
+        for name, taken in seconds.items():
+            say(f"{name:<12}{taken:8.0f} s")
+        say(f"{book.folder / 'index.html'}: {len(book.items)} tables and figures")
+    return 0

@@ -1,0 +1,107 @@
+"""Run time against n for the exhaustive search, the greedy search and LLR, on the long strip."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import datasets
+from ..baselines import llr_ranking
+from ..diffusion import diffusion_map
+from ..plot import _style
+from ..rmetric import tangent_bases
+from ..search import greedy_order, search_exhaustive
+from .book import Book
+from .cases import Plan
+from .pictures import new_figure
+from .theory import laplacian_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SLOPES = {"exhaustive": 1, "greedy": 1, "LLR": 2}  # of the paper's analysis
+
+
+class Timing(NamedTuple):
+    """Seconds at each number of points, and the slope on log axes."""
+
+    method: str
+    sizes: tuple[int, ...]
+    seconds: np.ndarray
+    slope: float
+
+
+def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
+    """From the eigenvectors on, as in the paper: tangent bases and search, or LLR with all points."""
+    sizes = sorted({*plan.time_sizes, *plan.slow_sizes})
+    found: dict[str, dict[int, float]] = {method: {} for method in SLOPES}
+    for done, n in enumerate(sizes):
+        report(done, len(sizes))
+        data = datasets.load("D1", n_samples=n)
+        # as many neighbours at every n
+        laplacian = laplacian_of(data.X, data.bandwidth * np.sqrt(10_000 / n))
+        embedding = diffusion_map(laplacian, n_components=20)
+        Y, values = embedding.coordinates, embedding.eigenvalues
+
+        def exhaustive(laplacian: Any = laplacian, Y: Any = Y, values: Any = values) -> None:
+            search_exhaustive(tangent_bases(Y, laplacian, intrinsic_dim=2), values, subset_size=2)
+
+        def greedy(laplacian: Any = laplacian, Y: Any = Y, values: Any = values) -> None:
+            greedy_order(tangent_bases(Y, laplacian, intrinsic_dim=2), values, zeta=1.0)
+
+        def llr(Y: Any = Y) -> None:
+            llr_ranking(Y, n_samples=None)
+
+        if n in plan.time_sizes:
+            found["exhaustive"][n], found["greedy"][n] = least(exhaustive, 5), least(greedy, 5)
+        if n in plan.slow_sizes:
+            found["LLR"][n] = least(llr, 2)
+    return [timing(method, times) for method, times in found.items()]
+
+
+def least(work: Callable[[], None], repeats: int) -> float:
+    """The least of several times in seconds, which other programs disturb least; after one that compiles."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def timing(method: str, times: dict[int, float]) -> Timing:
+    sizes, seconds = tuple(times), np.array(list(times.values()))
+    slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0]) if len(sizes) > 1 else np.nan
+    return Timing(method, sizes, seconds, slope)
+
+
+def add_runtimes(book: Book, timings: Sequence[Timing]) -> None:
+    rows = [
+        (t.method, n, s, t.slope, SLOPES[t.method]) for t in timings for n, s in zip(t.sizes, t.seconds, strict=True)
+    ]
+    note = "; ".join(f"{t.method} {t.slope:.2f} (analysis: {SLOPES[t.method]})" for t in timings)
+    book.figure(
+        "runtime", "Run time against n", picture(timings), label="fig:runtime-alg",
+        note=f"Slopes on log axes: {note}. Times are from the eigenvectors on, the least of several runs, on one "
+        "machine that other programs may share; the strip D1 with s = d = 2 and as many neighbours a point at every n. "
+        "LLR uses all points here.",
+    )  # fmt: skip
+    columns = ["method", "n", "seconds", "slope", "slope of the analysis"]
+    book.table("runtime-table", "Run time against n, in numbers", columns, rows, label="fig:runtime-alg")
+
+
+def picture(timings: Sequence[Timing]) -> Figure:
+    with _style():
+        figure = new_figure(6.5, 4.2)
+        axes: Any = figure.subplots()
+        for t, tint, mark in zip(timings, ("#0072B2", "#E69F00", "#D55E00"), "os^", strict=True):
+            axes.loglog(t.sizes, t.seconds, marker=mark, color=tint, label=f"{t.method}: slope {t.slope:.2f}")
+        axes.set(xlabel="number of points n", ylabel="seconds")
+        axes.grid(True, which="major", color="0.9")
+        axes.legend(frameon=False)
+        axes.set_title("Long strip, s = d = 2, from the eigenvectors on")
+    return figure

@@ -1,0 +1,102 @@
+"""The pages of a reproduction: files that other programs read, in the paper's order."""
+
+from __future__ import annotations
+
+import csv
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from ies_gpu.reproduce.book import Book
+
+VOID = {"meta", "img", "br", "hr"}
+
+
+class Checker(HTMLParser):
+    """Tags that open and close in pairs; headings and pictures in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.images, self.headings, self.links = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "img":
+            self.images.append(attrs["src"])
+        if tag == "a":
+            self.links.append(attrs["href"])
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h2":
+            self.headings.append(data)
+
+
+def small_figure():
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=(2, 2))
+    figure.subplots().plot([0, 1])
+    return figure
+
+
+@pytest.fixture
+def book(tmp_path):
+    book = Book(tmp_path / "new" / "folder", introduction="Words <here>.")
+    book.table("late", "Sets & orders", ["set", "score"], [("{1, 7}", np.float64(-1 / 3)), ("a|b, <c>", None)],
+               label="tab:result-comp-synth-data", note="One differs.")  # fmt: skip
+    book.text("behind", "About the table", "One.\n\nTwo.")
+    book.figure("early", "The strip", small_figure(), label="fig:cont-long-strip-example")
+    return book
+
+
+def test_the_page_is_whole_and_in_the_papers_order(book):
+    page = book.write()
+    checker = Checker()
+    text = page.read_text(encoding="utf-8")
+    checker.feed(text)
+    assert checker.open == []
+    assert checker.headings == ["The strip", "Sets & orders", "About the table"]
+    assert checker.images == ["early.png"]
+    targets = [link for link in checker.links if not link.startswith("#")]
+    assert targets == ["late.csv", "late.md"]
+    assert all((page.parent / name).is_file() for name in checker.images + targets)
+    assert all(f'id="{link[1:]}"' in text for link in checker.links if link.startswith("#"))
+    assert "http" not in text  # it opens offline
+    readme = (page.parent / "README.md").read_text(encoding="utf-8")
+    assert readme.index("The strip") < readme.index("Sets & orders") < readme.index("About the table")
+
+
+def test_a_table_keeps_all_digits_for_machines_and_four_for_people(book):
+    with open(book.folder / "late.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["set", "score"]
+    assert float(rows[1][1]) == -1 / 3
+    assert rows[2] == ["a|b, <c>", ""]
+    lines = [line for line in (book.folder / "late.md").read_text().splitlines() if line.startswith("|")]
+    assert lines[2] == "| {1, 7} | -0.3333 |"
+    assert lines[3].count("|") - lines[3].count("\\|") == 3  # a bar inside a cell parts nothing
+
+
+def test_a_picture_is_a_picture(book):
+    assert (book.folder / "early.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert not list(book.folder.glob(".*"))  # nothing half-written is left
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "rows", "message"),
+    [
+        ("Not/Safe", "", [], "small letters"),
+        ("late", "", [], "already"),
+        ("other", "fig:unknown", [], "fig:d4-embedding-otherview"),
+        ("other", "", [(1, 2, 3)], "2 cells"),
+    ],
+)
+def test_wrong_items_are_refused_before_a_file_is_written(book, name, label, rows, message):
+    before = sorted(book.folder.iterdir())
+    with pytest.raises(ValueError, match=message):
+        book.table(name, "t", ["a", "b"], rows, label=label)
+    assert sorted(book.folder.iterdir()) == before

@@ -1,0 +1,100 @@
+"""The reproduction end to end on a small sample, and at the paper's size."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets
+from ies_gpu.cli import main
+from ies_gpu.reproduce import EXPERIMENTS, experiment
+from ies_gpu.reproduce.book import Book
+from ies_gpu.reproduce.published import PUBLISHED
+
+pytest.importorskip("matplotlib")
+
+
+def rows_of(folder, name):
+    with open(folder / f"{name}.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_printed_table_fits_the_data_sets():
+    assert tuple(PUBLISHED) == datasets.names()
+    for name, paper in PUBLISHED.items():
+        data = datasets.load(name, n_samples=10)
+        assert paper.best[0] == tuple(k + 1 for k in data.reference_subset)
+        assert len(paper.best) == len(set(paper.best)) == 5
+        assert all(len(s) == data.subset_size and s[0] == 1 and sorted(set(s)) == list(s) for s in paper.best)
+        assert len(paper.greedy) == len(set(paper.greedy)) == len(paper.llr) == len(set(paper.llr)) == 7
+
+
+def test_every_experiment_has_a_run():
+    for name in EXPERIMENTS:
+        assert callable(experiment(name).run)
+    with pytest.raises(ValueError, match="synthetic"):
+        experiment("nothing")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """One data set, few points: the whole way to the page."""
+    from ies_gpu.reproduce.cases import Plan
+    from ies_gpu.reproduce.synthetic import fill
+
+    book = Book(tmp_path_factory.mktemp("book"))
+    plan = Plan(
+        ("D1",), points=1200, llr_points=200, limit_sizes=(300, 600), limit_seeds=(0,), time_sizes=(300, 600),
+        slow_sizes=(100, 200), dimension_points=200,
+    )  # fmt: skip
+    parts = []
+    fill(book, plan, lambda stage, done, total: parts.append((stage, done, total)))
+    book.write()
+    return book, parts
+
+
+def test_a_small_reproduction_has_all_its_pages(small):
+    book, parts = small
+    names = {item.name for item in book.items}
+    assert {"strip", "d1", "size-rule", "results", "agreement", "verification", "lemma-2", "limit", "runtime"} <= names
+    for item in book.items:
+        made = [f"{item.name}.png"] if item.image else [f"{item.name}.csv", f"{item.name}.md"]
+        assert all((book.folder / name).stat().st_size > 0 for name in made)
+        assert item.label  # each answers to something in the paper
+    assert ("D1", 1, 1) in parts
+    ours, paper = rows_of(book.folder, "results")
+    assert ours["1"].startswith("{1, ")
+    assert paper["1"] == "{1, 7}"
+
+
+def test_numbers_of_a_small_reproduction_are_in_range(small):
+    book, _ = small
+    for row in rows_of(book.folder, "verification-table"):
+        assert 0 <= float(row["least M²"]) <= float(row["its M²"]) <= 1
+        assert -1 <= float(row["rank and M²"]) <= 1
+    for row in rows_of(book.folder, "limit-table"):
+        assert float(row["limit R(S, M)"]) <= 0
+    assert all(float(row["seconds"]) > 0 for row in rows_of(book.folder, "runtime-table"))
+
+
+def test_wrong_use(tmp_path, capsys):
+    assert main(["reproduce", "--only", "nothing", "-o", str(tmp_path)]) == 2
+    assert main(["reproduce"]) == 2
+    assert main(["reproduce", "-o", str(tmp_path), "--data", str(tmp_path / "none")]) == 1
+    assert "no folder" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_papers_sets_and_orders(tmp_path):
+    """D1 to D12 at their size: the chosen sets, greedy's first s, and what LLR takes."""
+    from ies_gpu.reproduce.cases import Plan, compute
+    from ies_gpu.stages import Stages
+
+    cases = [compute(name, Plan(()), Stages()) for name in datasets.names()[:12]]
+    chosen = {case.data.name: case.selection.subset for case in cases}
+    assert sum(chosen[case.data.name] == case.data.reference_subset for case in cases) >= 11
+    assert sum(set(case.greedy[: len(case.selection.subset)]) == set(case.selection.subset) for case in cases) >= 11
+    taken = {case.data.name: set(np.array(case.llr.order[: len(case.selection.subset)]) + 1) for case in cases}
+    assert sum(taken[name] == set(PUBLISHED[name].llr[: len(chosen[name])]) for name in taken) >= 10
