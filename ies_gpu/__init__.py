@@ -42,6 +42,7 @@ _HOME = {
     "procrustes_error": "evaluation",
     "size_verdict": "evaluation",
     "volume_histogram": "evaluation",
+    "umap_init": "umap_start",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from .stability import selection_stability
     from .stability_result import Stability
     from .storage import load, save
+    from .umap_start import umap_init
     from .validation import DisconnectedGraphError, IESWarning
 
 
