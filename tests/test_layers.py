@@ -14,8 +14,8 @@ ROOT = Path(ies_gpu.__file__).parent
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "baselines",
-    "evaluation", "rotations", "stability_result", "stability", "sheets", "diagnosis", "umap_start", "files", "datasets",
-    "storage", "plot", "plot_diagnosis", "console", "demo", "reproduce", "cli", "__main__",
+    "evaluation", "rotations", "stability_result", "stability", "sheets", "diagnosis", "umap_start", "files",
+    "datasets", "storage", "plot", "plot_diagnosis", "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..plot import _style, set_label
 from ..selection import Selection
-from .pictures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +20,9 @@ def maps(selection: Selection, colors: dict[str, np.ndarray], sets: list[tuple[i
     n = len(selection.coordinates)
     rows = np.arange(n) if n <= SHOWN else np.sort(np.random.default_rng(0).choice(n, SHOWN, replace=False))
     with _style():
-        figure = new_figure(4.6 * len(colors) + 0.4, 4.1 * len(sets) + 0.4)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.6 * len(colors) + 0.4, 4.1 * len(sets) + 0.4), layout="constrained")
         for r, subset in enumerate(sets):
             Y = selection.coordinates[rows][:, list(subset[:3])] * np.sqrt(n)
             for c, (name, values) in enumerate(colors.items()):
@@ -58,7 +59,9 @@ def heat_map(selection: Selection, title: str) -> Figure:
     for subset, loss in zip(selection.ranking.subsets, selection.ranking.losses, strict=True):
         table[subset[2], subset[1]] = loss
     with _style():
-        figure = new_figure(6.6, 5.6)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.6, 5.6), layout="constrained")
         axes: Any = figure.subplots()
         low = np.nanquantile(table, 0.02)
         drawn = axes.imshow(table, origin="lower", cmap="viridis", vmin=low, extent=(0.5, m + 0.5, 0.5, m + 0.5))

@@ -16,7 +16,6 @@ from ..selection import Selection, select_coordinates
 from ..stages import Progress, Stages
 from ..umap_start import umap_init
 from .book import Book
-from .pictures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,7 +62,8 @@ def fill(
     names = ", ".join(selection.names)
     note = (
         f"The strip D1 with {n:,} points, {epochs} epochs; while one parameter varies the other is umap-learn's own "
-        f"(min_dist = .1, n_neighbors = 15). IES chose {names}. The M² of the start itself is {start_errors(strip, selection)}."
+        f"(min_dist = .1, n_neighbors = 15). IES chose {names}. The M² of the starts themselves: "
+        f"{start_errors(strip, selection)}."
     )
     rows = [
         (parameter, value, *(next(r.error for r in runs if r[:3] == (parameter, value, start)) for start in STARTS))
@@ -113,7 +113,9 @@ def picture(runs: list[Run], height: np.ndarray) -> Figure:
     """A row for each start, a column for each value; coloured by the position across the strip."""
     columns = list(dict.fromkeys(r[:2] for r in runs))
     with _style():
-        figure = new_figure(2.1 * len(columns) + 0.6, 6.6)
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(2.1 * len(columns) + 0.6, 6.6), layout="constrained")
         grid: Any = figure.subplots(len(STARTS), len(columns), squeeze=False)
         for r, start in enumerate(STARTS):
             for c, (parameter, value) in enumerate(columns):
