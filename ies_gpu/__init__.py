@@ -38,6 +38,10 @@ _HOME = {
     "CheckpointWarning": "checkpoint",
     "Selection": "selection",
     "select_coordinates": "selection",
+    "Diagnosis": "diagnosis",
+    "diagnose": "diagnosis",
+    "Stability": "stability_result",
+    "selection_stability": "stability",
     "llr_ranking": "baselines",
     "levina_bickel_dimension": "evaluation",
     "procrustes_error": "evaluation",
@@ -51,6 +55,7 @@ _HOME = {
     "DiffusionMap": "estimators",
     "IndependentCoordinates": "estimators",
     "estimate_resources": "estimate",
+    "umap_init": "umap_start",
     "save": "storage",
     "load": "storage",
     "datasets": "",
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
     from .baselines import llr_ranking
     from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
+    from .diagnosis import Diagnosis, diagnose
     from .diffusion import Embedding, diffusion_map
     from .estimate import estimate_resources
     from .estimators import DiffusionMap, IndependentCoordinates
@@ -82,7 +88,10 @@ if TYPE_CHECKING:
         search_submodular,
     )
     from .selection import Selection, select_coordinates
+    from .stability import selection_stability
+    from .stability_result import Stability
     from .storage import load, save
+    from .umap_start import umap_init
     from .validation import DisconnectedGraphError, IESWarning
 
 

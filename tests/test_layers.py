@@ -15,8 +15,9 @@ ORDER = [
     "memory", "remote", "backend", "validation", "files", "encoding",
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion", "extension",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
-    "pipeline", "export", "selection", "baselines", "evaluation", "datasets", "selftest",
-    "storage", "model", "estimators", "anndata", "estimate", "plot", "console", "demo", "reproduce", "cli", "__main__",
+    "pipeline", "export", "selection", "baselines", "evaluation", "rotations", "stability_result", "stability",
+    "sheets", "diagnosis", "umap_start", "datasets", "selftest",
+    "storage", "model", "estimators", "anndata", "estimate", "plot", "plot_diagnosis", "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 
 

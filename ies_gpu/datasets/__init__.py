@@ -1,7 +1,25 @@
-"""The paper's synthetic manifolds D1 to D13."""
+"""The paper's synthetic manifolds D1 to D13, and readers of molecules and spectra."""
 
 from __future__ import annotations
 
+from .molecules import Trajectory, load_molecule, pairwise_distances, planar_angles, torsion
+from .reduction import Components, pca
+from .spectra import Spectra, load_spectra
 from .synthetic import Dataset, load, names
+from .xyz import write_xyz
 
-__all__ = ["Dataset", "load", "names"]
+__all__ = [
+    "Components",
+    "Dataset",
+    "Spectra",
+    "Trajectory",
+    "load",
+    "load_molecule",
+    "load_spectra",
+    "names",
+    "pairwise_distances",
+    "pca",
+    "planar_angles",
+    "torsion",
+    "write_xyz",
+]

@@ -11,6 +11,8 @@ from typing import Any
 # name: what it shows; the module of that name holds ``run``
 EXPERIMENTS = {
     "synthetic": "the manifolds D1 to D13, the theory, the choice of s, the verification, run times",
+    "real": "molecules and spectra from the folder --data",
+    "umap": "UMAP started from the chosen coordinates, from the first ones, and at random",
 }
 
 

@@ -1,0 +1,236 @@
+"""Molecules: trajectories from files, and features of their shape that neither moves nor turns with the molecule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend, backend_of
+from ..files import DAMAGED, check_readable
+from ..validation import check_real_array
+from .xyz import SYMBOLS, read_xyz
+
+POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
+NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Frames of one molecule.
+
+    Attributes
+    ----------
+    R : array (n, atoms, 3)
+        Positions in the unit of the file, usually Angstrom.
+    z : array (atoms,)
+        Atomic numbers.
+    values : dict of array (n, ...)
+        Whatever else the file gives for each frame: energies, forces, torsions.
+    path : str
+        Where it came from.
+    """
+
+    R: np.ndarray
+    z: np.ndarray
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    path: str = ""
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(SYMBOLS[k - 1] for k in self.z)
+
+    def __len__(self) -> int:
+        return len(self.R)
+
+    def __repr__(self) -> str:
+        names = f", with {', '.join(self.values)}" if self.values else ""
+        return f"Trajectory({len(self.R):,} frames of {''.join(self.symbols)}{names}; {self.path})"
+
+
+def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
+    """A trajectory from an ``.npz`` of MD17, rMD17 or sGDML, or from an ``.xyz`` or ``.extxyz`` file.
+
+    Parameters
+    ----------
+    path : path
+        An ``.npz`` with positions called R, coords or positions (n, atoms, 3), and atomic numbers called z,
+        nuclear_charges, numbers or atomic_numbers (atoms,); or XYZ, plain or extended, every frame with the same atoms
+        in the same order.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If it is damaged or holds something else; the message names the file, and the line of an XYZ file.
+    """
+    path = Path(path)
+    check_readable(path)
+    suffix = path.suffix.lower()
+    if suffix not in (".npz", ".xyz", ".extxyz"):
+        raise ValueError(f"{path}: molecules are read from .npz, .xyz and .extxyz files, not from '{path.suffix}'")
+    R, z, values = _read_npz(path) if suffix == ".npz" else read_xyz(path)
+    return Trajectory(*_checked(path, R, z), values, str(path))
+
+
+def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    try:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            arrays = {name: array for name in file.files if (array := _numeric(file, name)) is not None}
+    except (*DAMAGED, TypeError):  # the last where the file is a single array
+        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
+    found = []
+    for what, names in (("positions", POSITIONS), ("atomic numbers", NUMBERS)):
+        name = next((name for name in names if name in arrays), None)
+        if name is None:
+            listed = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "no numbers"
+            raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; it holds {listed}")
+        found.append(arrays.pop(name))
+    n = len(found[0]) if found[0].ndim else 0
+    return found[0], found[1], {key: a for key, a in arrays.items() if a.ndim and len(a) == n}
+
+
+def _numeric(file: Any, name: str) -> np.ndarray | None:
+    """An array of numbers; None for texts, and for objects, which are never unpickled."""
+    try:
+        array = file[name]
+    except ValueError as error:
+        if "pickle" in str(error):
+            return None
+        raise
+    return array if isinstance(array, np.ndarray) and array.dtype.kind in "buif" else None
+
+
+def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if R.ndim != 3 or R.shape[2] != 3 or 0 in R.shape:
+        raise ValueError(f"{path}: positions must have shape (frames, atoms, 3), got {R.shape}")
+    if z.ndim == 2 and len(z) and (z == z[0]).all():
+        z = z[0]  # some files repeat the atoms for each frame
+    if z.shape != R.shape[1:2]:
+        raise ValueError(f"{path}: one atomic number for each of {R.shape[1]} atoms is needed, got shape {z.shape}")
+    if not ((z == np.floor(z)) & (z >= 1) & (z <= len(SYMBOLS))).all():
+        raise ValueError(f"{path}: atomic numbers must lie between 1 and {len(SYMBOLS)}, got {z.tolist()}")
+    bad = np.flatnonzero(~np.isfinite(R).all(axis=(1, 2)))
+    if len(bad):
+        raise ValueError(f"{path}: {len(bad)} frames hold NaN or infinite positions, the first is frame {bad[0]}")
+    return R, z.astype(np.int64)
+
+
+def pairwise_distances(R: Any) -> Any:
+    """Distances between all pairs of atoms.
+
+    Parameters
+    ----------
+    R : array (n, atoms, 3)
+
+    Returns
+    -------
+    array (n, atoms * (atoms - 1) / 2)
+        Pairs (0, 1), (0, 2), ... in lexicographic order.
+    """
+    R, backend = _positions(R, least=2)
+    first, second = _columns(list(combinations(range(R.shape[1]), 2)), backend)
+    out = backend.xp.empty((len(R), len(first)))
+    with backend.active():
+        for block in backend.blocks(len(R), 64.0 * len(first), "features"):
+            with block as rows:
+                out[rows] = backend.xp.linalg.norm(R[rows][:, first] - R[rows][:, second], axis=2)
+    return out
+
+
+def planar_angles(R: Any) -> Any:
+    """The three inner angles of every triangle of atoms, in radians.
+
+    Parameters
+    ----------
+    R : array (n, atoms, 3)
+
+    Returns
+    -------
+    array (n, 3 * C(atoms, 3))
+        Triangles (0, 1, 2), (0, 1, 3), ... in lexicographic order; of each the angles at its first, second and third
+        atom.
+
+    Raises
+    ------
+    ValueError
+        Where two atoms of a frame coincide, which leaves an angle without a value.
+    """
+    R, backend = _positions(R, least=3)
+    triangles = list(combinations(range(R.shape[1]), 3))
+    corners = _columns([(a, b, c) for t in triangles for a, b, c in (t, t[1:] + t[:1], t[2:] + t[:2])], backend)
+    out = backend.xp.empty((len(R), len(corners[0])))
+    with backend.active():
+        for block in backend.blocks(len(R), 200.0 * len(corners[0]), "features"):
+            with block as rows:
+                out[rows] = _angles(R[rows], corners, backend, rows.start)
+    return out
+
+
+def angle_count(atoms: int) -> int:
+    """How many columns :func:`planar_angles` has."""
+    return 3 * comb(atoms, 3)
+
+
+def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Any:
+    """Angles at ``corners[0]`` between the ways to ``corners[1]`` and ``corners[2]``."""
+    xp = backend.xp
+    atoms = R.shape[1]
+    ways = R[:, None, :, :] - R[:, :, None, :]  # [frame, from, to]
+    lengths = xp.linalg.norm(ways, axis=3)
+    lengths[:, xp.arange(atoms), xp.arange(atoms)] = 1.0
+    if bool((lengths == 0).any()):
+        frame, a, b = (int(k[0]) for k in xp.nonzero(lengths == 0))
+        raise ValueError(f"R: atoms {a} and {b} coincide in frame {first_frame + frame}; their angles have no value")
+    units = xp.ascontiguousarray((ways / lengths[..., None]).reshape(len(R), -1, 3).transpose(2, 0, 1))
+    u = units[:, :, corners[0] * atoms + corners[1]]
+    v = units[:, :, corners[0] * atoms + corners[2]]
+    # the half angle by its tangent: the arc cosine would lose half of the digits near 0 and pi
+    return 2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))
+
+
+def torsion(R: Any, atoms: Sequence[int]) -> Any:
+    """The torsion (dihedral angle) of a chain of four atoms, in radians.
+
+    Parameters
+    ----------
+    R : array (n, atoms, 3)
+    atoms : four int
+        The chain a-b-c-d, 0-based.
+
+    Returns
+    -------
+    array (n,)
+        In (-pi, pi]: 0 where a and d eclipse each other; positive where, seen along b to c, d stands clockwise of a.
+        NaN where three of the atoms stand in one line.
+    """
+    R, backend = _positions(R, least=4)
+    chain = [int(k) for k in atoms]
+    if len(set(chain)) != 4 or len(chain) != 4 or not all(0 <= k < R.shape[1] for k in chain):
+        raise ValueError(f"atoms must be four different numbers between 0 and {R.shape[1] - 1}, got {tuple(atoms)}")
+    xp = backend.xp
+    a, b, c, d = (R[:, k] for k in chain)
+    axis = c - b
+    left, right = xp.cross(b - a, axis), xp.cross(axis, d - c)
+    sine = (xp.cross(left, right) * axis).sum(axis=1) / xp.maximum(xp.linalg.norm(axis, axis=1), 1e-300)
+    cosine = (left * right).sum(axis=1)
+    undefined = (xp.linalg.norm(left, axis=1) == 0) | (xp.linalg.norm(right, axis=1) == 0)
+    return xp.where(undefined, xp.nan, xp.arctan2(sine, cosine))
+
+
+def _positions(R: Any, least: int) -> tuple[Any, Backend]:
+    R = check_real_array("R", R, 3)
+    if R.shape[1] < least or R.shape[2] != 3:
+        raise ValueError(f"R must have shape (frames, {least} or more atoms, 3), got {R.shape}")
+    return R, backend_of(R)
+
+
+def _columns(rows: list[tuple[int, ...]], backend: Backend) -> tuple[Any, ...]:
+    return tuple(backend.asarray(column) for column in np.array(rows, dtype=np.int64).T)

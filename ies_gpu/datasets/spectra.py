@@ -1,0 +1,183 @@
+"""Spectra from FITS or ``.npz`` files, brought to one grid of wavelengths and to one brightness."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import DAMAGED, check_readable
+from ..validation import check_choice, check_real_array
+
+FLUX = ("spectra", "flux", "fluxes", "X")
+WAVELENGTHS = ("wavelengths", "wavelength", "wave", "lambda", "lam")
+LOG_WAVELENGTHS = ("loglam", "log_wavelength", "log_wavelengths")  # log10, as SDSS gives them
+FITS = (".fits", ".fit", ".fits.gz", ".fit.gz", ".fits.fz")
+
+
+@dataclass(frozen=True, eq=False)
+class Spectra:
+    """Spectra on one grid.
+
+    Attributes
+    ----------
+    flux : array (n, channels)
+    wavelengths : array (channels,)
+        Rising, in the unit of the file.
+    values : dict of array (n,)
+        What else the file gives for each spectrum, such as a redshift.
+    path : str
+    """
+
+    flux: np.ndarray
+    wavelengths: np.ndarray
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    path: str = ""
+
+    def normalized(self, how: str = "length") -> Spectra:
+        """The same with :func:`normalize_spectra`."""
+        return replace(self, flux=normalize_spectra(self.flux, how=how))
+
+    def band_ratio(self, above: tuple[float, float], below: tuple[float, float]) -> np.ndarray:
+        """Mean flux between two wavelengths over the mean between two others (n,): a colour."""
+        return self._band(above) / self._band(below)
+
+    def _band(self, ends: tuple[float, float]) -> np.ndarray:
+        inside = (self.wavelengths >= ends[0]) & (self.wavelengths <= ends[1])
+        if not inside.any():
+            low, high = self.wavelengths[[0, -1]]
+            raise ValueError(
+                f"no channel lies between {ends[0]:g} and {ends[1]:g}; they reach from {low:g} to {high:g}"
+            )
+        return self.flux[:, inside].mean(axis=1)
+
+    def __len__(self) -> int:
+        return len(self.flux)
+
+    def __repr__(self) -> str:
+        low, high = self.wavelengths[[0, -1]]
+        n, p = self.flux.shape
+        return f"Spectra({n:,} of {p} channels from {low:g} to {high:g}; {self.path})"
+
+
+def normalize_spectra(flux: Any, *, how: str = "length") -> Any:
+    """Spectra without their brightness, so that distances compare shapes.
+
+    Parameters
+    ----------
+    flux : array (n, channels)
+    how : {"length", "mean", "none"}
+        ``"length"``: each spectrum divided by its Euclidean length, as is usual for the principal components of SDSS
+        galaxies (Yip et al. 2004). ``"mean"``: by its mean, which keeps the integrated flux.
+    """
+    check_choice("how", how, ("length", "mean", "none"))
+    flux = check_real_array("flux", flux, 2)
+    if how == "none":
+        return flux
+    size = (flux**2).sum(axis=1) ** 0.5 if how == "length" else flux.mean(axis=1)
+    bad = size <= 0
+    if bool(bad.any()):
+        raise ValueError(f"{int(bad.sum())} spectra have a {how} of zero or less; leave them out before normalising")
+    return flux / size[:, None]
+
+
+def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Spectra:
+    """Spectra from a file, a folder of FITS files, or several FITS files.
+
+    Parameters
+    ----------
+    path : path, or several
+        An ``.npz`` with spectra (or flux) (n, channels) and wavelengths (or loglam) (channels,). A FITS file with a
+        table whose column flux holds a spectrum in each row or one channel in each row (as SDSS writes them), or with
+        an image whose rows are spectra; needs astropy: ``pip install 'ies-gpu[astro]'``. Of several files each is one
+        spectrum or more; where a redshift is given they are moved to rest, then read off one grid of wavelengths.
+
+    Returns
+    -------
+    Spectra
+        As in the file; :meth:`Spectra.normalized` takes away the brightness.
+
+    Raises
+    ------
+    ValueError
+        If a file is damaged or holds no spectra; the message names it.
+    """
+    if not isinstance(path, str | os.PathLike):
+        return _joined([Path(p) for p in path], "several files")
+    path = Path(path)
+    if path.is_dir():
+        return _joined(sorted(p for p in path.iterdir() if p.name.lower().endswith(FITS)), str(path))
+    check_readable(path)
+    if path.suffix.lower() == ".npz":
+        return _checked(path, *_read_npz(path))
+    if not path.name.lower().endswith(FITS):
+        raise ValueError(f"{path}: spectra are read from .npz and .fits files, not from '{path.suffix}'")
+    from .fits import read_fits
+
+    return _checked(path, *read_fits(path))
+
+
+def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    try:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (*DAMAGED, TypeError):  # the last where the file is a single array
+        raise ValueError(f"{path} is not an .npz file of numbers, or is cut short or damaged; fetch it again") from None
+    listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    flux = next((arrays.pop(name) for name in FLUX if name in arrays), None)
+    waves = wavelengths_of(arrays)
+    if flux is None or waves is None:
+        what, names = ("spectra", FLUX) if flux is None else ("wavelengths", (*WAVELENGTHS, *LOG_WAVELENGTHS))
+        raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; it holds {listed}")
+    n = len(flux) if flux.ndim else 0
+    return flux, waves, {name: a for name, a in arrays.items() if a.shape == (n,) and a.dtype.kind in "buif"}
+
+
+def wavelengths_of(arrays: dict[str, Any]) -> np.ndarray | None:
+    """The wavelengths among named arrays, which lose them; None without."""
+    for name in (*WAVELENGTHS, *LOG_WAVELENGTHS):
+        if name in arrays:
+            values = np.asarray(arrays.pop(name), dtype=np.float64)
+            return 10**values if name in LOG_WAVELENGTHS else values
+    return None
+
+
+def _checked(path: Path | str, flux: np.ndarray, waves: np.ndarray, values: dict[str, np.ndarray]) -> Spectra:
+    if flux.dtype.kind not in "buif" or waves.dtype.kind not in "buif":
+        raise ValueError(f"{path}: spectra and wavelengths must be real numbers, got {flux.dtype} and {waves.dtype}")
+    if flux.ndim != 2 or 0 in flux.shape or waves.shape != flux.shape[1:]:
+        raise ValueError(
+            f"{path}: spectra must have shape (n, channels) and wavelengths (channels,), got {flux.shape} and "
+            f"{waves.shape}"
+        )
+    flux, waves = np.asarray(flux, dtype=np.float64), np.asarray(waves, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(flux).all(axis=1))
+    if len(bad):
+        raise ValueError(f"{path}: {len(bad)} spectra hold NaN or infinite values, the first is number {bad[0]}")
+    if not np.isfinite(waves).all() or len(np.unique(waves)) < len(waves):
+        raise ValueError(f"{path}: wavelengths must be finite, none twice")
+    order = np.argsort(waves)
+    return Spectra(flux[:, order], waves[order], values, str(path))
+
+
+def _joined(paths: list[Path], where: str) -> Spectra:
+    """Files with spectra on grids of their own, at rest, on the grid that all of them cover."""
+    if not paths:
+        raise ValueError(f"{where}: no FITS files ({', '.join(FITS)}) in it")
+    parts = [load_spectra(p) for p in paths]
+    rests = []
+    for part in parts:
+        shifts = 1 + part.values.get("redshift", np.zeros(len(part)))
+        rests += [(part.wavelengths / shift, row) for shift, row in zip(shifts, part.flux, strict=True)]
+    low, high = max(w[0] for w, _ in rests), min(w[-1] for w, _ in rests)
+    if low >= high:
+        raise ValueError(f"{where}: the spectra share no wavelengths (one begins at {low:g}, another ends at {high:g})")
+    count = min(int(((w >= low) & (w <= high)).sum()) for w, _ in rests)
+    grid = np.geomspace(low, high, max(count, 2)) if low > 0 else np.linspace(low, high, max(count, 2))
+    flux = np.array([np.interp(grid, w, row) for w, row in rests])
+    shared = set.intersection(*(set(part.values) for part in parts))
+    return Spectra(flux, grid, {k: np.concatenate([p.values[k] for p in parts]) for k in sorted(shared)}, where)

@@ -1,0 +1,127 @@
+"""The XYZ format, plain and extended: frames of atoms as text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import check_output, whole_or_nothing
+
+_ELEMENTS = (
+    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
+    "Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au "
+    "Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts "
+    "Og"
+)
+SYMBOLS = tuple(_ELEMENTS.split())
+ATOMIC_NUMBER = {symbol: k for k, symbol in enumerate(SYMBOLS, 1)} | {str(k): k for k in range(1, len(SYMBOLS) + 1)}
+PAIR = re.compile(r"""([A-Za-z_][\w-]*)\s*=\s*("[^"]*"|'[^']*'|[^\s"']+)""")
+PLAIN = "species:S:1:pos:R:3"
+
+
+def read_xyz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Positions (n, atoms, 3), atomic numbers (atoms,) and the numbers that every comment line gives (energy=...)."""
+    positions: list[np.ndarray] = []
+    comments: list[dict[str, float]] = []
+    atoms: list[str] | None = None
+    for line, comment, rows in _frames(path):
+        properties = {key.lower(): value.strip("\"'") for key, value in PAIR.findall(comment)}
+        who, where = _layout(path, line, properties.get("properties", PLAIN))
+        names = [_cell(path, line + 2 + k, row, who).capitalize() for k, row in enumerate(rows)]
+        if atoms is None:
+            atoms = names
+        elif names != atoms:
+            raise ValueError(f"{path}, line {line}: the atoms of this frame are not those of the first, in their order")
+        positions.append(_numbers(path, line, rows, where))
+        comments.append({key: float(value) for key, value in properties.items() if _is_number(value)})
+    if atoms is None:
+        raise ValueError(f"{path} holds no frames")
+    known = [ATOMIC_NUMBER.get(name, 0) for name in atoms]
+    if 0 in known:
+        raise ValueError(f"{path}: {atoms[known.index(0)]!r} is no chemical element")
+    shared = [key for key in comments[0] if all(key in comment for comment in comments)]
+    values = {key: np.array([comment[key] for comment in comments]) for key in shared}
+    return np.stack(positions), np.array(known), values
+
+
+def write_xyz(path: str | os.PathLike[str], R: Any, z: Any, *, values: dict[str, Any] | None = None) -> None:
+    """Write frames as extended XYZ, whole or not at all; positions keep every digit.
+
+    Parameters
+    ----------
+    path : path
+        An ``.xyz`` file.
+    R : array (n, atoms, 3)
+    z : array (atoms,)
+        Atomic numbers.
+    values : dict of array (n,), optional
+        A number for each frame, into its comment line.
+    """
+    check_output(path, ".xyz")
+    R, z = np.asarray(R, dtype=np.float64), np.asarray(z)
+    if R.ndim != 3 or R.shape[2] != 3 or z.shape != R.shape[1:2]:
+        raise ValueError(f"R must have shape (frames, atoms, 3) and z (atoms,), got {R.shape} and {z.shape}")
+    symbols = [SYMBOLS[int(k) - 1] for k in z]
+    with whole_or_nothing(path) as file:
+        for i, frame in enumerate(R):
+            pairs = "".join(f" {key}={float(column[i])!r}" for key, column in (values or {}).items())
+            rows = [f"{symbol} {x!r} {y!r} {w!r}" for symbol, (x, y, w) in zip(symbols, frame.tolist(), strict=True)]
+            file.write("\n".join([str(len(rows)), f"Properties={PLAIN}{pairs}", *rows, ""]).encode())
+
+
+def _frames(path: Path) -> Iterator[tuple[int, str, list[list[str]]]]:
+    """Of each frame the number of its first line, its comment and the cells of its atoms."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            numbered = enumerate(file, 1)
+            for number, text in numbered:
+                if not text.strip():
+                    continue  # blank lines between or after frames
+                if not text.strip().isdigit() or int(text) == 0:
+                    raise ValueError(f"{path}, line {number}: the number of atoms was expected, got {text.strip()!r}")
+                body = [line for _, (_, line) in zip(range(int(text) + 1), numbered, strict=False)]
+                if len(body) < int(text) + 1:
+                    raise ValueError(f"{path}, line {number}: a frame of {int(text)} atoms is cut short")
+                yield number, body[0], [line.split() for line in body[1:]]
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not text; XYZ files are") from None
+
+
+def _layout(path: Path, line: int, properties: str) -> tuple[int, int]:
+    """The columns of the species and of the first coordinate, from ``species:S:1:pos:R:3``."""
+    cells, column, found = properties.split(":"), 0, {}
+    try:
+        for name, width in zip(cells[::3], cells[2::3], strict=True):
+            found[name.lower()] = column
+            column += int(width)
+        species = next(found[name] for name in ("species", "symbol", "element", "z") if name in found)
+        return species, found["pos"] if "pos" in found else found["positions"]
+    except (KeyError, StopIteration, ValueError):
+        raise ValueError(f"{path}, line {line + 1}: Properties={properties} has no species and pos") from None
+
+
+def _cell(path: Path, line: int, row: list[str], column: int) -> str:
+    if column >= len(row):
+        raise ValueError(f"{path}, line {line}: an atom with its position was expected, got {' '.join(row)!r}")
+    return row[column]
+
+
+def _numbers(path: Path, line: int, rows: list[list[str]], first: int) -> np.ndarray:
+    for k, row in enumerate(rows):
+        cells = row[first : first + 3]
+        if len(cells) < 3 or not all(map(_is_number, cells)):
+            raise ValueError(f"{path}, line {line + 2 + k}: three coordinates were expected, got {' '.join(row)!r}")
+    return np.array([row[first : first + 3] for row in rows], dtype=np.float64)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell

@@ -1,0 +1,175 @@
+"""The real and simulated data: files, features, and what was asked of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import datasets
+from ..selection import Selection, select_coordinates
+from ..validation import IESWarning
+
+USUAL, SCANNED = 10_000, 3_000  # points of the usual run, and of each fit of the scan
+
+
+@dataclass(frozen=True)
+class RealCase:
+    """A file and what to do with it.
+
+    Attributes
+    ----------
+    file : str
+        Below the data folder.
+    what : str
+        What it may be called.
+    features : {"angles", "distances", "spectra"}
+    d, s : int
+        Intrinsic dimension and number of coordinates.
+    bandwidths : tuple of float
+        For the scan.
+    bandwidth : float
+        Of the headline run.
+    torsions : dict of four atoms by name
+        The true coordinates.
+    """
+
+    name: str
+    file: str
+    what: str
+    features: str
+    d: int
+    s: int
+    bandwidths: tuple[float, ...]
+    bandwidth: float
+    torsions: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+
+
+CASES = (
+    RealCase(
+        "ethanol", "ethanol/ethanol_sgdml_md.npz", "ethanol, sGDML-MD at 500 K", "angles", 2, 3,
+        (0.5, 0.55, 0.6, 0.65, 0.7, 0.8), 0.6,
+        {"OH torsion": (8, 2, 0, 1), "methyl torsion": (5, 1, 0, 2)},
+    ),
+    RealCase(
+        "malondialdehyde", "malondialdehyde/malondialdehyde_sgdml_md.npz", "malondialdehyde, sGDML-MD at 500 K",
+        "angles", 2, 3, (0.5, 0.55, 0.6, 0.7, 0.8), 0.55,
+        {"torsion O-C-C-C": (4, 0, 1, 2), "torsion C-C-C-O": (3, 2, 1, 0)},
+    ),
+    RealCase(
+        "aspirin", "aspirin/aspirin_sgdml_md.npz", "aspirin, sGDML-MD at 500 K", "distances", 3, 4,
+        (1.2, 1.6, 2.0, 2.5), 1.6,
+        {"acid OH": (13, 9, 10, 7), "acetyl C=O": (6, 12, 11, 8), "acid": (7, 10, 5, 6), "ester": (11, 12, 6, 5)},
+    ),
+    RealCase(
+        "chloromethane", "chloromethane/sn2_xtb_md.npz",
+        "CH3Cl + Cl- exchange, GFN2-xTB metadynamics; stands in for the paper's set, which is not public",
+        "angles", 2, 3, (0.25, 0.3, 0.35, 0.4, 0.5), 0.35,
+    ),
+    RealCase(
+        "itokawa", "itokawa/itokawa_nirs.npz",
+        "near-infrared spectra of asteroid Itokawa; stand in for galaxy spectra", "spectra", 2, 2,
+        (0.01, 0.015, 0.02, 0.03, 0.04), 0.02,
+    ),
+)  # fmt: skip
+
+
+class Features(NamedTuple):
+    """Principal components (n, 50) of a file's features, the rows they belong to, and colours for pictures."""
+
+    X: np.ndarray
+    rows: np.ndarray
+    n_file: int
+    explained: float
+    colors: dict[str, np.ndarray]
+    notes: tuple[str, ...]
+
+
+def features(case: RealCase, path: Path, n: int | None, seed: int = 0) -> Features:
+    """Features of all rows of a file, or of n of them."""
+    if case.features == "spectra":
+        return spectral_features(path, n, seed)
+    loaded = datasets.load_molecule(path)
+    rows = taken(np.arange(len(loaded)), n, seed)
+    R = loaded.R[rows]
+    transform = datasets.planar_angles if case.features == "angles" else datasets.pairwise_distances
+    found = datasets.pca(R, 50, transform=transform)
+    colors = {name: datasets.torsion(R, atoms) for name, atoms in case.torsions.items()}
+    if "q" in loaded.values:
+        colors["reaction coordinate"] = loaded.values["q"][rows].astype(float)
+    return Features(found.scores, rows, len(loaded), found.explained, colors, ())
+
+
+def spectral_features(path: Path, n: int | None, seed: int) -> Features:
+    """Spectra of unit length, each once, and a band ratio as colour."""
+    spectra = datasets.load_spectra(path).normalized()
+    first = np.sort(np.unique(spectra.flux, axis=0, return_index=True)[1])
+    repeated = len(spectra) - len(first)
+    notes = (f"{repeated:,} of {len(spectra):,} spectra are copies of another and were left out.",) if repeated else ()
+    rows = taken(first, n, seed)
+    ratio = spectra.band_ratio((950, 1050), (1450, 1550))[rows]
+    found = datasets.pca(spectra.flux[rows], 50)
+    return Features(found.scores, rows, len(spectra), found.explained, {"band ratio 1.0 / 1.5 um": ratio}, notes)
+
+
+def taken(usable: np.ndarray, n: int | None, seed: int) -> np.ndarray:
+    """All rows, or n of them at random, in their order."""
+    if n is None or n >= len(usable):
+        return usable
+    return np.sort(np.random.default_rng(seed).choice(usable, n, replace=False))
+
+
+def fit(case: RealCase, X: np.ndarray, bandwidth: float, device: str, **options: Any) -> Selection:
+    """The choice on the largest connected part."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IESWarning)  # kept in the result, and told in the table
+        return select_coordinates(
+            X, intrinsic_dim=case.d, subset_size=case.s, bandwidth=bandwidth, components="largest",
+            device=device, **options,
+        )  # fmt: skip
+
+
+def neighbour_r2(values: np.ndarray, Y: np.ndarray, k: int = 10) -> float:
+    """How well coordinates explain an angle: R^2 of (cos, sin), predicted by the mean of the k nearest other points.
+
+    Distances are in the coordinates, each divided by its standard deviation.
+    """
+    from scipy.spatial import cKDTree
+
+    Z = (Y - Y.mean(axis=0)) / np.maximum(Y.std(axis=0), 1e-300)
+    near = cKDTree(Z).query(Z, k + 1)[1][:, 1:]
+    target = np.column_stack([np.cos(values), np.sin(values)])
+    left = ((target - target[near].mean(axis=1)) ** 2).sum()
+    return float(1 - left / ((target - target.mean(axis=0)) ** 2).sum())
+
+
+class Scanned(NamedTuple):
+    """One bandwidth of a scan."""
+
+    bandwidth: float
+    degree: float
+    kept: float
+    subset: tuple[int, ...]
+    score: float
+    chosen_r2: tuple[float, ...]
+    first_r2: tuple[float, ...]
+
+
+def scan(case: RealCase, found: Features, device: str, n: int, report: Callable[[int, int], None]) -> list[Scanned]:
+    """Each bandwidth on n of the points; those with too small a connected part come with an empty set."""
+    rows = taken(np.arange(len(found.X)), n, 1)
+    out = []
+    for done, bandwidth in enumerate(case.bandwidths):
+        report(done, len(case.bandwidths))
+        result = fit(case, found.X[rows], bandwidth, device)
+        kept = rows[result.points]
+        angles = [values[kept] for name, values in found.colors.items() if name in case.torsions]
+        r2 = [tuple(neighbour_r2(a, Y) for a in angles) for Y in (result.embedding, result.coordinates[:, : case.s])]
+        score = float(result.ranking.scores[(result.ranking.subsets == result.subset).all(axis=1)][0])
+        degree = result.diagnostics["mean_degree"]
+        out.append(Scanned(bandwidth, degree, len(kept) / len(rows), result.subset, score, *r2))
+    return out

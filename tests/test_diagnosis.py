@@ -1,0 +1,178 @@
+"""What is wrong with a map, on strips whose eigenfunctions are known in closed form (no eigensolver)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ies_gpu
+from ies_gpu import diagnose, radius_graph
+from ies_gpu.diagnosis import collapse_ratio, scaled_jacobian
+from ies_gpu.plot_diagnosis import plot_diagnosis
+from ies_gpu.selection import Ranking, Selection
+from ies_gpu.sheets import find_sheets
+
+RATIO = 5.3
+LABELS = sorted(
+    ((a, b) for a in range(30) for b in range(8) if a + b), key=lambda ab: (ab[0] / RATIO) ** 2 + ab[1] ** 2
+)[:20]
+
+
+def number(*label):
+    return tuple(LABELS.index(ab) for ab in label)
+
+
+def exact(flat: np.ndarray) -> Selection:
+    """The exact eigenfunctions of [0, RATIO] x [0, 1] and their tangent bases as a result."""
+    x, y = np.pi * flat[:, 0] / RATIO, np.pi * flat[:, 1]
+    norm = np.array([np.sqrt((1 + (a > 0)) * (1 + (b > 0)) / len(flat)) for a, b in LABELS])
+    Y = np.column_stack([np.cos(a * x) * np.cos(b * y) for a, b in LABELS]) * norm
+    dx = np.column_stack([-np.pi * a / RATIO * np.sin(a * x) * np.cos(b * y) for a, b in LABELS]) * norm
+    dy = np.column_stack([-np.pi * b * np.cos(a * x) * np.sin(b * y) for a, b in LABELS]) * norm
+    U, sigma, _ = np.linalg.svd(np.stack([dx, dy], axis=2), full_matrices=False)
+    values = np.array([np.pi**2 * ((a / RATIO) ** 2 + b**2) for a, b in LABELS])
+    chosen = number((1, 0), (0, 1))
+    return Selection(
+        subset=chosen, search_order=chosen, zeta=0.0, zeta_interval=(0.0, None), coordinates=Y, eigenvalues=values,
+        laplace_beltrami_eigenvalues=values, path=(), regrets=None, regret_percentiles=np.zeros(0),
+        ranking=Ranking(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), log_volumes=None, bases=U,
+        singular_values=sigma**2, points=np.arange(len(flat)), diagnostics={},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def strip():
+    flat = np.random.default_rng(0).uniform(size=(2000, 2)) * [RATIO, 1]
+    graph = radius_graph(flat, radius=0.25)
+    kernel = ies_gpu.gaussian_kernel(graph, bandwidth=0.25 / 3)
+    return flat, exact(flat), ies_gpu.graph_laplacian(kernel, bandwidth=0.25 / 3)
+
+
+def test_a_good_map_is_clean(strip):
+    _, selection, laplacian = strip
+    for given in (laplacian, laplacian.matrix, None):
+        found = diagnose(selection, laplacian=given)
+        assert found.clean and "no dependency, knot, crossing or overlap found" in found.verdict
+    assert found.notes and np.median(found.collapse) < 1.2
+    np.testing.assert_allclose(found.volumes, np.exp(selection.score(found.subset)))
+
+
+def test_two_functions_of_one_variable_are_dependent(strip):
+    _, selection, laplacian = strip
+    found = diagnose(selection, laplacian=laplacian, subset=number((1, 0), (2, 0)))
+    assert found.counts["dependency"] > 0.5 * len(found.collapse) and found.counts["knot"] == 0
+    assert "functionally dependent" in found.verdict
+    assert found.flatness.max() < 1e-6  # cos 2x = 2 cos^2 x - 1
+
+
+def test_a_line_that_shrinks_to_a_point_is_a_knot(strip):
+    """(cos x, cos x cos y): the whole line x = pi/2 goes to the origin, and nothing else fails."""
+    flat, selection, laplacian = strip
+    found = diagnose(selection, laplacian=laplacian, subset=number((1, 0), (1, 1)))
+    assert len(found.knots) == 1
+    counts = found.counts
+    assert counts["dependency"] == counts["crossing"] == counts["overlap"] == 0
+    place = flat[found.knots[0]]
+    assert np.abs(place[:, 0] - RATIO / 2).max() < 0.1 * RATIO
+    assert np.ptp(place[:, 1]) > 0.8  # all along the line
+    assert "knotted in 1 place" in found.verdict
+
+
+def test_a_fold_is_an_overlap(strip):
+    """(cos 2x, cos y) takes x and pi - x to the same place."""
+    flat, selection, laplacian = strip
+    found = diagnose(selection, laplacian=laplacian, subset=number((2, 0), (0, 1)))
+    assert found.counts["overlap"] > 500 and found.counts["crossing"] == 0  # a plane has only one tangent plane
+    a, b = found.overlaps.T
+    far = np.abs(flat[a, 0] - RATIO / 2) > 0.2 * RATIO
+    np.testing.assert_allclose(flat[a, 0][far] + flat[b, 0][far], RATIO, atol=0.15 * RATIO)
+
+
+def test_a_figure_of_eight_crosses_itself():
+    """A cylinder over (cos t, sin 2t): two sheets pass through each other at the origin."""
+    rng = np.random.default_rng(1)
+    t, h = rng.uniform(0, 2 * np.pi, 6000), rng.uniform(0, 1, 6000)
+    values = np.array([1.0, 4.0, 4.0, 1.0])  # of cos t, sin 2t, a height, sin t
+    Y = np.column_stack([np.cos(t), np.sin(2 * t), 2 * np.cos(np.pi * h), np.sin(t)])
+    slopes = np.zeros((6000, 4, 2))
+    slopes[:, :, 0] = np.column_stack([-np.sin(t), 2 * np.cos(2 * t), 0 * t, np.cos(t)])
+    slopes[:, 2, 1] = -2 * np.pi * np.sin(np.pi * h)
+    U, sigma, _ = np.linalg.svd(slopes, full_matrices=False)
+    flat = np.random.default_rng(0).uniform(size=(6000, 2))
+    selection = replace(
+        exact(flat), coordinates=Y, eigenvalues=values, bases=U, singular_values=sigma**2, subset=(0, 1, 2)
+    )
+    found = diagnose(selection)
+    assert found.counts["crossing"] > 10 and found.counts["dependency"] == found.counts["knot"] == 0
+    a, b = found.crossings.T
+    assert (np.sign(np.sin(t[a])) != np.sign(np.sin(t[b]))).all()  # one on each branch
+    assert np.abs(np.cos(t[a])).max() < 0.35 and np.abs(np.cos(t[b])).max() < 0.35  # at the crossing
+    # slopes (-1, -2) and (1, -2), the second coordinate over sqrt(4): (-1, -1) and (1, -1), at right angles
+    assert np.median(found.angles) > 60
+    apart = diagnose(selection, subset=(0, 1, 2, 3))  # sin t parts the branches
+    assert apart.clean
+
+
+def test_collapse_is_one_where_the_map_holds_everything(rng):
+    Y = rng.normal(size=(300, 4))
+    ratio, near = collapse_ratio(Y, np.ones(4), [0, 1, 2, 3], 8)
+    np.testing.assert_allclose(ratio, 1)
+    brute = np.argsort(((Y[:, None] - Y) ** 2).sum(axis=2), axis=1)[:, 1:9]
+    np.testing.assert_array_equal(near, brute)
+
+
+def test_jacobian_from_the_bases_has_the_metric_of_the_gradients(rng):
+    gradients = rng.normal(size=(30, 6, 2))
+    U, sigma, _ = np.linalg.svd(gradients, full_matrices=False)
+    values = rng.uniform(1, 2, 6)
+    J = scaled_jacobian(U, sigma**2, values, [0, 3, 5])
+    own = gradients[:, [0, 3, 5]] / np.sqrt(values[[0, 3, 5]])[None, :, None]
+    np.testing.assert_allclose(J @ J.transpose(0, 2, 1), own @ own.transpose(0, 2, 1), atol=1e-12)
+
+
+def test_sheets_by_hand():
+    """Two chains of points in the graph that lie on one another in the map."""
+    import scipy.sparse
+
+    n = 20  # even points are one chain, odd ones the other
+    links = np.array([(i, i + 2) for i in range(n - 2)])
+    both = np.vstack([links, links[:, ::-1]])
+    adjacency = scipy.sparse.csr_matrix((np.ones(len(both)), both.T), shape=(n, n))
+    near = np.array([[j for j in sorted(range(n), key=lambda j: abs(i - j)) if j != i][:6] for i in range(n)])
+    lines = np.zeros((n, 2, 1))
+    lines[::2, 0], lines[1::2, 1] = 1, 1
+    found = find_sheets(adjacency, near, np.arange(n), lines, 30)
+    assert len(found.crossings) == n and len(found.overlaps) == 0
+    np.testing.assert_allclose(found.angles, 90)
+    assert ((found.crossings[:, 0] + found.crossings[:, 1]) % 2 == 1).all()
+    lines[:] = lines[:1]
+    assert len(find_sheets(adjacency, near, np.arange(n), lines, 30).overlaps) == n
+    assert len(find_sheets(adjacency, near, np.arange(0), lines, 30).overlaps) == 0
+
+
+def test_pictures(strip, tmp_path):
+    flat, selection, laplacian = strip
+    found = diagnose(selection, laplacian=laplacian, subset=number((1, 0), (1, 1)))
+    for points in (None, flat):
+        plot_diagnosis(found, points=points).savefig(tmp_path / "a.png")
+        assert (tmp_path / "a.png").stat().st_size > 5000
+    with pytest.raises(ValueError, match="points must have 2000 rows"):
+        plot_diagnosis(found, points=flat[:5])
+
+
+def test_bad_arguments(strip):
+    _, selection, laplacian = strip
+    with pytest.raises(TypeError, match="takes a Selection"):
+        diagnose(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="keep_bases"):
+        diagnose(replace(selection, bases=None))
+    with pytest.raises(ValueError, match="laplacian is for"):
+        diagnose(selection, laplacian=laplacian.matrix[:1000][:, :1000] * 0)
+    with pytest.raises(ValueError, match="n_neighbors"):
+        diagnose(selection, n_neighbors=2)
+    with pytest.raises(ValueError, match="at least intrinsic_dim"):
+        diagnose(selection, subset=(0,))
+    with pytest.raises(ValueError, match="flatness"):
+        diagnose(selection, flatness=2)
