@@ -17,7 +17,8 @@ ORDER = [
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
     "pipeline", "export", "selection", "baselines", "evaluation", "rotations", "stability_result", "stability",
     "sheets", "diagnosis", "umap_start", "datasets", "selftest",
-    "storage", "model", "estimators", "anndata", "estimate", "plot", "plot_diagnosis", "console", "demo", "reproduce", "cli", "__main__",
+    "storage", "model", "estimators", "anndata", "estimate", "plot", "plot_diagnosis",
+    "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 
 
