@@ -164,7 +164,9 @@ def test_doctor_tells_the_device_and_why(capsys):
     [
         ([], 2, "required: COMMAND"),
         (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
-        (["fit", "{points}"], 2, "required: -d/--intrinsic-dim"),
+        (["fit"], 2, "required: POINTS"),
+        (["fit", "{points}", "-d", "21"], 2, "-d must be at most -m (20), got 21"),
+        (["fit", "{points}", "--radius", "2"], 2, "--radius goes with --bandwidth"),
         (["fit", "{points}", *FIT, "--bandwidth", "-1"], 2, "--bandwidth: must be a number greater than 0"),
         (["fit", "{points}", *FIT, "--bandwidth", "wide"], 2, "must be a number, got 'wide'"),
         (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be a whole number, 1 or more"),

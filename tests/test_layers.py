@@ -13,8 +13,9 @@ ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "selection", "datasets", "files",
-    "storage", "plot", "console", "demo", "cli", "__main__",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "style", "curves", "bandwidth",
+    "dimension", "scan", "verdict", "automatic", "calibration", "selection", "datasets", "files", "storage", "plot",
+    "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
 
