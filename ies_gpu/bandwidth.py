@@ -79,18 +79,14 @@ def kernel_sum_slopes(distances: Distances, bandwidths: np.ndarray) -> np.ndarra
     return np.array(slopes)
 
 
-def local_covariance(X: Any, distances: Distances, query: int, bandwidth: float) -> tuple[Any, Any]:
-    """Neighbours of a sampled point, centred and weighted: ``A`` (k, D) with ``A' A`` the covariance; and their rows.
-
-    The weights are ``exp(-|x - x_i|^2 / eps^2)`` within 3 eps.
-    """
-    xp = backend_of(X).xp
+def neighbours_of(distances: Distances, query: int, bandwidth: float) -> tuple[Any, Any]:
+    """Rows within 3 eps of a sampled point, itself left out, and their weights ``exp(-r^2/eps^2)``."""
+    xp = backend_of(distances.table).xp
     own = distances.table[query]
-    near = xp.nonzero(own <= REACH * bandwidth)[0]
-    weights = xp.exp(-((own[near] / bandwidth) ** 2))
-    weights = weights / weights.sum()
-    points = X[near]
-    return xp.sqrt(weights)[:, None] * (points - weights @ points), near
+    within = own <= REACH * bandwidth
+    within[int(distances.rows[query])] = False
+    near = xp.nonzero(within)[0]
+    return near, xp.exp(-((own[near] / bandwidth) ** 2))
 
 
 def consistency_curve(X: Any, intrinsic_dim: int, bandwidths: np.ndarray, *, random_state: int = 0) -> np.ndarray:
@@ -119,11 +115,11 @@ def consistency_curve(X: Any, intrinsic_dim: int, bandwidths: np.ndarray, *, ran
 def _inconsistency(X: Any, distances: Distances, query: int, eps: float, w: Any, wt: Any, d: int) -> float:
     backend = backend_of(X)
     xp, row = backend.xp, int(distances.rows[query])
-    A, near = local_covariance(X, distances, query, eps)
+    near, kernel = neighbours_of(distances, query, eps)
     if len(near) <= d:
         return 1.0  # a point without neighbours has co-metric 0
-    axes = xp.linalg.svd(A, full_matrices=False)[2][:d]
-    kernel = xp.exp(-((distances.table[query][near] / eps) ** 2))
+    share = kernel / kernel.sum()
+    axes = xp.linalg.svd(xp.sqrt(share)[:, None] * (X[near] - share @ X[near]), full_matrices=False)[2][:d]
     transition = kernel / (w[row] * w[near] * wt[row])
     z = (X[near] - X[row]) @ axes.T
     H = (2 / eps**2) * (transition[:, None] * z).T @ z

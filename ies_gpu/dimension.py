@@ -14,7 +14,7 @@ from .bandwidth import (
     bandwidth_grid,
     degree_bandwidth,
     kernel_sum_slopes,
-    local_covariance,
+    neighbours_of,
     sampled_distances,
 )
 from .validation import check_choice, check_integer, check_number, check_points
@@ -119,15 +119,27 @@ def sample_rows(n: int, size: int, random_state: int) -> np.ndarray:
 def local_spectrum(X: Any, distances: Distances, bandwidth: float) -> np.ndarray:
     """Mean eigenvalues of the weighted local covariance in units of ``eps^2 / 2``, falling: (min(D, n),).
 
-    On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0.
+    On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. A covariance of
+    few points is too small, by the share ``sum w^2`` of their squared weights and by that of the point itself. The
+    spectrum is what 10,000 points would give on average, for which the threshold was set.
     """
     backend = backend_of(X)
     xp = backend.xp
     size = min(X.shape[1], X.shape[0])
     total = np.zeros(size)
+    fewer = min(1.0, len(X) / SAMPLE_SIZE)
     for query in range(len(distances.rows)):  # a fixed number of sampled points, not all
-        A, _ = local_covariance(X, distances, query, bandwidth)
-        A = A * (2**0.5 / bandwidth)
+        near, weights = neighbours_of(distances, query, bandwidth)
+        if len(near) < 2:
+            continue
+        points = (X[near] - X[int(distances.rows[query])]) * (2**0.5 / bandwidth)
+        itself = fewer / (1 + float(weights.sum()))
+        weights = weights / weights.sum()
+        squared = float((weights * weights).sum())
+        mean = weights @ points
+        inflated = (1 - itself) * (1 - fewer * squared) / max(1 - squared, 1e-9)
+        spread = xp.sqrt(inflated * weights)[:, None] * (points - mean)
+        A = xp.concatenate([spread, (itself * (1 - itself)) ** 0.5 * mean[None]])
         gram = A.T @ A if len(A) >= A.shape[1] else A @ A.T
         values = backend.to_host(xp.linalg.eigvalsh(gram))[::-1][:size]
         total[: len(values)] += np.maximum(values, 0)
