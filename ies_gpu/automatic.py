@@ -85,10 +85,10 @@ def calibrate(
     s = subset_size
     if is_auto(subset_size):
         s = tried.settle(d, largest_size(d, m))
-    chosen = best = tried.best(s)
+    chosen = tried.best(s)
     carried = None
     if is_auto(bandwidth) and not whole:
-        chosen, carried = carry(X, best, d, s, settings, run)
+        chosen, carried = carry(X, tried, d, s, settings, run)
     found = chosen.search(s)
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
@@ -109,18 +109,21 @@ def bounded(dimension: DimensionEstimate, subset_size: Any, m: int, log: Stages)
     return min(dimension.value, most)
 
 
-def carry(X: Any, best: Trial, d: int, s: int, settings: Settings, run: Run) -> tuple[Trial, dict[str, Any]]:
-    """The trial on all points, at a bandwidth carried over from a sample.
+def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -> tuple[Trial, dict[str, Any]]:
+    """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
-    With ``n / N`` times as many points the bandwidth may shrink like ``(n / N)^(-1/(d+4))``, which keeps bias and
-    variance of a kernel estimate in balance and saves neighbours. It holds if the set then found explains X as well
-    (to 15 %) as in the sample. Otherwise the sample's own bandwidth is tried.
+    More points cost more, so that of the scanned bandwidths within 15 % of the best the smallest is taken. It may
+    shrink like ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance. It holds if the
+    set found on all points explains them as well, again to 15 %, as the best one of the scan did. Otherwise the
+    bandwidth itself is tried, and then the best one.
     """
-    shrunk = best.bandwidth * (len(X) / len(best.X)) ** (-1 / (d + 4))
+    best = scanned.best(s)
+    least = min(t.bandwidth for t in scanned.trials if t.fvu(s) <= CARRIED * best.fvu(s))
+    shrunk = least * (len(X) / len(best.X)) ** (-1 / (d + 4))
     wanted = CARRIED * best.fvu(s)
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
-    for eps in (shrunk, best.bandwidth):
+    for eps in dict.fromkeys((shrunk, least, best.bandwidth)):
         own = run._replace(log=Held(run.log), audit={})
         try:
             tried.append(trial(X, eps, d, settings, own))

@@ -24,7 +24,7 @@ from .scan import Settings
 from .search import METHODS, SearchResult, check_percentile, check_zeta, ranked
 from .stages import Progress, Run, Stages
 from .validation import check_choice, check_integer, check_number, check_points, check_sizes
-from .verdict import automatic_line, is_auto
+from .verdict import automatic_line, doubts_of, is_auto
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 
@@ -279,6 +279,9 @@ def select_coordinates(
         keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
         with log.stage("result"):
             result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
+    degree = work.mean_degree if entry == "X" else None  # whoever gives a graph may mean it to be complete
+    for message in doubts_of(degree, sigma, m):
+        log.warn(message)
     parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}
     parameters |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype}
     parameters |= {"random_state": random_state, "tol": tol}

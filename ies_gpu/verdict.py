@@ -10,6 +10,8 @@ from .scan import FALL, Scan, Trial, largest_size
 AUTO = "auto"
 NARROW = 1.25  # neighbouring bandwidths that explain so much less make the choice a narrow one
 VISIBLE = 0.005  # and leave at least so much more of the variance
+FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
+COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
 def is_auto(value: Any) -> bool:
@@ -83,7 +85,8 @@ def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:
     place = tried.trials.index(best)
     beside = [t for t in tried.trials[max(0, place - 1) : place + 2] if t is not best]
     if not beside:
-        return "low: no other bandwidth gave a connected graph to compare with", ""
+        words = "no other bandwidth gave a connected graph to compare with"
+        return f"low: {words}", f"bandwidth={best.bandwidth:.4g} is not certain: {words}; look at the result with care"
     worst = max(t.fvu(s) for t in beside) / max(best.fvu(s), 1e-12)
     facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
     if worst <= NARROW or (worst - 1) * best.fvu(s) <= VISIBLE:
@@ -112,3 +115,21 @@ def automatic_line(report: dict[str, Any]) -> str:
     """What was found, for people."""
     values = ", ".join(f"{name} {value:.4g}" for name, value in report["chosen"].items())
     return f"{values}; the chosen coordinates explain {1 - report['fvu']:.1%} of the variance of X"
+
+
+def doubts_of(mean_degree: float | None, singular_values: Any, m: int) -> list[str]:
+    """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension."""
+    n, d = singular_values.shape
+    found = []
+    if mean_degree is not None and mean_degree > COMPLETE * n:
+        found.append(
+            f"the bandwidth joins {mean_degree / n:.0%} of all pairs of points, so that little shape is left to see; "
+            "lower it, or try bandwidth='auto'"
+        )
+    thin = float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
+    if thin > 0.5:
+        found.append(
+            f"at {thin:.0%} of the points phi1..phi{m} hardly vary along {d} dimensions (in dimension {d} less than "
+            f"{FLAT} of the first, as squares); raise n_components, or lower intrinsic_dim"
+        )
+    return found
