@@ -61,7 +61,7 @@ def molecule(name: str, seed: int, n: int = 10_000) -> tuple[np.ndarray, dict[st
     return F @ axes, {"tau1": tau[frames, 0], "tau2": tau[frames, 1]}
 
 
-def case(name: str, seed: int, n_threads: int | None, published: bool) -> dict[str, Any]:
+def case(name: str, seed: int, n_threads: int | None) -> dict[str, Any]:
     """One set: automatic, and at the published parameters."""
     if name in MOLECULES:
         X, truth = molecule(name, seed)
@@ -75,7 +75,7 @@ def case(name: str, seed: int, n_threads: int | None, published: bool) -> dict[s
         seconds = time.process_time() - begin
         aim = 0.85
         row: dict[str, Any] = {"name": name, "seed": seed, "published": None, "published_subset": None}
-        if name not in MOLECULES and published:
+        if name not in MOLECULES:
             reference = select_coordinates(
                 X, bandwidth=data.bandwidth, intrinsic_dim=data.intrinsic_dim, subset_size=data.subset_size,
                 n_threads=n_threads, device="cpu",
@@ -108,24 +108,31 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
+def kept(path: str | None) -> list[dict[str, Any]]:
+    """Rows of an earlier run that was cut short."""
+    return [json.loads(text) for text in Path(path).read_text().splitlines()] if path and Path(path).exists() else []
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks.automatic")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--sets", nargs="+", default=[*SETS, *MOLECULES])
     parser.add_argument("--threads", type=int, default=None)
-    parser.add_argument("--json", help="append each row to this file")
+    parser.add_argument("--json", help="append each row to this file, and take from it those already there")
     options = parser.parse_args()
     print("set            seed  f      d  s  chosen        q    published   q   within  s  warns")
     print("(f: bandwidth over the published one, .68 for molecules; s: CPU seconds;")
     print(" warns: e narrow bandwidth, d dimension, s size at its cap, r regret)")
+    done = {(row["name"], row["seed"]): row for row in kept(options.json)}
     rows = []
     for seed in options.seeds:
         for name in options.sets:
             if name in MOLECULES and not (DATA / name).exists():
                 continue
-            rows.append(case(name, seed, options.threads, True))
+            old = done.get((name, seed))
+            rows.append(old or case(name, seed, options.threads))
             print(line(rows[-1]), flush=True)
-            if options.json:
+            if options.json and not old:
                 with open(options.json, "a") as file:
                     file.write(json.dumps(rows[-1], default=lambda v: v.tolist()) + "\n")
     for kind, members in (("synthetic sets", SETS), ("molecules", MOLECULES)):

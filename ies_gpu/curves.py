@@ -33,6 +33,15 @@ def new_figure(title: str) -> tuple[Figure, Any]:
     return figure, axes
 
 
+def logarithmic(axes: Any, values: Any) -> None:
+    """A logarithmic axis with some of its values written out."""
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.set_xticks(values[:: max(1, len(values) // 5)])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+    axes.xaxis.set_minor_formatter(lambda *_: "")
+
+
 def dimension_figure(estimate: Any, threshold: float, doubtful: tuple[float, float]) -> Figure:
     """The spectrum or curve behind a dimension."""
     with styled():
@@ -51,7 +60,7 @@ def dimension_figure(estimate: Any, threshold: float, doubtful: tuple[float, flo
             if estimate.method == "two_nn":
                 axes.plot(x, estimate.raw * x, color=COLORS[1], linestyle="--", label=f"slope {estimate.raw:.2f}")
             else:
-                axes.set_xscale("log")
+                logarithmic(axes, x)
                 axes.axhline(estimate.raw, color=COLORS[1], linestyle="--", label=f"estimate {estimate.raw:.2f}")
             axes.set_ylim(bottom=0)
         axes.set(xlabel=label_x, ylabel=label_y)
@@ -70,12 +79,8 @@ def bandwidth_figure(estimate: Any) -> Figure:
                 textcoords="offset points", ha="center", fontsize=9,
             )  # fmt: skip
         axes.axvline(estimate.value, color=COLORS[1], linestyle="--", label=f"chosen: {estimate.value:.4g}")
-        axes.set_xscale("log")
-        axes.set_xticks(estimate.bandwidths[:: max(1, len(estimate.bandwidths) // 5)])
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
-        axes.xaxis.set_minor_formatter(lambda *_: "")
-        axes.margins(y=0.15)
-        axes.set_ylim(bottom=0)
+        logarithmic(axes, estimate.bandwidths)
+        axes.set_ylim(0, 1.25 * float(estimate.curve.max()))  # room for the names of sets and the legend
         axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=BANDWIDTH_LABELS[estimate.method])
         axes.legend(frameon=False)
     return figure

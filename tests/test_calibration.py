@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from ies_gpu import (
     DisconnectedGraphError,
     IESWarning,
+    datasets,
     estimate_bandwidth,
     estimate_dimension,
     levina_bickel_dimension,
@@ -38,6 +39,17 @@ def plane(n: int, d: int, noise: float = 0.0, columns: int = 8, seed: int = 0) -
     rng = np.random.default_rng(seed)
     frame = np.linalg.qr(rng.normal(size=(columns, columns)))[0][:d]
     return rng.uniform(-1, 1, (n, d)) @ frame + noise * rng.normal(size=(n, columns))
+
+
+def quality(selection, truth) -> float:
+    """The worst R^2 of a true coordinate by nearest neighbours on the chosen ones (an angle: of cosine and sine)."""
+    worst = 1.0
+    for name, values in truth.items():
+        values = values[selection.points]
+        columns = [np.cos(values), np.sin(values)] if name in ("alpha", "beta") else [values]
+        left = [unexplained_variance(column[:, None], selection.embedding) for column in columns]
+        worst = min(worst, 1 - float(np.mean(left)))
+    return worst
 
 
 @pytest.fixture(scope="module")
@@ -321,6 +333,23 @@ def test_bandwidths_that_break_the_graph_are_left_out():
     assert max(row["bandwidth"] for row in left_out) < found.diagnostics["parameters"]["bandwidth"]
 
 
+# --- warnings that need no automatic choice
+
+
+def test_coordinates_that_lack_a_dimension_are_named(strip):
+    """phi1 to phi3 of a long strip all depend on its length alone: the second dimension is not there."""
+    given = {"bandwidth": 0.12, "intrinsic_dim": 2, "subset_size": 2}
+    with pytest.warns(IESWarning, match="phi1..phi3 hardly vary along 2 dimensions.*raise n_components"):
+        select_coordinates(strip[0], n_components=3, **given)
+    assert select_coordinates(strip[0], n_components=10, **given).diagnostics["warnings"] == ()
+
+
+def test_a_nearly_complete_graph_is_named():
+    X = plane(300, 2)
+    with pytest.warns(IESWarning, match="joins 9.% of all pairs"):
+        select_coordinates(X, bandwidth=0.7, intrinsic_dim=2, subset_size=2, n_components=5)
+
+
 # --- errors
 
 
@@ -412,3 +441,30 @@ def test_wrong_estimates_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+# --- at the paper's size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [f"D{k}" for k in range(1, 13)])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_the_automatic_choice_is_as_good_as_the_published_one(name):
+    data = datasets.load(name)
+    given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
+    automatic, published = select_coordinates(data.X), select_coordinates(data.X, **given)
+    assert quality(automatic, data.colors) >= quality(published, data.colors) - 0.05
+    assert automatic.diagnostics["parameters"]["intrinsic_dim"] == data.intrinsic_dim
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["D1", "D7", "D8"])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
+    """As good on all points as the published parameters on a quarter of them."""
+    data = datasets.load(name, n_samples=40_000)
+    few = datasets.load(name)
+    given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
+    automatic, published = select_coordinates(data.X), select_coordinates(few.X, **given)
+    assert automatic.diagnostics["automatic"]["carried"]["holds"]
+    assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05

@@ -80,6 +80,18 @@ def test_options_reach_the_selection(points, tmp_path):
     assert found.diagnostics["parameters"]["radius"] == 2.0 and found.diagnostics["n_threads"] == 1
 
 
+def test_without_numbers_they_are_found(points, tmp_path, capsys):
+    small = tmp_path / "small.npy"
+    write_array(small, np.load(points)[:700])
+    arguments = ["fit", str(small), "-m", "10", "-o", str(tmp_path / "run.npz")]
+    assert cli.main([*arguments, "-s", "2"]) == 0
+    out, err = capsys.readouterr()
+    found = load(tmp_path / "run.npz").diagnostics["automatic"]["chosen"]
+    assert set(found) == {"bandwidth", "intrinsic_dim"}
+    assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
+    assert [line.split()[0] for line in err.splitlines()] == ["read", "dimension", "scan", "result"]
+
+
 def test_json_is_one_strict_object(points, capsys):
     assert cli.main(["fit", points, *FIT, "--json", "--quiet"]) == 0
     out, err = capsys.readouterr()
