@@ -36,6 +36,12 @@ _HOME = {
     "regularization_path": "path",
     "leave_one_out_regret": "path",
     "CheckpointWarning": "checkpoint",
+    "estimate_dimension": "dimension",
+    "levina_bickel_dimension": "levina_bickel",
+    "two_nn_dimension": "dimension",
+    "unexplained_variance": "scan",
+    "estimate_bandwidth": "calibration",
+    "suggest_subset_size": "calibration",
     "Selection": "selection",
     "select_coordinates": "selection",
     "Diagnosis": "diagnosis",
@@ -43,7 +49,6 @@ _HOME = {
     "Stability": "stability_result",
     "selection_stability": "stability",
     "llr_ranking": "baselines",
-    "levina_bickel_dimension": "evaluation",
     "procrustes_error": "evaluation",
     "size_verdict": "evaluation",
     "volume_histogram": "evaluation",
@@ -67,19 +72,23 @@ if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
     from .baselines import llr_ranking
+    from .calibration import estimate_bandwidth, suggest_subset_size
     from .checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
     from .diagnosis import Diagnosis, diagnose
     from .diffusion import Embedding, diffusion_map
+    from .dimension import estimate_dimension, two_nn_dimension
     from .estimate import estimate_resources
     from .estimators import DiffusionMap, IndependentCoordinates
-    from .evaluation import levina_bickel_dimension, procrustes_error, size_verdict, volume_histogram
+    from .evaluation import procrustes_error, size_verdict, volume_histogram
     from .extension import nystrom_extension
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
+    from .levina_bickel import levina_bickel_dimension
     from .model import Model, load_model, model_of, save_model
     from .path import leave_one_out_regret, regularization_path
     from .rmetric import cometric, riemannian_metric, tangent_bases
+    from .scan import unexplained_variance
     from .search import (
         greedy_order,
         search_branch_and_bound,

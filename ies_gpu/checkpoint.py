@@ -14,6 +14,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+from .automatic import Calibrated
 from .backend.kernels import plain
 from .entry import Prepared
 from .fingerprint import data_digest
@@ -24,7 +25,7 @@ from .search import SearchResult
 from .stagefiles import Saved, StageFiles
 from .stages import Run
 
-STAGES = ("graph", "laplacian", "eigenvectors", "tangents", "search")
+STAGES = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")
 RECORDS = {"SearchResult": SearchResult, "Segment": Segment}
 Result = TypeVar("Result")
 
@@ -89,11 +90,25 @@ class Checkpoint:
             ours = first is not None and first["fingerprint"] == self.files.fingerprint
             backend.memory_limit = int(first["state"]["memory"]) if first and ours else backend.memory_budget()
 
+    def calibrated(self, compute: Callable[[], Calibrated]) -> Calibrated:
+        """The parameters that were found; with a folder without the stages, which are then saved one by one."""
+        if self.files is None:
+            return compute()
+        found = self._stage(
+            "automatic",
+            "",
+            compute,
+            lambda found: {name: value for name, value in found._asdict().items() if name != "stage"},
+            lambda content: Calibrated(None, **content),
+        )
+        return found._replace(stage=None)
+
     def prepared(self, compute: Callable[[], Prepared]) -> Prepared:
         """The Laplacian and all about its points; the matrix is read only if tangent bases are still to be computed."""
         if self.files is None or self.given_embedding:  # nothing to save: what was given only has to be checked
             return compute()
-        graph = self._read("graph", "")
+        before = self.digests.get("automatic", "")
+        graph = self._read("graph", before)
         if graph is not None:
             vectors = self._read("eigenvectors", graph.digest)
             tangents = None if vectors is None else self._read("tangents", vectors.digest)
@@ -104,7 +119,7 @@ class Checkpoint:
                     self._use("laplacian", matrix)
                 return self._assembled(graph.content, None if matrix is None else matrix.content)
         work = compute()
-        self._write("graph", "", described(work))
+        self._write("graph", before, described(work))
         P = work.laplacian.transition
         if hasattr(P, "indptr"):  # tiles are computed again: they would fill the disk, and take less time than the rest
             parts = {"data": P.data, "indices": P.indices, "indptr": P.indptr}

@@ -54,6 +54,8 @@ class Stages:
 
     def warn(self, message: str) -> None:
         """Warn the caller of ``select_coordinates``, and keep the sentence."""
+        if message in self.warnings:  # a scan and the run after it come by the same place
+            return
         self.warnings.append(message)
         warnings.warn(message, IESWarning, stacklevel=4)
 

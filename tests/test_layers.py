@@ -14,8 +14,10 @@ ROOT = Path(ies_gpu.__file__).parent
 ORDER = [
     "memory", "remote", "backend", "validation", "files", "encoding",
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion", "extension",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "fingerprint", "stagefiles", "checkpoint",
-    "pipeline", "export", "selection", "baselines", "evaluation", "rotations", "stability_result", "stability",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline",
+    "levina_bickel", "style", "curves", "bandwidth", "dimension", "scan", "verdict", "automatic", "calibration",
+    "fingerprint", "stagefiles", "checkpoint", "export", "selection",
+    "baselines", "evaluation", "rotations", "stability_result", "stability",
     "sheets", "diagnosis", "umap_start", "datasets", "selftest",
     "storage", "model", "estimators", "anndata", "estimate", "plot", "plot_diagnosis",
     "console", "demo", "reproduce", "cli", "__main__",

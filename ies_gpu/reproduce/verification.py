@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..evaluation import levina_bickel_dimension, procrustes_error
+from ..evaluation import procrustes_error
+from ..levina_bickel import levina_bickel_dimension
 from ..plot import _style
 from .book import Book
 from .cases import Case, counted
