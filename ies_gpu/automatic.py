@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
-from .bandwidth import degree_bandwidth, mean_degree, sampled_distances
+from .bandwidth import Distances, degree_bandwidth, mean_degree, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
 from .entry import Prepared
 from .scan import FACTORS, Held, Scan, Settings, Trial, largest_size, scan, trial
@@ -71,11 +72,9 @@ def calibrate(
     m, seed = settings.n_components, settings.random_state
     rows = sample_rows(len(X), sample_size, seed)
     whole = len(rows) == len(X)
-    Z = X if whole else X[run.backend.asarray(rows)]
+    Z = X if whole else run.backend.retried("dimension", lambda: X[run.backend.asarray(rows)])
     with run.log.stage("dimension"):
-        distances = sampled_distances(Z, random_state=seed)
-        centre = degree_bandwidth(distances)
-        dimension = local_pca_dimension(Z, distances, centre) if is_auto(intrinsic_dim) else None
+        distances, centre, dimension = run.backend.retried("dimension", partial(look, Z, is_auto(intrinsic_dim), seed))
     d = intrinsic_dim if dimension is None else bounded(dimension, subset_size, m, run.log)
     if is_auto(bandwidth):
         degrees = {centre * factor: mean_degree(distances, centre * factor) for factor in FACTORS}
@@ -98,6 +97,13 @@ def calibrate(
         run.log.warn(message)
     stage = Stage(chosen.work, chosen.bases, chosen.sigma, found)
     return Calibrated(stage, chosen.bandwidth, d, s, report)
+
+
+def look(Z: Any, dimension: bool, seed: int) -> tuple[Distances, float, DimensionEstimate | None]:
+    """Distances from sampled points, the bandwidth with 6 % neighbours, and where wanted the dimension seen there."""
+    distances = sampled_distances(Z, random_state=seed)
+    centre = degree_bandwidth(distances)
+    return distances, centre, local_pca_dimension(Z, distances, centre) if dimension else None
 
 
 def bounded(dimension: DimensionEstimate, subset_size: Any, m: int, log: Stages) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import comb
 from typing import Any, NamedTuple
 
@@ -118,7 +119,10 @@ class Trial:
         """What the chosen set of size s leaves unexplained of X."""
         if s not in self.unexplained:
             chosen = self.work.coordinates[:, list(self.search(s).subset)]
-            self.unexplained[s] = unexplained_variance(self.X, chosen, n_neighbors=min(10, len(self.X) - 1))
+            neighbours = min(10, len(self.X) - 1)
+            self.unexplained[s] = self.run.backend.retried(
+                "scan", partial(unexplained_variance, self.X, chosen, n_neighbors=neighbours)
+            )
         return self.unexplained[s]
 
     def near_zero(self, s: int) -> tuple[float, float]:
@@ -126,7 +130,10 @@ class Trial:
         found = self.search(s)
         order = np.argsort(-found.scores, kind="stable")[:2]
         union = sorted(set(found.subset).union(*(map(int, found.subsets[k]) for k in order)))
-        return tuple(self._share_near_zero(subset) for subset in (found.subset, union))  # type: ignore[return-value]
+        near, both = (
+            self.run.backend.retried("scan", partial(self._share_near_zero, subset)) for subset in (found.subset, union)
+        )
+        return near, both
 
     def _share_near_zero(self, subset: Any) -> float:
         volumes = log_volumes(self.bases, np.array([subset], dtype=np.int32))[:, 0]

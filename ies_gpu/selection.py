@@ -28,7 +28,7 @@ from .scan import Settings
 from .search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
 from .stages import DTYPES, Progress, Run, Stages
 from .validation import check_choice, check_integer, check_number, check_points, check_sizes
-from .verdict import automatic_line, doubts_of, is_auto
+from .verdict import automatic_line, doubts_of, is_auto, thin_points
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 
@@ -333,8 +333,7 @@ def select_coordinates(
         keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
         with log.stage("result"):
             result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
-    degree = work.mean_degree if entry == "X" else None  # whoever gives a graph may mean it to be complete
-    for message in doubts_of(degree, sigma, m):
+    for message in doubts_of(result.diagnostics, len(work.points), m, d, from_points=entry == "X"):
         log.warn(message)
     log.keep(run.backend.complaints())
     parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}
@@ -389,6 +388,7 @@ def diagnostics_of(work: Prepared, sigma: Any, volumes: Any, found: SearchResult
         "approximations": list(work.approximations),
         "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
         "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
+        "thin_points": thin_points(sigma),
         "regret_passed": found.passed,
         "sets_scored": found.details["sets_scored"],
         "search": found.details,

@@ -117,16 +117,23 @@ def automatic_line(report: dict[str, Any]) -> str:
     return f"{values}; the chosen coordinates explain {1 - report['fvu']:.1%} of the variance of X"
 
 
-def doubts_of(mean_degree: float | None, singular_values: Any, m: int) -> list[str]:
-    """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension."""
-    n, d = singular_values.shape
+def thin_points(singular_values: Any) -> float:
+    """Share of points at which the coordinates hardly vary along the last of d dimensions: (n, d) -> float."""
+    return float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
+
+
+def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, *, from_points: bool) -> list[str]:
+    """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension.
+
+    ``facts`` are the diagnostics of the result. Whoever gives a graph and not points may mean it to be complete.
+    """
     found = []
-    if mean_degree is not None and mean_degree > COMPLETE * n:
+    share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
+    if from_points and share > COMPLETE:
         found.append(
-            f"the bandwidth joins {mean_degree / n:.0%} of all pairs of points, so that little shape is left to see; "
+            f"the bandwidth joins {share:.0%} of all pairs of points, so that little shape is left to see; "
             "lower it, or try bandwidth='auto'"
         )
-    thin = float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
     if thin > 0.5:
         found.append(
             f"at {thin:.0%} of the points phi1..phi{m} hardly vary along {d} dimensions (in dimension {d} less than "
