@@ -13,6 +13,11 @@ from ..remote import is_remote, shown
 from .options import Parser
 
 PREFIX = "IES_GPU_"
+EPILOG = """
+Every option may also stand in JOB.TOML (bandwidth = 0.25) or in a variable
+(IES_GPU_BANDWIDTH=0.25); flags win over variables, and these over the file.
+Exit status: 0 done, 1 failed, 2 wrong use, 130 Ctrl-C, 143 SIGTERM.
+"""
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -49,6 +54,7 @@ def layered(parser: Parser) -> None:
         action.default, action.required = argparse.SUPPRESS, False
         if not action.option_strings:
             action.nargs = "?"
+    parser.epilog = f"{parser.epilog or ''}\n{EPILOG}"
     parser.resolve = partial(resolved, parser, options)
 
 
