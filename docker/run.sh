@@ -11,6 +11,7 @@ if (($# != 5)); then
     exit 2
 fi
 points=$(realpath "$1") result=$(realpath "$5")
+checkpoint=/checkpoint/$(basename "$result" .npz)-$(cksum <<<"$result" | cut -d" " -f1)
 image=${IMAGE:-ies-gpu} gpus=${GPUS-all} memory=${MEMORY:-8g}
 
 options=(
@@ -21,11 +22,11 @@ options=(
     --volume "$(dirname "$points"):/in:ro"
     --volume "$(dirname "$result"):/data"
     --volume ies-gpu-cache:/cache                # compiled kernels
-    --volume ies-gpu-checkpoint:/checkpoint      # finished stages; tied to data and options, so jobs may share it
+    --volume ies-gpu-checkpoint:/checkpoint      # finished stages, a folder for each result
 )
 [[ -n $gpus ]] && options+=(--gpus "$gpus")
 device=$([[ -n $gpus ]] && echo cuda || echo cpu) # "cuda" fails without a GPU, where "auto" would fall back
 
 exec docker run "${options[@]}" "$image" \
     fit "/in/$(basename "$points")" -d "$2" -s "$3" --bandwidth "$4" -o "/data/$(basename "$result")" \
-    --device "$device" --checkpoint /checkpoint --resume --log-format json
+    --device "$device" --checkpoint "$checkpoint" --resume --log-format json

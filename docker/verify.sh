@@ -153,7 +153,7 @@ killed_and_resumed() { # SIGKILL as soon as a stage is saved, then resume
     signal kill KILL; wait "$job" || status=$?
     echo "status $status"; ((status == 137)) && [[ ! -e $work/volume/data/resumed.npz ]] || return 1
     # shellcheck disable=SC2086
-    fit resumed $again
+    fit resumed $again && ies show /data/resumed.npz --json | grep -q '"resumed": \["'
 }
 
 verify() { # verify TAG DOCKERFILE: all that both images share
