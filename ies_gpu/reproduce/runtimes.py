@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import datasets
+from ..backend import get_backend
 from ..baselines import llr_ranking
 from ..diffusion import diffusion_map
 from ..plot import _style
@@ -37,12 +38,13 @@ class Timing(NamedTuple):
 def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
     """From the eigenvectors on, as in the paper: tangent bases and search, or LLR with all points."""
     sizes = sorted({*plan.time_sizes, *plan.slow_sizes})
+    backend = get_backend(plan.device)
     found: dict[str, dict[int, float]] = {method: {} for method in SLOPES}
     for done, n in enumerate(sizes):
         report(done, len(sizes))
         data = datasets.load("D1", n_samples=n)
         # as many neighbours at every n
-        laplacian = laplacian_of(data.X, data.bandwidth * np.sqrt(10_000 / n))
+        laplacian = laplacian_of(backend.asarray(data.X), data.bandwidth * np.sqrt(10_000 / n))
         embedding = diffusion_map(laplacian, n_components=20)
         Y, values = embedding.coordinates, embedding.eigenvalues
 

@@ -45,7 +45,7 @@ def add_limit(book: Book, plan: Plan, report: Callable[[int, int], None]) -> Non
     for number, study in enumerate(studies):
         for step, n in enumerate(plan.limit_sizes):
             report(number * len(plan.limit_sizes) + step, total)
-            for name, found in limit_errors(study, n, plan.limit_seeds).items():
+            for name, found in limit_errors(study, n, plan.limit_seeds, plan.device).items():
                 curves.setdefault(f"{study.title}, {name}", {})[n] = found
     rows = [(name, n, r.limit, r.score, r.error) for name, curve in curves.items() for n, r in curve.items()]
     falling = sum(_falls(curve) for curve in curves.values())
