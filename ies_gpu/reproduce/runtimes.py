@@ -17,7 +17,7 @@ from ..rmetric import tangent_bases
 from ..search import greedy_order, search_exhaustive
 from .book import Book
 from .cases import Plan
-from .pictures import new_figure
+from .pictures import label_sizes, new_figure
 from .theory import laplacian_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def picture(timings: Sequence[Timing]) -> Figure:
         for t, tint, mark in zip(timings, ("#0072B2", "#E69F00", "#D55E00"), "os^", strict=True):
             axes.loglog(t.sizes, t.seconds, marker=mark, color=tint, label=f"{t.method}: slope {t.slope:.2f}")
         axes.set(xlabel="number of points n", ylabel="seconds")
-        axes.grid(True, which="major", color="0.9")
+        label_sizes(axes, sorted({n for t in timings for n in t.sizes}))
         axes.legend(frameon=False)
         axes.set_title("Long strip, s = d = 2, from the eigenvectors on")
     return figure
