@@ -52,3 +52,22 @@ def test_the_rule_for_s(upload):
         assert found[:3] == expected[:3]
         np.testing.assert_allclose(found[3:6], expected[3:6], atol=2e-3)
         assert found.too_small == expected.too_small
+
+
+@pytest.mark.slow
+def test_a_small_reproduction(upload, tmp_path):
+    pytest.importorskip("matplotlib")
+    from ies_gpu.reproduce.book import Book
+    from ies_gpu.reproduce.cases import Plan
+    from ies_gpu.reproduce.synthetic import fill
+
+    plan = Plan(
+        ("D1",), points=1200, llr_points=100, limit_sizes=(300,), limit_seeds=(0,), time_sizes=(300,),
+        slow_sizes=(100,), dimension_points=100, lemma_cells=(5,),
+    )  # fmt: skip
+    results = []
+    for device in ("cpu", "cuda"):
+        book = Book(tmp_path / device)
+        fill(book, plan._replace(device=device))
+        results.append((book.folder / "results.csv").read_text())
+    assert results[0] == results[1]

@@ -27,17 +27,18 @@ LABELS = (
     "fig:fig-all-m2-dim-verify", "fig:d14-m2-dim", "fig:d8-emb-rank-2",
 )  # fmt: skip
 DPI = 100
+RIGHT = ' class="number"'
 
 STYLE = """
 body { max-width: 100ch; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a;
        background: #fff; }
 h1 { line-height: 1.2; } h2 { margin: 3rem 0 .3rem; border-top: 1px solid #ccc; padding-top: 1.2rem; }
 p { max-width: 85ch; } img { max-width: 100%; height: auto; display: block; }
-.label { color: #555; font: 13px ui-monospace, monospace; margin: 0; } .note { border-left: 3px solid #0072b2;
+.label { color: #555; font: 13px ui-monospace, monospace; margin: 0 0 .6rem; } .note { border-left: 3px solid #0072b2;
   padding-left: .8rem; } .wide { overflow-x: auto; } nav { columns: 2; font-size: 14px; } nav a { display: block; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid #ddd; padding: .2rem .6rem; text-align: left; vertical-align: top; }
-th { border-bottom: 2px solid #888; } td.number { text-align: right; white-space: nowrap; }
+th { border-bottom: 2px solid #888; } .number { text-align: right; } td.number { white-space: nowrap; }
 """
 
 
@@ -157,6 +158,10 @@ def _plain(cell: Any) -> Any:
     return cell.item() if isinstance(cell, np.generic) else cell
 
 
+def _is_number(cell: Any) -> bool:
+    return isinstance(_plain(cell), int | float) and not isinstance(_plain(cell), bool)
+
+
 def shown(cell: Any) -> str:
     """A cell for people: numbers with four digits."""
     cell = _plain(cell)
@@ -213,10 +218,11 @@ def _section(item: Item) -> str:
 
 def _table(item: Item) -> str:
     def cell(value: Any) -> str:
-        number = isinstance(_plain(value), int | float) and not isinstance(value, bool)
-        return f"<td{' class=number' if number else ''}>{html.escape(shown(value))}</td>"
+        return f"<td{RIGHT if _is_number(value) else ''}>{html.escape(shown(value))}</td>"
 
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in item.columns)
+    right = [bool(item.rows) and all(_is_number(row[k]) for row in item.rows) for k in range(len(item.columns))]
+    names = zip(item.columns, right, strict=True)
+    head = "".join(f"<th{RIGHT if number else ''}>{html.escape(column)}</th>" for column, number in names)
     body = "\n".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in item.rows)
     return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
 

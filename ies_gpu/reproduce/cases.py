@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import datasets
+from ..backend import get_backend
 from ..baselines import LLRRanking, llr_ranking
 from ..datasets import Dataset
 from ..search import greedy_order, ranked
@@ -100,10 +101,11 @@ def compute(name: str, plan: Plan, log: Stages) -> Case:
     size, zeta = min(ORDER, selection.coordinates.shape[1]), ranking_zeta(selection)
     sets = selection.ranking.subsets
     order = ranked(sets, selection.ranking.scores, np.asarray(selection.eigenvalues), zeta)
+    backend = get_backend(plan.device)
     with log.stage("greedy"):
-        greedy = greedy_order(selection.bases, selection.eigenvalues, zeta=zeta, size=size)
+        greedy = greedy_order(backend.asarray(selection.bases), selection.eigenvalues, zeta=zeta, size=size)
     with log.stage("llr"):
-        llr = llr_ranking(selection.coordinates, n_samples=plan.llr_points)
+        llr = llr_ranking(backend.asarray(selection.coordinates), n_samples=plan.llr_points)
     return Case(data, selection, sets[order], greedy, llr)
 
 

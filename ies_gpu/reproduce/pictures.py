@@ -25,6 +25,13 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def label_sizes(axes: Any, sizes: Sequence[int]) -> None:
+    """Ticks on a logarithmic axis at the numbers of points that were computed."""
+    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    axes.set_xticks([], minor=True)
+    axes.grid(True, which="major", color="0.9")
+
+
 def overview(case: Case) -> Figure:
     """Data, chosen map, regularization path and regrets."""
     with _style():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import datasets
+from ..backend import get_backend
 from ..baselines import llr_ranking
 from ..diffusion import diffusion_map
 from ..plot import _style
@@ -16,7 +17,7 @@ from ..rmetric import tangent_bases
 from ..search import greedy_order, search_exhaustive
 from .book import Book
 from .cases import Plan
-from .pictures import new_figure
+from .pictures import label_sizes, new_figure
 from .theory import laplacian_of
 
 if TYPE_CHECKING:
@@ -37,12 +38,13 @@ class Timing(NamedTuple):
 def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
     """From the eigenvectors on, as in the paper: tangent bases and search, or LLR with all points."""
     sizes = sorted({*plan.time_sizes, *plan.slow_sizes})
+    backend = get_backend(plan.device)
     found: dict[str, dict[int, float]] = {method: {} for method in SLOPES}
     for done, n in enumerate(sizes):
         report(done, len(sizes))
         data = datasets.load("D1", n_samples=n)
         # as many neighbours at every n
-        laplacian = laplacian_of(data.X, data.bandwidth * np.sqrt(10_000 / n))
+        laplacian = laplacian_of(backend.asarray(data.X), data.bandwidth * np.sqrt(10_000 / n))
         embedding = diffusion_map(laplacian, n_components=20)
         Y, values = embedding.coordinates, embedding.eigenvalues
 
@@ -100,7 +102,7 @@ def picture(timings: Sequence[Timing]) -> Figure:
         for t, tint, mark in zip(timings, ("#0072B2", "#E69F00", "#D55E00"), "os^", strict=True):
             axes.loglog(t.sizes, t.seconds, marker=mark, color=tint, label=f"{t.method}: slope {t.slope:.2f}")
         axes.set(xlabel="number of points n", ylabel="seconds")
-        axes.grid(True, which="major", color="0.9")
+        label_sizes(axes, sorted({n for t in timings for n in t.sizes}))
         axes.legend(frameon=False)
         axes.set_title("Long strip, s = d = 2, from the eigenvectors on")
     return figure

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import get_backend
 from ..criterion import score_subsets
 from ..diffusion import diffusion_map
 from ..graph import radius_graph
@@ -55,19 +56,20 @@ def limit_studies() -> list[LimitStudy]:
     ]
 
 
-def limit_errors(study: LimitStudy, n: int, seeds: Sequence[int]) -> dict[str, LimitResult]:
+def limit_errors(study: LimitStudy, n: int, seeds: Sequence[int], device: str = "cpu") -> dict[str, LimitResult]:
     """How far the scores of samples are from their limits, for each set.
 
     On a torus the eigenvectors are the exact functions turned within their eigenspaces; the limit is that of the turned
     functions.
     """
     manifold, m = study.manifold, len(study.manifold.waves)
+    backend = get_backend(device)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in study.sets}
     for seed in seeds:
         flat, points = manifold.sample(n, seed)
-        laplacian = laplacian_of(points, study.factor * n**-0.25)
+        laplacian = laplacian_of(backend.asarray(points), study.factor * n**-0.25)
         Y = diffusion_map(laplacian, n_components=m, random_state=seed).coordinates
-        columns, rotation = manifold.matched(Y, flat)
+        columns, rotation = manifold.matched(backend.to_host(Y), flat)
         U = tangent_bases(Y, laplacian, intrinsic_dim=2)
         for name, waves in study.sets.items():
             subset = manifold.numbers(waves)
@@ -81,7 +83,7 @@ def _averaged(pairs: np.ndarray) -> LimitResult:
     return LimitResult(float(score), float(limit), float(np.abs(pairs[:, 0] - pairs[:, 1]).mean()))
 
 
-def laplacian_of(points: np.ndarray, bandwidth: float) -> Laplacian:
+def laplacian_of(points: Any, bandwidth: float) -> Laplacian:
     """The paper's Laplacian with neighbours up to three bandwidths."""
     graph = radius_graph(points, radius=3 * bandwidth)
     return graph_laplacian(gaussian_kernel(graph, bandwidth=bandwidth), bandwidth=bandwidth)

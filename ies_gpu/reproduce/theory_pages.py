@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..plot import COLORS, _style
 from .book import Book
 from .cases import Plan
-from .pictures import new_figure
+from .pictures import label_sizes, new_figure
 from .theory import LimitResult, lemma_cases, lemma_sides, limit_errors, limit_studies
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_lemma(book: Book, plan: Plan) -> None:
         note="The paper proves it and prints no numbers. Areas in the image come from triangles whose corners are "
         "mapped, j_S from the co-metric of all functions, so that neither side knows of the other. The relative "
         "difference falls with the square of the cell on the torus, and in proportion to it on the rectangle, where "
-        "the map folds at the boundary.",
+        "gradients vanish at the boundary.",
     )  # fmt: skip
 
 
@@ -45,14 +45,14 @@ def add_limit(book: Book, plan: Plan, report: Callable[[int, int], None]) -> Non
     for number, study in enumerate(studies):
         for step, n in enumerate(plan.limit_sizes):
             report(number * len(plan.limit_sizes) + step, total)
-            for name, found in limit_errors(study, n, plan.limit_seeds).items():
+            for name, found in limit_errors(study, n, plan.limit_seeds, plan.device).items():
                 curves.setdefault(f"{study.title}, {name}", {})[n] = found
     rows = [(name, n, r.limit, r.score, r.error) for name, curve in curves.items() for n, r in curve.items()]
     falling = sum(_falls(curve) for curve in curves.values())
     book.figure(
         "limit", "The limit theorem: error against n", picture(curves), label="thm:risk-cont",
         note=f"The mean error falls with every step of n for {falling} of {len(curves)} sets. The paper proves the "
-        "limit and prints no numbers. eps shrinks like n^(-1/4); on the rectangle most of the error is the boundary's.",
+        "limit and prints no numbers. eps shrinks like n^(-1/4).",
     )  # fmt: skip
     columns = ["manifold and set", "n", "limit R(S, M)", "mean score", f"mean error, {len(plan.limit_seeds)} samples"]
     book.table("limit-table", "The limit theorem in numbers", columns, rows, label="thm:risk-cont")
@@ -70,7 +70,7 @@ def picture(curves: Curves) -> Figure:
         for (name, curve), tint, mark in zip(curves.items(), COLORS, "os^D", strict=False):
             axes.loglog(list(curve), [r.error for r in curve.values()], marker=mark, color=tint, label=name)
         axes.set(xlabel="number of points n", ylabel="mean of |R(S) in the sample - limit|")
-        axes.grid(True, which="major", color="0.9")
+        label_sizes(axes, sorted({n for curve in curves.values() for n in curve}))
         axes.legend(frameon=False, loc="lower left")
         axes.set_title("Score R(S) of a sample against its limit R(S, M)")
     return figure
