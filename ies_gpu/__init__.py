@@ -31,6 +31,12 @@ _HOME = {
     "search_exhaustive": "search",
     "regularization_path": "path",
     "leave_one_out_regret": "path",
+    "estimate_dimension": "dimension",
+    "levina_bickel_dimension": "dimension",
+    "two_nn_dimension": "dimension",
+    "unexplained_variance": "scan",
+    "estimate_bandwidth": "calibration",
+    "suggest_subset_size": "calibration",
     "Selection": "selection",
     "select_coordinates": "selection",
     "nystrom_extension": "extension",
@@ -50,8 +56,10 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
+    from .calibration import estimate_bandwidth, suggest_subset_size
     from .criterion import candidate_subsets, score_subsets
     from .diffusion import Embedding, diffusion_map
+    from .dimension import estimate_dimension, levina_bickel_dimension, two_nn_dimension
     from .estimators import DiffusionMap, IndependentCoordinates
     from .extension import nystrom_extension
     from .graph import knn_graph, radius_graph
@@ -59,6 +67,7 @@ if TYPE_CHECKING:
     from .model import Model, load_model, model_of, save_model
     from .path import leave_one_out_regret, regularization_path
     from .rmetric import cometric, riemannian_metric, tangent_bases
+    from .scan import unexplained_variance
     from .search import search_exhaustive
     from .selection import Selection, select_coordinates
     from .storage import load, save

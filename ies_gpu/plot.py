@@ -6,8 +6,7 @@ Each function returns a ``matplotlib.figure.Figure`` that belongs to no window a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -15,40 +14,15 @@ import numpy as np
 
 from .backend import backend_of
 from .path import TOLERANCE
+from .style import COLORS
+from .style import styled as _style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from .selection import Selection
 
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.labelsize": 10,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
-    "legend.fontsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "figure.dpi": 100,
-}
-# Okabe and Ito's seven, then five of Tol's: colour-blind safe
-COLORS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-    "#882255", "#44AA99", "#999933", "#661100", "#6699CC",
-)  # fmt: skip
 MAX_BOXES = len(COLORS)  # sets of the path that are shown
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    """Our fonts and lines while a figure is built, whatever the user's settings are."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'ies-gpu[plot]'") from None
-    with matplotlib.rc_context(STYLE):
-        yield
 
 
 def embedding(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import __version__
+from .automatic import calibrate, check_automatic
 from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
 from .criterion import candidate_subsets, check_subsets, count_subsets, log_volumes, penalties
@@ -21,9 +22,11 @@ from .entry import Prepared, check_entry, check_request, moved, prepare
 from .export import as_frame, as_plain, coordinate_names
 from .path import Segment
 from .pipeline import embed, search_stage, tangent_stage
+from .scan import Settings
 from .search import METHODS, SearchResult, check_percentile, check_zeta, ranked
 from .stages import Progress, Run, Stages
-from .validation import check_choice, check_integer, check_number, check_sizes
+from .validation import check_choice, check_integer, check_number, check_points, check_sizes
+from .verdict import automatic_line, doubts_of, is_auto
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 
@@ -131,6 +134,7 @@ class Selection:
             f"(first {len(self.subset)} coordinates: {self._first_score():.3f})",
             f"  runners-up      {self._runners_up()}",
             f"  mean degree     {d['mean_degree']:.0f}",
+            f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
             f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
             f"  device          {d['device']}" + ("" if quiet else f" ({d['device_reason']})"),
             *(f"  warning         {message}" for message in d["warnings"]),
@@ -159,9 +163,9 @@ def select_coordinates(
     laplacian: Any = None,
     coordinates: Any = None,
     eigenvalues: Any = None,
-    intrinsic_dim: int,
-    subset_size: int,
-    bandwidth: float | None = None,
+    intrinsic_dim: int | str = "auto",
+    subset_size: int | str = "auto",
+    bandwidth: float | str | None = "auto",
     radius: float | None = None,
     n_components: int = 20,
     zeta: float | str = "auto",
@@ -189,12 +193,14 @@ def select_coordinates(
         Symmetric affinities.
     laplacian, coordinates, eigenvalues
         A renormalised Laplacian (or sparse ``I - P``) with its eigenvectors (n, m) and eigenvalues (m,).
-    intrinsic_dim : int
+    intrinsic_dim : int or "auto"
         d, the dimension of the manifold.
-    subset_size : int
+    subset_size : int or "auto"
         s, how many coordinates to choose.
-    bandwidth : float
-        eps of the Gaussian kernel; needed with ``X`` and ``graph``.
+    bandwidth : float or "auto"
+        eps of the Gaussian kernel. What is "auto" of these three is found from ``X``, and
+        ``diagnostics["automatic"]`` says how; it takes several times as long. With ``graph`` all three must be given,
+        with ``kernel`` and ``laplacian`` the first two.
     radius : float
         Neighbours are points no further apart than this: ``3 * bandwidth`` unless given. A sparse graph is taken as it
         is unless a radius is given.
@@ -242,33 +248,52 @@ def select_coordinates(
         memory_limit = check_integer("memory_limit", memory_limit, low=1 << 20)
     if n_threads is not None:
         n_threads = check_integer("n_threads", n_threads, low=1)
-    if coordinates is None:  # otherwise their number is the number of columns
-        d, s, m = check_sizes(None, intrinsic_dim, subset_size, n_components)
-        count_subsets(m, s)
     given = {"X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian}
     given |= {"coordinates": coordinates, "eigenvalues": eigenvalues}
-    log = Stages(progress)
     entry = check_entry(given)
-    request = check_request(entry, bandwidth, radius, components, n_components)
+    bandwidth, automatic = check_automatic(entry, bandwidth, intrinsic_dim, subset_size, radius)
+    least = 1 if is_auto(intrinsic_dim) else intrinsic_dim
+    if coordinates is None:  # otherwise their number is the number of columns
+        d, s, m = check_sizes(None, least, least if is_auto(subset_size) else subset_size, n_components)
+        count_subsets(m, s)
+    log = Stages(progress)
+    request = check_request(entry, 1.0 if is_auto(bandwidth) else bandwidth, radius, components, n_components)
     home = backend_of(given["coordinates" if entry == "laplacian" else entry])  # where the results go
     if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
         device = home.device  # arrays that are on a GPU already stay there
     run = Run(get_backend(device, memory_limit=memory_limit, n_threads=n_threads), log, dtype, {})
+    report = None
+
+    def find(bases: Any, values: np.ndarray, s: int, run: Run) -> SearchResult:
+        return search_stage(bases, values, candidate_subsets(len(values), s), weight, alpha, run)
+
     with run.backend.active():
-        work = prepare(given, entry, request, run)
-        n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
-        d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
-        parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}
-        parameters |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype}
-        parameters |= {"random_state": random_state, "tol": tol}
-        subsets = candidate_subsets(m, s)
-        work = embed(work, m, random_state, tol, run)
-        bases, sigma = tangent_stage(work, d, run)
-        found = search_stage(bases, work.eigenvalues, subsets, weight, alpha, run)
+        if automatic:
+            settings = Settings(components, n_components, random_state, tol, radius, find)
+            points = run.backend.retried("checks", partial(moved, check_points(X), run.backend))
+            check_sizes(len(points), 1, 1, n_components)
+            (work, bases, sigma, found), d, s, report = calibrate(
+                points, bandwidth, intrinsic_dim, subset_size, settings, run
+            )
+            m, eps = n_components, work.laplacian.bandwidth
+            request = check_request(entry, eps, radius, components, m)
+        else:
+            work = prepare(given, entry, request, run)
+            n, m = work.laplacian.shape[0], n_components if work.coordinates is None else work.coordinates.shape[1]
+            d, s, m = check_sizes(n, intrinsic_dim, subset_size, m)
+            work = embed(work, m, random_state, tol, run)
+            bases, sigma = tangent_stage(work, d, run)
+            found = find(bases, work.eigenvalues, s, run)
         keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
         with log.stage("result"):
             result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
-    result.diagnostics.update(log.results(), parameters=parameters)
+    degree = work.mean_degree if entry == "X" else None  # whoever gives a graph may mean it to be complete
+    for message in doubts_of(degree, sigma, m):
+        log.warn(message)
+    parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}
+    parameters |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype}
+    parameters |= {"random_state": random_state, "tol": tol}
+    result.diagnostics.update(log.results(), parameters=parameters, automatic=report)
     return result
 
 

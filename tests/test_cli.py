@@ -80,6 +80,18 @@ def test_options_reach_the_selection(points, tmp_path):
     assert found.diagnostics["parameters"]["radius"] == 2.0 and found.diagnostics["n_threads"] == 1
 
 
+def test_without_numbers_they_are_found(points, tmp_path, capsys):
+    small = tmp_path / "small.npy"
+    write_array(small, np.load(points)[:700])
+    arguments = ["fit", str(small), "-m", "10", "-o", str(tmp_path / "run.npz")]
+    assert cli.main([*arguments, "-s", "2"]) == 0
+    out, err = capsys.readouterr()
+    found = load(tmp_path / "run.npz").diagnostics["automatic"]["chosen"]
+    assert set(found) == {"bandwidth", "intrinsic_dim"}
+    assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
+    assert [line.split()[0] for line in err.splitlines()] == ["read", "dimension", "scan", "result"]
+
+
 def test_json_is_one_strict_object(points, capsys):
     assert cli.main(["fit", points, *FIT, "--json", "--quiet"]) == 0
     out, err = capsys.readouterr()
@@ -164,7 +176,9 @@ def test_doctor_tells_the_device_and_why(capsys):
     [
         ([], 2, "required: COMMAND"),
         (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
-        (["fit", "{points}"], 2, "required: -d/--intrinsic-dim"),
+        (["fit"], 2, "required: POINTS"),
+        (["fit", "{points}", "-d", "21"], 2, "-d must be at most -m (20), got 21"),
+        (["fit", "{points}", "--radius", "2"], 2, "--radius goes with --bandwidth"),
         (["fit", "{points}", *FIT, "--bandwidth", "-1"], 2, "--bandwidth: must be a number greater than 0"),
         (["fit", "{points}", *FIT, "--bandwidth", "wide"], 2, "must be a number, got 'wide'"),
         (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be a whole number, 1 or more"),

@@ -13,8 +13,9 @@ ROOT = Path(ies_gpu.__file__).parent
 # each module may import only from those before it
 ORDER = [
     "backend", "validation", "ordering", "graph", "tiles", "laplacian", "multilevel", "eigen", "diffusion", "extension",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "export", "selection", "datasets",
-    "files", "storage", "model", "estimators", "anndata", "plot", "console", "demo", "cli", "__main__",
+    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline", "style", "curves", "bandwidth",
+    "dimension", "scan", "verdict", "automatic", "calibration", "export", "selection", "datasets", "files", "storage",
+    "model", "estimators", "anndata", "plot", "console", "demo", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
-from .options import add_command, add_details, add_machine, add_talk, count, positive
+from .options import add_command, add_details, add_machine, add_talk, count, or_auto, positive
 from .output import say
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def add(commands: Any) -> None:
     fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv; one row a point")
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
-    option("-d", "--intrinsic-dim", type=count, required=True, metavar="D", help="dimension of the manifold")
-    option("-s", "--subset-size", type=count, required=True, metavar="S", help="how many coordinates to choose")
-    option("--bandwidth", type=positive, required=True, metavar="EPS", help="distance over which neighbours count")
+    number, length = or_auto(count), or_auto(positive)
+    option("-d", "--intrinsic-dim", type=number, default="auto", metavar="D", help="dimension of the manifold (auto)")
+    option("-s", "--subset-size", type=number, default="auto", metavar="S", help="coordinates to choose (auto)")
+    option("--bandwidth", type=length, default="auto", metavar="EPS", help="how far neighbours reach (auto)")
     option("-o", "--output", metavar="RUN.NPZ", help="where the result goes")
     option("--model", metavar="MODEL.NPZ", help="where the model goes, for 'ies-gpu transform'")
     add_details(fit.add_argument_group("details").add_argument)
@@ -36,9 +37,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    if not args.intrinsic_dim <= args.subset_size <= args.n_components:
-        d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
-        args.parser.error(f"-s must be at least -d ({d}) and at most -m ({m}), got {s}")
+    check_numbers(args)
     for option, output in (("-o", args.output), ("--model", args.model)):
         if output and Path(output).suffix.lower() != ".npz":
             args.parser.error(f"{option} must name an .npz file, got {output}")
@@ -74,6 +73,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
             if output:
                 say(f"  {label:<16}{output} ({os.path.getsize(output) / 1e6:.1f} MB)")
     return 0
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    """Numbers that fit together, where they are given."""
+    d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
+    least = 1 if d == "auto" else d
+    if s == "auto" and least > m:
+        args.parser.error(f"-d must be at most -m ({m}), got {d}")
+    if s != "auto" and not least <= s <= m:
+        args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
+    if args.bandwidth == "auto" and args.radius is not None:
+        args.parser.error(f"--radius goes with --bandwidth, got {args.radius:g} without it")
 
 
 def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:

@@ -80,6 +80,15 @@ def count(text: str) -> int:
     return int(text)
 
 
+def or_auto(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A value of a kind, or the word auto."""
+
+    def value(text: str) -> Any:
+        return text if text == "auto" else kind(text)
+
+    return value
+
+
 def seed(text: str) -> int:
     if not re.fullmatch(r"\d+", text):
         raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, got {text!r}")

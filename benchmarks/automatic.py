@@ -1,0 +1,145 @@
+"""Is the automatic choice as good as the published? ``python -m benchmarks.automatic [--seeds 0 1] [--sets D1 D7]``.
+
+Everything is automatic in one run. The quality of a set is the worst R^2 of a true coordinate predicted from it by
+leave-one-out 10-nearest-neighbour regression (an angle: mean of its cosine and sine). "Good" is at most .05 below the
+quality at the published parameters; for the molecules, whose torsions are the truth, .85 for both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ies_gpu import Selection, datasets, select_coordinates, unexplained_variance
+
+SETS = tuple(f"D{k}" for k in range(1, 13))
+MOLECULES = ("ethanol", "malondialdehyde")
+DATA = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
+ANGLES = ("alpha", "beta", "tau1", "tau2")
+
+
+def quality(selection: Selection, truth: dict[str, np.ndarray]) -> float:
+    """The worst R^2 of a true coordinate."""
+    return min(explained(selection, name, values) for name, values in truth.items())
+
+
+def explained(selection: Selection, name: str, values: np.ndarray) -> float:
+    """R^2 of one true coordinate."""
+    values = values[selection.points]
+    columns = [np.cos(values), np.sin(values)] if name in ANGLES else [values]
+    return float(np.mean([1 - unexplained_variance(c[:, None], selection.embedding) for c in columns]))
+
+
+def planar_angles(R: np.ndarray) -> np.ndarray:
+    """All three angles of all triangles of atoms (n, 3 C(atoms, 3)), in radians."""
+    columns = []
+    for triple in combinations(range(R.shape[1]), 3):
+        for tip in triple:
+            a, b = (R[:, k] - R[:, tip] for k in triple if k != tip)
+            cosine = (a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+            columns.append(np.arccos(np.clip(cosine, -1, 1)))
+    return np.column_stack(columns)
+
+
+def molecule(name: str, seed: int, n: int = 10_000) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Evenly spaced frames as 50 principal components of all planar angles, and both torsions; seeds shift frames."""
+    with np.load(DATA / name / f"{name}_sgdml_md.npz") as file:
+        R, tau = file["R"].astype(np.float64), file["tau"]
+    step = len(R) / n
+    frames = (np.arange(n) * step + (3 * seed) % int(step)).astype(int)
+    F = planar_angles(R[frames])
+    F -= F.mean(axis=0)
+    axes = np.linalg.eigh(F.T @ F)[1][:, ::-1][:, :50]
+    return F @ axes, {"tau1": tau[frames, 0], "tau2": tau[frames, 1]}
+
+
+def case(name: str, seed: int, n_threads: int | None) -> dict[str, Any]:
+    """One set: automatic, and at the published parameters."""
+    if name in MOLECULES:
+        X, truth = molecule(name, seed)
+    else:
+        data = datasets.load(name, random_state=seed)
+        X, truth = data.X, data.colors
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = select_coordinates(X, n_threads=n_threads, device="cpu")
+        seconds = time.process_time() - begin
+        aim = 0.85
+        row: dict[str, Any] = {"name": name, "seed": seed, "published": None, "published_subset": None}
+        if name not in MOLECULES:
+            reference = select_coordinates(
+                X, bandwidth=data.bandwidth, intrinsic_dim=data.intrinsic_dim, subset_size=data.subset_size,
+                n_threads=n_threads, device="cpu",
+            )  # fmt: skip
+            row["published"], row["published_subset"] = quality(reference, truth), reference.subset
+            aim = row["published"] - 0.05
+    auto = found.diagnostics["automatic"]
+    ratio = auto["bandwidth"] / (data.bandwidth if name not in MOLECULES else 0.68)
+    row |= {"quality": quality(found, truth), "subset": found.subset, "ratio": ratio, "seconds": seconds}
+    row |= {"good": row["quality"] >= aim, "automatic": auto, "warnings": found.diagnostics["warnings"]}
+    return row
+
+
+def named(subset: Any) -> str:
+    return "-" if subset is None else "{" + ",".join(str(k + 1) for k in subset) + "}"
+
+
+def line(row: dict[str, Any]) -> str:
+    auto = row["automatic"]
+    published = "  - " if row["published"] is None else f"{row['published']:4.2f}"
+    marks = "".join(
+        mark
+        for mark, word in (("e", "narrow"), ("d", "not certain"), ("s", "largest that"), ("r", "no set on"))
+        if any(word in message for message in row["warnings"])
+    )
+    return (
+        f"{row['name']:<16}{row['seed']:>2}  {row['ratio']:5.2f} {auto['intrinsic_dim']:>2} {auto['subset_size']:>2}  "
+        f"{named(row['subset']):<12}{row['quality']:5.2f}   {named(row['published_subset']):<9}{published}  "
+        f"{'good' if row['good'] else 'MISS':<5}{row['seconds']:5.0f}  {marks}"
+    )
+
+
+def kept(path: str | None) -> list[dict[str, Any]]:
+    """Rows of an earlier run that was cut short."""
+    return [json.loads(text) for text in Path(path).read_text().splitlines()] if path and Path(path).exists() else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks.automatic")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--sets", nargs="+", default=[*SETS, *MOLECULES])
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--json", help="append each row to this file, and take from it those already there")
+    options = parser.parse_args()
+    print("set            seed  f      d  s  chosen        q    published   q   within  s  warns")
+    print("(f: bandwidth over the published one, .68 for molecules; s: CPU seconds;")
+    print(" warns: e narrow bandwidth, d dimension, s size at its cap, r regret)")
+    done = {(row["name"], row["seed"]): row for row in kept(options.json)}
+    rows = []
+    for seed in options.seeds:
+        for name in options.sets:
+            if name in MOLECULES and not (DATA / name).exists():
+                continue
+            old = done.get((name, seed))
+            rows.append(old or case(name, seed, options.threads))
+            print(line(rows[-1]), flush=True)
+            if options.json and not old:
+                with open(options.json, "a") as file:
+                    file.write(json.dumps(rows[-1], default=lambda v: v.tolist()) + "\n")
+    for kind, members in (("synthetic sets", SETS), ("molecules", MOLECULES)):
+        own = [row for row in rows if row["name"] in members]
+        if own:
+            print(f"{kind}: {sum(row['good'] for row in own)} of {len(own)} good")
+
+
+if __name__ == "__main__":
+    main()

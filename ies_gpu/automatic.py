@@ -1,0 +1,140 @@
+"""The automatic choice of bandwidth, intrinsic dimension and number of coordinates, step by step."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .bandwidth import degree_bandwidth, mean_degree, sampled_distances
+from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
+from .entry import Prepared
+from .scan import FACTORS, Held, Scan, Settings, Trial, largest_size, scan, trial
+from .search import SearchResult
+from .stages import Run, Stages
+from .validation import DisconnectedGraphError
+from .verdict import describe, is_auto
+
+CARRIED = 1.15  # a bandwidth of the sample holds for all points if it leaves at most so much more unexplained
+
+
+class Stage(NamedTuple):
+    """What select_coordinates needs to make its result."""
+
+    work: Prepared
+    bases: Any
+    sigma: Any
+    found: SearchResult
+
+
+class Calibrated(NamedTuple):
+    """The chosen set on all points with its parameters, and what led to them as plain values."""
+
+    stage: Stage
+    intrinsic_dim: int
+    subset_size: int
+    report: dict[str, Any]
+
+
+def check_automatic(entry: str, bandwidth: Any, intrinsic_dim: Any, subset_size: Any, radius: Any) -> tuple[Any, bool]:
+    """The bandwidth (None where a kernel has it already), and whether anything is to be found from X."""
+    if entry in ("kernel", "laplacian") and is_auto(bandwidth):
+        bandwidth = None
+    asked = {"bandwidth": bandwidth, "intrinsic_dim": intrinsic_dim, "subset_size": subset_size}
+    missing = [name for name, value in asked.items() if is_auto(value)]
+    if missing and entry != "X":
+        raise ValueError(f"{missing[0]} is needed with {entry}: 'auto' looks at the points, X")
+    if is_auto(bandwidth) and radius is not None:
+        raise ValueError(f"radius goes with a bandwidth; with bandwidth='auto' it is 3 * bandwidth, got {radius!r}")
+    return bandwidth, bool(missing)
+
+
+def calibrate(
+    X: Any,
+    bandwidth: Any,
+    intrinsic_dim: Any,
+    subset_size: Any,
+    settings: Settings,
+    run: Run,
+    *,
+    sample_size: int = SAMPLE_SIZE,
+) -> Calibrated:
+    """Find what is "auto" of bandwidth, intrinsic dimension and subset size, and the set that goes with them.
+
+    Parameters
+    ----------
+    X : array (n, D)
+        Checked points on the device.
+    bandwidth, intrinsic_dim, subset_size : number or "auto"
+    settings : Settings
+    run : Run
+    """
+    m, seed = settings.n_components, settings.random_state
+    rows = sample_rows(len(X), sample_size, seed)
+    whole = len(rows) == len(X)
+    Z = X if whole else X[run.backend.asarray(rows)]
+    with run.log.stage("dimension"):
+        distances = sampled_distances(Z, random_state=seed)
+        centre = degree_bandwidth(distances)
+        dimension = local_pca_dimension(Z, distances, centre) if is_auto(intrinsic_dim) else None
+    d = intrinsic_dim if dimension is None else bounded(dimension, subset_size, m, run.log)
+    if is_auto(bandwidth):
+        degrees = {centre * factor: mean_degree(distances, centre * factor) for factor in FACTORS}
+        tried = scan(Z, centre, degrees, d, settings, run, strict=whole)
+    else:
+        own = run._replace(log=Held(run.log), audit={})
+        tried = Scan((trial(X, bandwidth, d, settings, own),), {}, bandwidth)
+    s = subset_size
+    if is_auto(subset_size):
+        s = tried.settle(d, largest_size(d, m))
+    chosen = tried.best(s)
+    carried = None
+    if is_auto(bandwidth) and not whole:
+        chosen, carried = carry(X, tried, d, s, settings, run)
+    found = chosen.search(s)
+    chosen.speak(s, run.log)
+    run.audit.update(chosen.run.audit)
+    report = describe(tried, dimension, d, s, chosen, carried, (bandwidth, intrinsic_dim, subset_size), len(Z))
+    for message in report.pop("doubts"):
+        run.log.warn(message)
+    return Calibrated(Stage(chosen.work, chosen.bases, chosen.sigma, found), d, s, report)
+
+
+def bounded(dimension: DimensionEstimate, subset_size: Any, m: int, log: Stages) -> int:
+    """The estimate, and no more than the coordinates asked for."""
+    most = m if is_auto(subset_size) else min(subset_size, m)
+    if dimension.value > most:
+        log.warn(
+            f"the points seem to have {dimension.value} dimensions, but subset_size and n_components leave room for "
+            f"{most}; intrinsic_dim={most} is taken. Raise them, or give intrinsic_dim"
+        )
+    return min(dimension.value, most)
+
+
+def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -> tuple[Trial, dict[str, Any]]:
+    """The trial on all n points, at a bandwidth carried over from a scan of N of them.
+
+    More points cost more, so that of the scanned bandwidths within 15 % of the best the smallest is taken. It may
+    shrink like ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance. It holds if the
+    set found on all points explains them as well, again to 15 %, as the best one of the scan did. Otherwise the
+    bandwidth itself is tried, and then the best one.
+    """
+    best = scanned.best(s)
+    least = min(t.bandwidth for t in scanned.trials if t.fvu(s) <= CARRIED * best.fvu(s))
+    shrunk = least * (len(X) / len(best.X)) ** (-1 / (d + 4))
+    wanted = CARRIED * best.fvu(s)
+    tried: list[Trial] = []
+    failure: DisconnectedGraphError | None = None
+    for eps in dict.fromkeys((shrunk, least, best.bandwidth)):
+        own = run._replace(log=Held(run.log), audit={})
+        try:
+            tried.append(trial(X, eps, d, settings, own))
+        except DisconnectedGraphError as error:
+            failure = error
+            continue
+        if tried[-1].fvu(s) <= wanted:
+            break
+    if not tried:
+        assert failure is not None
+        raise failure
+    chosen = min(tried, key=lambda t: t.fvu(s))
+    facts = [{"bandwidth": t.bandwidth, "fvu": t.fvu(s), "mean_degree": t.work.mean_degree} for t in tried]
+    return chosen, {"sample_fvu": best.fvu(s), "tried": facts, "holds": chosen.fvu(s) <= wanted}

@@ -1,0 +1,259 @@
+"""How many dimensions the points have: local principal components, nearest neighbours, the growth of a kernel sum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .backend import backend_of
+from .bandwidth import (
+    Distances,
+    bandwidth_grid,
+    degree_bandwidth,
+    kernel_sum_slopes,
+    neighbours_of,
+    sampled_distances,
+)
+from .validation import check_choice, check_integer, check_number, check_points
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METHODS = ("local_pca", "levina_bickel", "two_nn", "slope")
+THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
+DOUBTFUL = (0.45, 0.65)
+SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
+
+
+@dataclass(frozen=True)
+class DimensionEstimate:
+    """An intrinsic dimension and what it is based on.
+
+    Attributes
+    ----------
+    value : int
+        The estimate, 1 or more.
+    raw : float
+        Before rounding; for local principal components the same number.
+    method : str
+    scales, curve : array (k,)
+        ``local_pca``: 1, 2, ... and the local spectrum, where 1 is a direction of the manifold and 0 none.
+        ``levina_bickel``: numbers of neighbours and estimates. ``two_nn``: quantiles of ``log(r2 / r1)`` and of what
+        remains, whose slope is the dimension. ``slope``: bandwidths and slopes.
+    bandwidth : float or None
+        Where the spectrum was taken.
+    doubtful : tuple of float
+        Values of the spectrum near the threshold.
+    confidence : str
+        In words.
+    """
+
+    value: int
+    raw: float
+    method: str
+    scales: np.ndarray
+    curve: np.ndarray
+    bandwidth: float | None
+    doubtful: tuple[float, ...]
+    confidence: str
+
+    def plot(self) -> Figure:
+        """The curve or spectrum, with the estimate."""
+        from .curves import dimension_figure
+
+        return dimension_figure(self, THRESHOLD, DOUBTFUL)
+
+
+def estimate_dimension(
+    X: Any,
+    *,
+    method: str = "local_pca",
+    bandwidth: float | str = "auto",
+    sample_size: int = SAMPLE_SIZE,
+    random_state: int = 0,
+) -> DimensionEstimate:
+    """Estimate the intrinsic dimension of points.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    method : {"local_pca", "levina_bickel", "two_nn", "slope"}
+        ``local_pca`` counts directions along which neighbours spread at least 0.55 times as far (in variance) as they
+        would on a flat sample. The others measure how the number of neighbours grows, and count noise as dimensions.
+    bandwidth : float or "auto"
+        The scale of ``local_pca``; "auto" is the one with 6 % of all points within 3 bandwidths.
+    sample_size : int
+        At most so many points, drawn with the seed, are looked at.
+    random_state : int
+    """
+    check_choice("method", method, METHODS)
+    sample_size = check_integer("sample_size", sample_size, low=2)
+    seed = check_integer("random_state", random_state, low=0)
+    X = subsample(check_points(X), sample_size, seed)
+    if method == "levina_bickel":
+        return _levina_bickel(X)
+    if method == "two_nn":
+        return _two_nn(X)
+    distances = sampled_distances(X, random_state=seed)
+    if method == "slope":
+        return _slope(distances)
+    eps = degree_bandwidth(distances) if bandwidth == "auto" else check_number("bandwidth", bandwidth)
+    return local_pca_dimension(X, distances, eps)
+
+
+def subsample(X: Any, size: int, random_state: int) -> Any:
+    """All points, or ``size`` of them drawn uniformly with the seed, in their order."""
+    return X if len(X) <= size else X[backend_of(X).asarray(sample_rows(len(X), size, random_state))]
+
+
+def sample_rows(n: int, size: int, random_state: int) -> np.ndarray:
+    """Numbers of at most ``size`` rows, rising."""
+    if n <= size:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(random_state).choice(n, size=size, replace=False))
+
+
+def local_spectrum(X: Any, distances: Distances, bandwidth: float) -> np.ndarray:
+    """Mean eigenvalues of the weighted local covariance in units of ``eps^2 / 2``, falling: (min(D, n),).
+
+    On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. A covariance of
+    few points is too small, by the share ``sum w^2`` of their squared weights and by that of the point itself. The
+    spectrum is what 10,000 points would give on average, for which the threshold was set.
+    """
+    backend = backend_of(X)
+    xp = backend.xp
+    size = min(X.shape[1], X.shape[0])
+    total = np.zeros(size)
+    fewer = min(1.0, len(X) / SAMPLE_SIZE)
+    for query in range(len(distances.rows)):  # a fixed number of sampled points, not all
+        near, weights = neighbours_of(distances, query, bandwidth)
+        if len(near) < 2:
+            continue
+        points = (X[near] - X[int(distances.rows[query])]) * (2**0.5 / bandwidth)
+        itself = fewer / (1 + float(weights.sum()))
+        weights = weights / weights.sum()
+        squared = float((weights * weights).sum())
+        mean = weights @ points
+        inflated = (1 - itself) * (1 - fewer * squared) / max(1 - squared, 1e-9)
+        spread = xp.sqrt(inflated * weights)[:, None] * (points - mean)
+        A = xp.concatenate([spread, (itself * (1 - itself)) ** 0.5 * mean[None]])
+        gram = A.T @ A if len(A) >= A.shape[1] else A @ A.T
+        values = backend.to_host(xp.linalg.eigvalsh(gram))[::-1][:size]
+        total[: len(values)] += np.maximum(values, 0)
+    return total / len(distances.rows)
+
+
+def local_pca_dimension(X: Any, distances: Distances, bandwidth: float) -> DimensionEstimate:
+    """Count the local principal directions at one scale."""
+    spectrum = local_spectrum(X, distances, bandwidth)[:20]
+    value = max(1, int((spectrum >= THRESHOLD).sum()))
+    low, high = DOUBTFUL
+    doubtful = tuple(float(v) for v in spectrum if low <= v <= high)
+    shown = ", ".join(f"{v:.2f}" for v in spectrum[: value + 2])
+    if spectrum[0] < THRESHOLD:
+        words = f"low: no direction of the local spectrum ({shown}) reaches {THRESHOLD}; 1 is the least there can be"
+    elif doubtful:
+        near = ", ".join(f"{v:.2f}" for v in doubtful)
+        words = f"fair: of the local spectrum ({shown}) {near} is near the threshold {THRESHOLD}"
+    else:
+        words = f"high: the local spectrum ({shown}) keeps clear of the threshold {THRESHOLD}"
+    return DimensionEstimate(
+        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, words
+    )
+
+
+def levina_bickel_dimension(X: Any, *, neighbors: Iterable[int] = range(10, 21), average: str = "harmonic") -> float:
+    """The maximum-likelihood dimension of Levina and Bickel, averaged over points and numbers of neighbours.
+
+    ``m_k(x) = [1/(k-1) sum_{j<k} log(T_k(x) / T_j(x))]^-1`` with ``T_j`` the distance to the j-th neighbour.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    neighbors : iterable of int
+        The numbers k, each 2 or more.
+    average : {"harmonic", "arithmetic"}
+        Over points: harmonic (MacKay and Ghahramani), or arithmetic as in the original paper.
+    """
+    check_choice("average", average, ("harmonic", "arithmetic"))
+    return float(np.mean(levina_bickel_curve(check_points(X), list(neighbors), average)))
+
+
+def levina_bickel_curve(X: Any, neighbors: list[int], average: str) -> np.ndarray:
+    """The estimate for each number of neighbours; points with a copy of themselves among them are left out."""
+    if not neighbors:
+        raise ValueError("neighbors must name at least one number of neighbours")
+    for k in neighbors:
+        check_integer("neighbors", k, low=2, high=len(X) - 1, why=f" for {len(X)} points")
+    nearest = _nearest_distances(X, max(neighbors))
+    nearest = nearest[nearest[:, 0] > 0]
+    if len(nearest) == 0:
+        raise ValueError("X has a copy of every point, so that nearest neighbours say nothing; drop the copies")
+    logs = np.log(nearest)
+    inverse = np.column_stack([logs[:, k - 1] - logs[:, : k - 1].mean(axis=1) for k in neighbors])
+    if average == "harmonic":
+        return 1 / inverse.mean(axis=0)
+    with np.errstate(divide="ignore"):
+        return (1 / inverse).mean(axis=0)
+
+
+def _nearest_distances(X: Any, k: int) -> np.ndarray:
+    backend = backend_of(X)
+    unit = float(backend.xp.abs(X - X[:1]).max())
+    with backend.active():
+        return np.asarray(backend.to_host(backend.nearest((X - X[:1]) / unit, k)[0]))
+
+
+def _rounded(raw: float) -> int:
+    return max(1, round(raw))
+
+
+def _words(raw: float, *, falls: bool = False) -> str:
+    steady = abs(raw - round(raw)) <= 0.25 and raw >= 0.75 and not falls
+    more = ", and the estimate falls as neighbourhoods grow, as it does with noise" if falls else ""
+    return f"{'fair' if steady else 'low'}: {raw:.2f} before rounding; noise counts as dimensions here{more}"
+
+
+def _levina_bickel(X: Any) -> DimensionEstimate:
+    ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)] or [len(X) - 1]
+    curve = levina_bickel_curve(X, [max(k, 2) for k in ks], "harmonic")
+    middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
+    raw = float(np.mean(middle))
+    words = _words(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
+    return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), words)
+
+
+def two_nn_dimension(X: Any) -> float:
+    """The TwoNN estimate of Facco et al.: ``(N - 1) / sum log(r2 / r1)`` over points without a copy."""
+    logs = _log_ratios(check_points(X))
+    return (len(logs) - 1) / float(logs.sum())
+
+
+def _log_ratios(X: Any) -> np.ndarray:
+    if len(X) < 4:
+        raise ValueError(f"two_nn needs at least 4 points, got {len(X)}")
+    nearest = _nearest_distances(X, 2)
+    nearest = nearest[nearest[:, 0] > 0]
+    logs = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
+    if len(logs) < 2 or logs[-1] == 0:
+        raise ValueError("the nearest neighbours of all points are equally far, as on a grid or among copies")
+    return logs
+
+
+def _two_nn(X: Any) -> DimensionEstimate:
+    logs = _log_ratios(X)
+    raw = (len(logs) - 1) / float(logs.sum())
+    shown = np.linspace(0, len(logs) - 2, min(100, len(logs) - 1)).astype(int)
+    remaining = -np.log(1 - (shown + 1) / len(logs))
+    return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _words(raw))
+
+
+def _slope(distances: Distances) -> DimensionEstimate:
+    grid = bandwidth_grid(degree_bandwidth(distances))
+    curve = kernel_sum_slopes(distances, grid)
+    raw = float(curve.max())
+    best = float(grid[int(curve.argmax())])
+    return DimensionEstimate(_rounded(raw), raw, "slope", grid, curve, best, (), _words(raw))

@@ -1,0 +1,218 @@
+"""Trying bandwidths and sizes: each with its embedding, its chosen set, and how much of the input that explains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .backend import backend_of
+from .criterion import MAX_SUBSETS, log_volumes
+from .entry import Prepared, check_request, prepare
+from .pipeline import embed, tangent_stage
+from .search import SearchResult
+from .stages import Run, Stages
+from .validation import DisconnectedGraphError, check_integer, check_real_array, check_sizes
+
+FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
+SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered
+DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see
+TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neighbours is taken
+FALL = 0.01  # one more coordinate must explain this much more of the variance
+NEAR_ZERO = 0.1  # volumes below it count as lost rank
+
+
+def unexplained_variance(X: Any, coordinates: Any, *, n_neighbors: int = 10) -> float:
+    """Fraction of the variance of X that a leave-one-out nearest-neighbour regression on coordinates leaves (FVU).
+
+    Each point is predicted as the mean of its neighbours in the coordinates, scaled to unit standard deviation. 0 means
+    that the coordinates tell where a point is; 1 (or a little more) that they tell nothing. No labels are needed.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    coordinates : array (n, s)
+    n_neighbors : int
+    """
+    X = check_real_array("X", X, 2)
+    Y = check_real_array("coordinates", coordinates, 2)
+    if len(X) != len(Y):
+        raise ValueError(f"coordinates has {len(Y)} rows for {len(X)} points in X")
+    k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
+    backend = backend_of(X)
+    xp = backend.xp
+    X = X - X.mean(axis=0)
+    X = X / (float(xp.abs(X).max()) or 1.0)  # squares neither overflow nor vanish
+    spread = Y.std(axis=0)
+    with backend.active():
+        neighbours = backend.nearest(Y / xp.where(spread > 0, spread, 1), k)[1]
+        left = 0.0
+        for block in backend.blocks(len(X), 8.0 * (k + 2) * X.shape[1], "scan"):
+            with block as rows:
+                error = X[rows] - X[neighbours[rows]].mean(axis=1)
+                left += float((error * error).sum())
+    total = float((X * X).sum())
+    return left / total if total > 0 else 1.0
+
+
+class Held(Stages):
+    """The log of a trial, which may come to nothing: its warnings are kept until it is chosen."""
+
+    def __init__(self, shown: Stages | None = None) -> None:
+        super().__init__(None if shown is None else shown.progress)
+        if shown is not None:
+            self.seconds, self.peak_bytes = shown.seconds, shown.peak_bytes
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+class Settings(NamedTuple):
+    """What all trials share; ``search(bases, eigenvalues, s, run)`` finds the set of a size."""
+
+    components: str
+    n_components: int
+    random_state: int
+    tol: float
+    radius: float | None  # three bandwidths unless given
+    search: Callable[[Any, np.ndarray, int, Run], SearchResult]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One bandwidth, ready to be searched for sets of any size; what was found is kept."""
+
+    bandwidth: float
+    X: Any  # in the order of the coordinates
+    work: Prepared
+    bases: Any
+    sigma: Any
+    settings: Settings
+    run: Run
+    found: dict[int, SearchResult] = field(default_factory=dict)
+    unexplained: dict[int, float] = field(default_factory=dict)
+    messages: dict[int, list[str]] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """Of the points, in the part that was embedded."""
+        return len(self.work.points) / self.work.n_input
+
+    def search(self, s: int) -> SearchResult:
+        """The chosen set of size s."""
+        if s not in self.found:
+            log = Held(self.run.log)
+            self.found[s] = self.settings.search(self.bases, self.work.eigenvalues, s, self.run._replace(log=log))
+            self.messages[s] = log.warnings
+        return self.found[s]
+
+    def speak(self, s: int, log: Stages) -> None:
+        """Pass on the warnings of this trial and of its search for s coordinates."""
+        for message in [*self.run.log.warnings, *self.messages[s]]:
+            log.warn(message)
+
+    def fvu(self, s: int) -> float:
+        """What the chosen set of size s leaves unexplained of X."""
+        if s not in self.unexplained:
+            chosen = self.work.coordinates[:, list(self.search(s).subset)]
+            self.unexplained[s] = unexplained_variance(self.X, chosen, n_neighbors=min(10, len(self.X) - 1))
+        return self.unexplained[s]
+
+    def near_zero(self, s: int) -> tuple[float, float]:
+        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the best other set."""
+        found = self.search(s)
+        order = np.argsort(-found.scores, kind="stable")[:2]
+        union = sorted(set(found.subset).union(*(map(int, found.subsets[k]) for k in order)))
+        return tuple(self._share_near_zero(subset) for subset in (found.subset, union))  # type: ignore[return-value]
+
+    def _share_near_zero(self, subset: Any) -> float:
+        volumes = log_volumes(self.bases, np.array([subset], dtype=np.int32))[:, 0]
+        return float((volumes < np.log(NEAR_ZERO)).mean())
+
+
+def trial(X: Any, bandwidth: float, d: int, settings: Settings, run: Run) -> Trial:
+    """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
+    m = settings.n_components
+    request = check_request("X", bandwidth, settings.radius, settings.components, m)
+    work = prepare({"X": X}, "X", request, run)
+    check_sizes(work.laplacian.shape[0], d, d, m)
+    work = embed(work, m, settings.random_state, settings.tol, run)
+    bases, sigma = tangent_stage(work, d, run)
+    # the matrix has done its work, and several would not fit beside each other
+    work = work._replace(laplacian=replace(work.laplacian, transition=None))
+    rows = run.backend.asarray(work.points[work.order])
+    return Trial(bandwidth, X[rows], work, bases, sigma, settings, run)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Trials by rising bandwidth, and why others were left out."""
+
+    trials: tuple[Trial, ...]
+    left_out: dict[float, str]
+    centre: float
+
+    def best(self, s: int) -> Trial:
+        """The trial that leaves least unexplained; among nearly equal ones the nearest to the centre."""
+        least = min(t.fvu(s) for t in self.trials)
+        close = [t for t in self.trials if t.fvu(s) <= TIE * least]
+        return min(close, key=lambda t: abs(np.log(t.bandwidth / self.centre)))
+
+    def settle(self, s: int, largest: int) -> int:
+        """The size from s on after which one more coordinate no longer pays, or the largest."""
+        while s < largest and self.gain(s) > FALL:
+            s += 1
+        return s
+
+    def gain(self, s: int) -> float:
+        """How much more of the variance the best set of size s + 1 explains, at the bandwidth chosen for s."""
+        best = self.best(s)
+        return best.fvu(s) - best.fvu(s + 1) if can_search(len(best.work.eigenvalues), s + 1) else 0.0
+
+
+def can_search(m: int, s: int) -> bool:
+    """Whether the sets of s of m coordinates can be enumerated."""
+    return s <= m and comb(m - 1, s - 1) <= MAX_SUBSETS
+
+
+def largest_size(d: int, m: int) -> int:
+    """Where the search for a size ends: at twice the dimension, three more than it, or what can be enumerated."""
+    return max(s for s in range(d, min(2 * d, d + 3, m) + 1) if s == d or can_search(m, s))
+
+
+def scan(
+    X: Any, centre: float, degrees: dict[float, float], d: int, settings: Settings, run: Run, *, strict: bool = True
+) -> Scan:
+    """Trials around a centre; a bandwidth that breaks the graph or joins nearly everything is left out.
+
+    ``degrees`` holds the mean degree of each bandwidth to try. Unless ``strict``, a graph in parts is no error: its
+    largest part is looked at.
+    """
+    trials, left_out, failure = [], {}, None
+    quiet = settings if strict else settings._replace(components="largest")
+    kernels = run.backend.kernels
+    with run.log.stage("scan") as report:
+        for number, (eps, degree) in enumerate(degrees.items()):
+            report(number, len(degrees))
+            if degree > DENSEST * len(X) and eps > centre:
+                left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
+                continue
+            own = Run(run.backend, Held(), run.dtype, {})
+            try:
+                trials.append(trial(X, eps, d, quiet, own))
+            except DisconnectedGraphError as error:
+                left_out[eps], failure = "the graph falls into parts", error
+            if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
+                kernels = run.backend.kernels
+                for message in own.log.warnings:
+                    run.log.warn(message)
+    if not trials:
+        raise failure or ValueError("no bandwidth to try")
+    enough = SHARE * max(t.share for t in trials)
+    left_out |= {
+        t.bandwidth: f"its largest part holds only {t.share:.1%} of the points" for t in trials if t.share < enough
+    }
+    return Scan(tuple(t for t in trials if t.share >= enough), left_out, centre)

@@ -1,0 +1,35 @@
+"""Fonts, lines and colours of all our pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.dpi": 100,
+}
+# Okabe and Ito's seven, then five of Tol's: colour-blind safe
+COLORS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
+    "#882255", "#44AA99", "#999933", "#661100", "#6699CC",
+)  # fmt: skip
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Our fonts and lines while a figure is built, whatever the user's settings are."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError("pictures need matplotlib: pip install 'ies-gpu[plot]'") from None
+    with matplotlib.rc_context(STYLE):
+        yield

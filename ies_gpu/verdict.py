@@ -1,0 +1,135 @@
+"""What an automatic choice is based on, as plain values and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .dimension import DimensionEstimate
+from .scan import FALL, Scan, Trial, largest_size
+
+AUTO = "auto"
+NARROW = 1.25  # neighbouring bandwidths that explain so much less make the choice a narrow one
+VISIBLE = 0.005  # and leave at least so much more of the variance
+FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
+COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is to be found."""
+    return isinstance(value, str) and value == AUTO
+
+
+def describe(
+    tried: Scan,
+    dimension: DimensionEstimate | None,
+    d: int,
+    s: int,
+    chosen: Trial,
+    carried: dict[str, Any] | None,
+    asked: tuple[Any, Any, Any],
+    sample_size: int,
+) -> dict[str, Any]:
+    """Everything the choice is based on, as plain values; ``doubts`` are sentences to warn with."""
+    names = ("bandwidth", "intrinsic_dim", "subset_size")
+    values = (chosen.bandwidth, d, s)
+    near, union = chosen.near_zero(s)
+    best = tried.best(s)
+    rows = [
+        {
+            "bandwidth": t.bandwidth,
+            "mean_degree": t.work.mean_degree,
+            "share": t.share,
+            "subset": t.search(s).subset,
+            "fvu": t.fvu(s),
+        }
+        for t in tried.trials
+    ]
+    confidence, doubts = {}, []
+    if is_auto(asked[0]):
+        confidence["bandwidth"], doubt = bandwidth_words(tried, s)
+        doubts += [doubt] if doubt else []
+        if carried is not None and not carried["holds"]:
+            doubts.append(
+                f"the bandwidth found on {sample_size:,} points does not hold for all: the chosen coordinates leave "
+                f"{chosen.fvu(s):.3f} of the variance unexplained instead of {carried['sample_fvu']:.3f}; try others"
+            )
+    if dimension is not None:
+        confidence["intrinsic_dim"] = dimension.confidence
+        if dimension.doubtful or dimension.confidence.startswith("low"):
+            doubts.append(f"intrinsic_dim={d} is not certain ({dimension.confidence}); compare with one more or less")
+    if is_auto(asked[2]):
+        confidence["subset_size"], doubt = size_words(tried, d, s)
+        doubts += [doubt] if doubt else []
+    return {
+        "chosen": {name: value for name, value, ask in zip(names, values, asked, strict=True) if is_auto(ask)},
+        **dict(zip(names, values, strict=True)),
+        "fvu": chosen.fvu(s),
+        "scan": rows,
+        "left_out": [{"bandwidth": eps, "reason": reason} for eps, reason in sorted(tried.left_out.items())],
+        "degree_bandwidth": tried.centre if is_auto(asked[0]) else None,
+        "spectrum": None if dimension is None else dimension.curve.tolist(),
+        "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
+        "sizes": [{"subset_size": k, "fvu": best.fvu(k), "subset": best.found[k].subset} for k in sorted(best.found)],
+        "near_zero": near,
+        "near_zero_union": union,
+        "sample_size": sample_size,
+        "carried": carried,
+        "confidence": confidence,
+        "doubts": doubts,
+    }
+
+
+def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:
+    """How sure the bandwidth is, and a warning where it is not."""
+    best = tried.best(s)
+    place = tried.trials.index(best)
+    beside = [t for t in tried.trials[max(0, place - 1) : place + 2] if t is not best]
+    if not beside:
+        words = "no other bandwidth gave a connected graph to compare with"
+        return f"low: {words}", f"bandwidth={best.bandwidth:.4g} is not certain: {words}; look at the result with care"
+    worst = max(t.fvu(s) for t in beside) / max(best.fvu(s), 1e-12)
+    facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
+    if worst <= NARROW or (worst - 1) * best.fvu(s) <= VISIBLE:
+        return f"high: {facts}", ""
+    doubt = (
+        f"bandwidth={best.bandwidth:.4g} is a narrow choice: {facts}; look at diagnostics['automatic']['scan'] and "
+        "try values near it"
+    )
+    return f"fair: a narrow choice, {facts}", doubt
+
+
+def size_words(tried: Scan, d: int, s: int) -> tuple[str, str]:
+    """How sure the number of coordinates is, and a warning where the search for it ended early."""
+    best = tried.best(s)
+    gain = tried.gain(s)
+    facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL})"
+    if s == largest_size(d, len(best.work.eigenvalues)) and gain > FALL:
+        doubt = f"subset_size={s} is the largest that was tried, and {facts}; give a larger subset_size to compare"
+        return f"low: the largest size tried, and {facts}", doubt
+    if gain > FALL / 2:
+        return f"fair: {facts}", ""
+    return f"high: {facts}", ""
+
+
+def automatic_line(report: dict[str, Any]) -> str:
+    """What was found, for people."""
+    values = ", ".join(f"{name} {value:.4g}" for name, value in report["chosen"].items())
+    return f"{values}; the chosen coordinates explain {1 - report['fvu']:.1%} of the variance of X"
+
+
+def doubts_of(mean_degree: float | None, singular_values: Any, m: int) -> list[str]:
+    """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension."""
+    n, d = singular_values.shape
+    found = []
+    if mean_degree is not None and mean_degree > COMPLETE * n:
+        found.append(
+            f"the bandwidth joins {mean_degree / n:.0%} of all pairs of points, so that little shape is left to see; "
+            "lower it, or try bandwidth='auto'"
+        )
+    thin = float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
+    if thin > 0.5:
+        found.append(
+            f"at {thin:.0%} of the points phi1..phi{m} hardly vary along {d} dimensions (in dimension {d} less than "
+            f"{FLAT} of the first, as squares); raise n_components, or lower intrinsic_dim"
+        )
+    return found
