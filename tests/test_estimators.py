@@ -117,6 +117,7 @@ def test_a_pipeline_is_cross_validated(roll):
     assert cross_val_score(rolled, *roll, cv=folds).max() < 0.5
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_grid_is_searched(roll):
     pipeline = make_pipeline(StandardScaler(), chooser(), LinearRegression())
     grid = {"independentcoordinates__bandwidth": [0.4, 1.2], "independentcoordinates__subset_size": [2, 3]}
@@ -181,6 +182,7 @@ def test_few_points_and_a_wrong_parameter(name, value, strip):
         IndependentCoordinates(**{name: value}).fit(strip.X[:50])
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_everything_automatic(strip, roll):
     # what is found is what select_coordinates finds; new points, held out, land where the regressor expects them
     found = IndependentCoordinates().fit(roll[0])
