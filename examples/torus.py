@@ -15,7 +15,7 @@ bandwidth = 1.5 * (10_000 / n) ** 0.5
 
 selection = select_coordinates(torus.X, intrinsic_dim=2, subset_size=3, bandwidth=bandwidth)
 print(selection)
-plot.embedding(selection, colors=torus.colors).savefig("torus.png")
+plot.embedding(selection, colors=torus.colors, cmap="twilight").savefig("torus.png")
 
 model = model_of(selection, torus.X)
 save_model(model, "torus-model.npz")

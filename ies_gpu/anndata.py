@@ -28,16 +28,14 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     key_added : str
         Writes ``obsm["X_" + key_added]`` and ``uns[key_added]``.
     **options
-        Of ``select_coordinates``; ``intrinsic_dim`` and ``subset_size`` are "auto" unless given, and so is
-        ``bandwidth`` with points.
+        Of ``select_coordinates``.
 
     Returns
     -------
     Selection
     """
     entry, value = entry_of(adata, use)
-    given = {"intrinsic_dim": "auto", "subset_size": "auto"} | ({"bandwidth": "auto"} if entry == "X" else {}) | options
-    selection = select_coordinates(**{entry: value}, **given)
+    selection = select_coordinates(**{entry: value}, **options)
     embedding = backend_of(selection.embedding).to_host(selection.embedding)
     whole = np.full((adata.n_obs, embedding.shape[1]), np.nan)
     whole[backend_of(selection.points).to_host(selection.points)] = embedding

@@ -10,7 +10,7 @@ import numpy as np
 
 from .audit import audit_graph, audit_products, audited
 from .backend import Backend, backend_of
-from .graph import check_graph, in_units_of, ordered_radius_graph
+from .graph import TILE_COLUMNS, check_graph, in_units_of, ordered_radius_graph
 from .laplacian import (
     Laplacian,
     check_laplacian,
@@ -236,12 +236,14 @@ def sampled_degree(X: Any, request: Request, backend: Backend) -> float:
     n, radius = len(X), request.radius
     assert radius is not None
     rows = np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
-    Z, reach, _ = in_units_of(radius, X)
+    _, reach, unit = in_units_of(radius, X[:1])
     step = max(1, min(50, int(backend.block_bytes() / (24 * n))))
     counts: list[np.ndarray] = []
     for first in range(0, len(rows), step):
-        part = Z[backend.asarray(rows[first : first + step])]
-        counts.append(backend.to_host(backend.kernels.tile_graph(part, Z, reach)[0]))
+        part = X[backend.asarray(rows[first : first + step])] / unit
+        # piece by piece: the points may be a mapped file that is larger than what its copies would leave free
+        pieces = (X[k : k + TILE_COLUMNS] / unit for k in range(0, n, TILE_COLUMNS))
+        counts.append(backend.to_host(sum(backend.kernels.tile_graph(part, piece, reach)[0] for piece in pieces)))
         if sum(count.sum() for count in counts) > 2_000_000 and first + step >= 50:
             break  # many neighbours: nobody is alone, and the mean is known well enough
     degrees = np.concatenate(counts) - 1

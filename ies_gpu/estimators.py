@@ -19,6 +19,7 @@ from .pipeline import embed
 from .selection import select_coordinates
 from .stages import Run, Stages
 from .validation import IESWarning, check_choice, check_integer, check_number, check_points, check_real_array
+from .verdict import is_auto
 
 FEWEST = 4  # points: fewer have no map with two coordinates
 FEW = 100  # below this many points nothing can be estimated from their distances
@@ -225,13 +226,12 @@ class DiffusionMap(SpectralTransformer):
 
     def _bandwidth(self, X: Any, m: int, seed: int) -> Any:
         """As given, or that which the choice of coordinates finds best."""
-        if self.bandwidth != "auto":
+        if not is_auto(self.bandwidth):
             return self.bandwidth
         if len(X) < FEW:
             return few_points_bandwidth(X)
-        options: dict[str, Any] = {"intrinsic_dim": "auto", "subset_size": "auto", "bandwidth": "auto"}
         names = ("radius", "components", "device", "dtype", "memory_limit", "n_threads", "tol")
-        options |= {name: getattr(self, name) for name in names}
+        options = {name: getattr(self, name) for name in names}
         found = select_coordinates(X, n_components=m, random_state=seed, keep_bases=False, **options)
         return found.diagnostics["parameters"]["bandwidth"]
 
@@ -334,7 +334,7 @@ class IndependentCoordinates(SpectralTransformer):
         check_choice("isolated", self.isolated, ISOLATED)
         m = self._n_components(X)
         sizes: tuple[Any, Any, Any] = (self.intrinsic_dim, self.subset_size, self.bandwidth)
-        if len(X) < FEW and "auto" in sizes:
+        if len(X) < FEW and any(map(is_auto, sizes)):
             sizes = few_points_sizes(X, m, *sizes)
         d, s, bandwidth = sizes
         self.selection_ = select_coordinates(
@@ -376,10 +376,12 @@ def few_points_bandwidth(X: Any) -> float:
 
 def few_points_sizes(X: Any, m: int, d: Any, s: Any, bandwidth: Any) -> tuple[Any, Any, Any]:
     """d, s and the bandwidth with a guess for each that is "auto"."""
-    if d == "auto":
-        d = min(2, m, X.shape[1]) if s == "auto" else min(2, m, X.shape[1], s)
-    s = d if s == "auto" else s
-    bandwidth = few_points_bandwidth(X) if bandwidth == "auto" else bandwidth
+    if not is_auto(s):
+        s = check_integer("subset_size", s, low=1)
+    if is_auto(d):
+        d = min(2, m, X.shape[1]) if is_auto(s) else min(2, m, X.shape[1], s)
+    s = d if is_auto(s) else s
+    bandwidth = few_points_bandwidth(X) if is_auto(bandwidth) else check_number("bandwidth", bandwidth)
     warnings.warn(
         f"{len(X)} points are too few to estimate anything from them; going on with intrinsic_dim={d}, "
         f"subset_size={s}, bandwidth={bandwidth:.4g}: give them if you know better",

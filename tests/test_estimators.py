@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,7 @@ def test_a_pipeline_is_cross_validated(roll):
     assert cross_val_score(rolled, *roll, cv=folds).max() < 0.5
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_grid_is_searched(roll):
     pipeline = make_pipeline(StandardScaler(), chooser(), LinearRegression())
     grid = {"independentcoordinates__bandwidth": [0.4, 1.2], "independentcoordinates__subset_size": [2, 3]}
@@ -169,6 +171,26 @@ def test_few_points_are_guessed_with_a_warning(strip):
     with pytest.warns(IESWarning, match=r"60 points are too few .* intrinsic_dim=2, subset_size=2, bandwidth="):
         found = IndependentCoordinates().fit(strip.X[:60])
     assert found.subset_size_ == 2 and found.bandwidth_ == few_points_bandwidth(strip.X[:60])
+
+
+@pytest.mark.parametrize(
+    "name, value", [("subset_size", "x"), ("bandwidth", "x"), ("bandwidth", -1), ("intrinsic_dim", 0)]
+)
+def test_few_points_and_a_wrong_parameter(name, value, strip):
+    with pytest.raises((TypeError, ValueError), match=name), warnings.catch_warnings():
+        warnings.simplefilter("ignore", IESWarning)
+        IndependentCoordinates(**{name: value}).fit(strip.X[:50])
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_everything_automatic(strip, roll):
+    # what is found is what select_coordinates finds; new points, held out, land where the regressor expects them
+    found = IndependentCoordinates().fit(roll[0])
+    expected = select_coordinates(roll[0])
+    assert found.selection_.subset == expected.subset and found.intrinsic_dim_ == 2
+    assert found.bandwidth_ == expected.diagnostics["parameters"]["bandwidth"] == found.model_.bandwidth
+    np.testing.assert_allclose(found.transform(roll[0][:50]), found.embedding_[:50], rtol=0, atol=1e-8)
+    assert DiffusionMap().fit(roll[0]).bandwidth_ == found.bandwidth_
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
