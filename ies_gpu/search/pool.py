@@ -67,9 +67,9 @@ class Pool:
     def trace(self, oracle: Callable[[float], None], zeta: float | None) -> int:
         """Let an oracle add sets that are good at zeta, or (for None) good anywhere; how often it was asked.
 
-        For zeta = inf the set with the smallest penalty is the best. From there the oracle is asked at 0 and then wherever the
-        envelope of the sets known so far has a corner, until nothing new appears there. If its answers are the best
-        sets, the envelope is then exact.
+        For zeta = inf the set with the smallest penalty is the best. From there the oracle is asked at 0 and then
+        wherever the envelope of the sets known so far has a corner, until nothing new appears there. If its answers are
+        the best sets, the envelope is then exact.
         """
         self.add([self.first, self.lightest])
         if zeta is not None:
