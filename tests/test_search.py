@@ -254,6 +254,14 @@ def test_the_trace_with_a_perfect_oracle_is_the_envelope(rng):
 
 
 @pytest.mark.parametrize("search", SEARCHES)
+def test_the_path_begins_with_the_smallest_penalty_whatever_the_order(rng, search):
+    U, values = frames(rng)
+    values = rng.permutation(values)
+    found, expected = (f(U, values, subset_size=4) for f in (search, search_exhaustive))
+    assert found.path[0].penalty == pytest.approx(expected.path[0].penalty, abs=1e-12)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
 def test_the_pool_is_what_the_choice_is_made_from(rng, search):
     U, values = frames(rng, m=10)
     for zeta in ("auto", 0.0, 0.4):

@@ -34,6 +34,8 @@ class Pool:
         self.scores: dict[Subset, float] = {}
         self.orders: dict[Subset, Subset] = {}
         self.first: Subset = tuple(range(subset_size))
+        rest = (1 + np.argsort(eigenvalues[1:], kind="stable")[: subset_size - 1]).tolist()
+        self.lightest: Subset = tuple(sorted([0, *rest]))  # the first coordinates, where the eigenvalues rise
 
     def add(self, sets: Iterable[Subset]) -> None:
         """Score those that are not known yet."""
@@ -65,11 +67,11 @@ class Pool:
     def trace(self, oracle: Callable[[float], None], zeta: float | None) -> int:
         """Let an oracle add sets that are good at zeta, or (for None) good anywhere; how often it was asked.
 
-        For zeta = inf the first s coordinates are the best. From there the oracle is asked at 0 and then wherever the
-        envelope of the sets known so far has a corner, until nothing new appears there. If its answers are the best
-        sets, the envelope is then exact.
+        For zeta = inf the set with the smallest penalty is the best. From there the oracle is asked at 0 and then
+        wherever the envelope of the sets known so far has a corner, until nothing new appears there. If its answers are
+        the best sets, the envelope is then exact.
         """
-        self.add([self.first])
+        self.add([self.first, self.lightest])
         if zeta is not None:
             oracle(zeta)
             return 1

@@ -25,7 +25,7 @@ from .pool import Pool, Subset, random_sets
 from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
 
 STARTS = 6
-ORDERS = 2  # orders of the coordinates that are tried before a procedure gives up
+ROUNDS = 4  # of the procedures from one start: exchanges go on from there, and faster
 
 
 def search_submodular(
@@ -86,10 +86,9 @@ def submodular_sets(
 
 
 def climb(pool: Pool, subset: Subset, zeta: float, rng: np.random.Generator) -> Subset:
-    """The three procedures, until none improves the set under any of a few random orders."""
+    """The three procedures, each time from the best of their sets, while one of them improves it."""
     pool.add([subset])
-    failed = 0
-    while failed < ORDERS and pool.s > pool.bases.shape[2]:  # with s = d the base is the whole set
+    for _ in range(ROUNDS if pool.s > pool.bases.shape[2] else 0):  # with s = d the base is the whole set
         gains, base = minorant(pool, subset, zeta, rng)
         tangent = mean_lengths(pool.bases, subset, tangent=True)
         proposals = [
@@ -99,8 +98,9 @@ def climb(pool: Pool, subset: Subset, zeta: float, rng: np.random.Generator) -> 
         ]
         pool.add(proposals)
         better = pool.best([subset, *proposals], zeta)
-        failed = failed + 1 if pool.loss(better, zeta) <= pool.loss(subset, zeta) else 0
-        subset = better if failed == 0 else subset
+        if pool.loss(better, zeta) <= pool.loss(subset, zeta):
+            break
+        subset = better
     return subset
 
 
