@@ -15,7 +15,7 @@ from .exact import flat_manifold
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ANGLES = "twilight"
+ANGLES = "hsv"  # cyclic, and no colour of it is lost on white
 MARKS = 5000  # points drawn in a panel: more only make the file larger
 
 
@@ -58,7 +58,7 @@ def draw_data(figure: Any, place: tuple[int, int, int], case: Case) -> None:
     marks = _scatter(axes, X[rows][:, columns], values[rows], color_map(name))
     if len(columns) == 3:
         spread = np.ptp(X[:, columns], axis=0)
-        axes.set_box_aspect(np.maximum(spread, 0.4 * spread.max()), zoom=0.9)
+        axes.set_box_aspect(np.maximum(spread, 0.4 * spread.max()), zoom=0.82)
         axes.locator_params(nbins=4)
     _name_axes(axes, [f"$x_{{{k + 1}}}$" for k in columns])
     axes.set_title(f"Points X (n = {len(X):,}), colour {name}")
@@ -93,7 +93,7 @@ def drawn_rows(n: int) -> np.ndarray:
 def maps(case: Case, subsets: Sequence[Sequence[int]], title: str) -> Figure:
     """Several maps of one data set side by side."""
     with _style():
-        figure = new_figure(4.7 * len(subsets), 4.3)
+        figure = new_figure(min(4.7 * len(subsets), 11), 4.3)
         for place, subset in enumerate(subsets, 1):
             draw_map(figure, (1, len(subsets), place), case, subset, plot.set_label(subset))
         name = list(case.data.colors)[-1 if len(case.data.colors) == 2 else 0]
