@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,14 @@ class DimensionEstimate:
         from .curves import dimension_figure
 
         return dimension_figure(self, THRESHOLD, DOUBTFUL)
+
+
+class LevinaBickel(NamedTuple):
+    """The dimension, that of each number of neighbours, and how many zero distances were left out."""
+
+    dimension: float
+    by_neighbors: np.ndarray
+    zero_distances: int
 
 
 def estimate_dimension(
@@ -165,39 +173,55 @@ def local_pca_dimension(X: Any, distances: Distances, bandwidth: float) -> Dimen
     )
 
 
-def levina_bickel_dimension(X: Any, *, neighbors: Iterable[int] = range(10, 21), average: str = "harmonic") -> float:
-    """The maximum-likelihood dimension of Levina and Bickel, averaged over points and numbers of neighbours.
+def levina_bickel_dimension(
+    X: Any, *, neighbors: Iterable[int] = range(10, 21), average: str = "harmonic"
+) -> LevinaBickel:
+    """The maximum likelihood dimension of Levina and Bickel (2005).
 
-    ``m_k(x) = [1/(k-1) sum_{j<k} log(T_k(x) / T_j(x))]^-1`` with ``T_j`` the distance to the j-th neighbour.
+    At a point, ``[1/(k-1) sum_{j<k} log(T_k / T_j)]^-1`` with ``T_j`` the distance to the j-th nearest other point.
 
     Parameters
     ----------
     X : array (n, D)
     neighbors : iterable of int
-        The numbers k, each 2 or more.
-    average : {"harmonic", "arithmetic"}
-        Over points: harmonic (MacKay and Ghahramani), or arithmetic as in the original paper.
+        Values of k, 3 or more each; the estimates are averaged over them.
+    average : {"harmonic", "mean"}
+        Over points: the inverse of the mean inverse (MacKay and Ghahramani), which is the maximum likelihood estimate
+        of all points together, or the mean, as Levina and Bickel did.
     """
-    check_choice("average", average, ("harmonic", "arithmetic"))
-    return float(np.mean(levina_bickel_curve(check_points(X), list(neighbors), average)))
-
-
-def levina_bickel_curve(X: Any, neighbors: list[int], average: str) -> np.ndarray:
-    """The estimate for each number of neighbours; points with a copy of themselves among them are left out."""
-    if not neighbors:
-        raise ValueError("neighbors must name at least one number of neighbours")
-    for k in neighbors:
-        check_integer("neighbors", k, low=2, high=len(X) - 1, why=f" for {len(X)} points")
-    nearest = _nearest_distances(X, max(neighbors))
-    nearest = nearest[nearest[:, 0] > 0]
-    if len(nearest) == 0:
-        raise ValueError("X has a copy of every point, so that nearest neighbours say nothing; drop the copies")
-    logs = np.log(nearest)
-    inverse = np.column_stack([logs[:, k - 1] - logs[:, : k - 1].mean(axis=1) for k in neighbors])
-    if average == "harmonic":
-        return 1 / inverse.mean(axis=0)
-    with np.errstate(divide="ignore"):
-        return (1 / inverse).mean(axis=0)
+    check_choice("average", average, ("harmonic", "mean"))
+    if not isinstance(neighbors, Iterable):
+        raise TypeError(f"neighbors must be several numbers, e.g. range(10, 21), got {neighbors!r}")
+    sizes = [check_integer("neighbors", k, low=3) for k in neighbors]
+    if not sizes:
+        raise ValueError("neighbors must name at least one number, e.g. range(10, 21)")
+    X = check_points(X)
+    if max(sizes) >= len(X):
+        raise ValueError(f"neighbors must be below the number of points, {len(X)}, got {max(sizes)}")
+    backend = backend_of(X)
+    with backend.active():
+        xp = backend.xp
+        distances = xp.sort(backend.nearest(X, max(sizes))[0], axis=1)
+        logs = xp.log(xp.where(distances > 0, distances, 1.0))
+        # duplicates would put log 0 into the sums: their terms are left out of them, and of what they are divided by
+        valid = xp.cumsum(distances > 0, axis=1)
+        sums = xp.cumsum(logs, axis=1)
+        found = []
+        for k in sizes:
+            terms = valid[:, k - 2]
+            kept = terms > 0
+            inverse = (terms * logs[:, k - 1] - sums[:, k - 2])[kept] / terms[kept]
+            if average == "mean":
+                inverse = inverse[inverse > 0]  # equal distances to all neighbours say nothing
+                found.append(float((1 / inverse).mean()) if len(inverse) else np.nan)
+            else:
+                found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
+        zeros = int((distances == 0).sum())
+    if not np.isfinite(found).all():
+        raise ValueError(
+            "X has no k among neighbors with different distances (copies or a lattice); take more neighbors"
+        )
+    return LevinaBickel(float(np.mean(found)), np.array(found), zeros)
 
 
 def _nearest_distances(X: Any, k: int) -> np.ndarray:
@@ -218,8 +242,10 @@ def _words(raw: float, *, falls: bool = False) -> str:
 
 
 def _levina_bickel(X: Any) -> DimensionEstimate:
-    ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)] or [len(X) - 1]
-    curve = levina_bickel_curve(X, [max(k, 2) for k in ks], "harmonic")
+    ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
+    if not ks:
+        raise ValueError(f"levina_bickel needs at least 6 points, got {len(X)}")
+    curve = levina_bickel_dimension(X, neighbors=ks).by_neighbors
     middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
     raw = float(np.mean(middle))
     words = _words(raw, falls=bool(curve[-1] < 0.75 * curve[0]))

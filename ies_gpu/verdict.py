@@ -33,7 +33,6 @@ def describe(
     names = ("bandwidth", "intrinsic_dim", "subset_size")
     values = (chosen.bandwidth, d, s)
     near, union = chosen.near_zero(s)
-    best = tried.best(s)
     rows = [
         {
             "bandwidth": t.bandwidth,
@@ -69,7 +68,7 @@ def describe(
         "degree_bandwidth": tried.centre if is_auto(asked[0]) else None,
         "spectrum": None if dimension is None else dimension.curve.tolist(),
         "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
-        "sizes": [{"subset_size": k, "fvu": best.fvu(k), "subset": best.found[k].subset} for k in sorted(best.found)],
+        "sizes": [size_row(tried.best(k), k) for k in sorted(set.intersection(*(set(t.found) for t in tried.trials)))],
         "near_zero": near,
         "near_zero_union": union,
         "sample_size": sample_size,
@@ -77,6 +76,11 @@ def describe(
         "confidence": confidence,
         "doubts": doubts,
     }
+
+
+def size_row(best: Trial, s: int) -> dict[str, Any]:
+    """The best set of a size over the bandwidths tried."""
+    return {"subset_size": s, "fvu": best.fvu(s), "bandwidth": best.bandwidth, "subset": best.search(s).subset}
 
 
 def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:

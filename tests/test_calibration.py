@@ -177,7 +177,7 @@ def test_more_columns_than_points():
 def test_nearest_neighbours_know_the_dimension_of_a_clean_cube(d):
     X = np.random.default_rng(d).uniform(0, 1, (4000, d))
     assert two_nn_dimension(X) == pytest.approx(d, rel=0.06)
-    assert levina_bickel_dimension(X) == pytest.approx(d, rel=0.12)  # a little low: edges
+    assert levina_bickel_dimension(X).dimension == pytest.approx(d, rel=0.12)  # a little low: edges
     for method in ("two_nn", "levina_bickel", "slope"):
         assert estimate_dimension(X[:2000], method=method).value == d
 
@@ -189,8 +189,8 @@ def test_nearest_neighbour_estimates_by_brute_force():
     inverse = {k: np.log(T[:, k - 1 : k] / T[:, : k - 1]).mean(axis=1) for k in (5, 9)}
     harmonic = np.mean([1 / v.mean() for v in inverse.values()])
     arithmetic = np.mean([(1 / v).mean() for v in inverse.values()])
-    assert levina_bickel_dimension(X, neighbors=(5, 9)) == pytest.approx(harmonic)
-    assert levina_bickel_dimension(X, neighbors=(5, 9), average="arithmetic") == pytest.approx(arithmetic)
+    assert levina_bickel_dimension(X, neighbors=(5, 9)).dimension == pytest.approx(harmonic)
+    assert levina_bickel_dimension(X, neighbors=(5, 9), average="mean").dimension == pytest.approx(arithmetic)
 
 
 def test_copies_are_left_out_of_nearest_neighbour_estimates():
@@ -198,7 +198,7 @@ def test_copies_are_left_out_of_nearest_neighbour_estimates():
     twice = np.vstack([X, X[:20]])
     T = np.sort(cdist(twice, twice), axis=1)[20:200, 1:]
     assert two_nn_dimension(twice) == pytest.approx(179 / np.log(T[:, 1] / T[:, 0]).sum())
-    assert np.isfinite(levina_bickel_dimension(twice))
+    assert levina_bickel_dimension(twice).zero_distances == 40
 
 
 # --- unexplained variance
@@ -434,7 +434,7 @@ def test_wrong_estimates_are_refused():
         (lambda: estimate_dimension(X, method="magic"), "method must be one of 'local_pca'"),
         (lambda: estimate_bandwidth(X, method="degree", degree=2), "degree must be a finite number"),
         (lambda: estimate_dimension(X, sample_size=0), "sample_size must be 2 or more"),
-        (lambda: levina_bickel_dimension(X, neighbors=[1]), "neighbors must lie between 2 and 39"),
+        (lambda: levina_bickel_dimension(X, neighbors=[1]), "neighbors must be 3 or more"),
         (lambda: levina_bickel_dimension(X, average="geometric"), "average must be one of"),
         (lambda: suggest_subset_size(X, bandwidth=-1), "bandwidth must be a finite number greater than 0"),
         (lambda: unexplained_variance(X, X[:3]), "coordinates has 3 rows for 40 points"),
@@ -465,6 +465,8 @@ def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     data = datasets.load(name, n_samples=40_000)
     few = datasets.load(name)
     given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
-    automatic, published = select_coordinates(data.X), select_coordinates(few.X, **given)
+    # a few of 40,000 points with noise in 13 columns are alone at any useful bandwidth
+    automatic, published = select_coordinates(data.X, components="largest"), select_coordinates(few.X, **given)
+    assert len(automatic.points) > 0.999 * len(data.X)
     assert automatic.diagnostics["automatic"]["carried"]["holds"]
     assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05
