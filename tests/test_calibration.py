@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -29,7 +31,7 @@ from ies_gpu.bandwidth import (
     sampled_distances,
 )
 from ies_gpu.dimension import local_spectrum
-from ies_gpu.scan import largest_size
+from ies_gpu.scan import Scan, largest_size
 
 from .conftest import rectangle
 
@@ -378,6 +380,31 @@ def test_a_dimension_above_the_size_asked_for_is_capped_with_a_warning():
         found = select_coordinates(plane(1500, 3), subset_size=2, n_components=8, bandwidth=0.2)
     assert any("seem to have 3 dimensions" in str(warning.message) for warning in caught)
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2
+
+
+def scanned(*tables: dict[int, float]) -> Scan:
+    """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
+    work = SimpleNamespace(eigenvalues=np.arange(20))
+    trials = [
+        SimpleNamespace(bandwidth=2.0**k, fvu=lambda s, table=table: table[s], work=work)
+        for k, table in enumerate(tables)
+    ]
+    return Scan(tuple(trials), {}, 1.0)
+
+
+def test_sizes_are_compared_each_at_its_own_best_bandwidth():
+    """As on D7: at the bandwidth that is best for two coordinates a third adds nothing, at another it adds much."""
+    torus = scanned({2: 0.053, 3: 0.052, 4: 0.051}, {2: 0.060, 3: 0.021, 4: 0.021}, {2: 0.061, 3: 0.060, 4: 0.05})
+    assert torus.best(2).bandwidth == 1
+    assert torus.settle(2, 4) == 3
+    assert torus.best(3).bandwidth == 2
+    assert torus.gain(3) == pytest.approx(0)
+    assert torus.settle(2, 2) == 2  # no further than allowed
+
+
+def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():
+    assert scanned({2: 0.1000}, {2: 0.0995}, {2: 0.2}).best(2).bandwidth == 1
+    assert scanned({2: 0.1000}, {2: 0.0950}, {2: 0.2}).best(2).bandwidth == 2
 
 
 def test_the_largest_size():
