@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from .bandwidth import Distances, degree_bandwidth, mean_degree, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
 from .entry import Prepared
-from .scan import FACTORS, Held, Scan, Settings, Trial, largest_size, scan, trial
+from .scan import FACTORS, SHARE, Held, Scan, Settings, Trial, largest_size, scan, trial
 from .search import SearchResult
 from .stages import Run, Stages
 from .validation import DisconnectedGraphError
@@ -120,29 +120,32 @@ def bounded(dimension: DimensionEstimate, subset_size: Any, m: int, log: Stages)
 def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -> tuple[Trial, dict[str, Any]]:
     """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
-    More points cost more, so that of the scanned bandwidths within 15 % of the best the smallest is taken. It may
-    shrink like ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance. It holds if the
-    set found on all points explains them as well, again to 15 %, as the best one of the scan did. Otherwise the
-    bandwidth itself is tried, and then the best one.
+    Candidates are the scanned bandwidths within 15 % of the best, the smallest first, since more points cost more.
+    Before them comes the smallest times ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in
+    balance. The first is taken that keeps the graph together and whose set explains all points as well, again to 15 %,
+    as the best one of the scan explained its own.
     """
     best = scanned.best(s)
-    least = min(t.bandwidth for t in scanned.trials if t.fvu(s) <= CARRIED * best.fvu(s))
-    shrunk = least * (len(X) / len(best.X)) ** (-1 / (d + 4))
-    wanted = CARRIED * best.fvu(s)
+    wanted, enough = CARRIED * best.fvu(s), SHARE * best.share
+    candidates = sorted(t.bandwidth for t in scanned.trials if t.fvu(s) <= wanted)
+    shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
-    for eps in dict.fromkeys((shrunk, least, best.bandwidth)):
+    for eps in (shrunk, *candidates):
         own = run._replace(log=Held(run.log), audit={})
         try:
             tried.append(trial(X, eps, d, settings, own))
         except DisconnectedGraphError as error:
             failure = error
             continue
-        if tried[-1].fvu(s) <= wanted:
+        if tried[-1].fvu(s) <= wanted and tried[-1].share >= enough:
             break
     if not tried:
         assert failure is not None
         raise failure
-    chosen = min(tried, key=lambda t: t.fvu(s))
-    facts = [{"bandwidth": t.bandwidth, "fvu": t.fvu(s), "mean_degree": t.work.mean_degree} for t in tried]
-    return chosen, {"sample_fvu": best.fvu(s), "tried": facts, "holds": chosen.fvu(s) <= wanted}
+    chosen = min(tried, key=lambda t: (t.share < enough, t.fvu(s)))
+    facts = [
+        {"bandwidth": t.bandwidth, "fvu": t.fvu(s), "mean_degree": t.work.mean_degree, "share": t.share} for t in tried
+    ]
+    holds = chosen.fvu(s) <= wanted and chosen.share >= enough
+    return chosen, {"sample_fvu": best.fvu(s), "tried": facts, "holds": holds}

@@ -183,7 +183,9 @@ def _words(raw: float, *, falls: bool = False) -> str:
 
 
 def _levina_bickel(X: Any) -> DimensionEstimate:
-    ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)] or [len(X) - 1]
+    ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
+    if not ks:
+        raise ValueError(f"levina_bickel needs at least 6 points, got {len(X)}")
     curve = levina_bickel_dimension(X, neighbors=ks).by_neighbors
     middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
     raw = float(np.mean(middle))

@@ -175,9 +175,14 @@ class Scan:
         return s
 
     def gain(self, s: int) -> float:
-        """How much more of the variance the best set of size s + 1 explains, at the bandwidth chosen for s."""
-        best = self.best(s)
-        return best.fvu(s) - best.fvu(s + 1) if can_search(len(best.work.eigenvalues), s + 1) else 0.0
+        """How much more of the variance s + 1 coordinates explain, each number at its own best bandwidth.
+
+        At the bandwidth that is best for s the larger set need not be a good one: on a noisy torus two coordinates are
+        about equally poor everywhere, and three are good at some bandwidths only.
+        """
+        if not can_search(len(self.trials[0].work.eigenvalues), s + 1):
+            return 0.0
+        return self.best(s).fvu(s) - self.best(s + 1).fvu(s + 1)
 
 
 def can_search(m: int, s: int) -> bool:

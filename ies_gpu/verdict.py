@@ -33,7 +33,6 @@ def describe(
     names = ("bandwidth", "intrinsic_dim", "subset_size")
     values = (chosen.bandwidth, d, s)
     near, union = chosen.near_zero(s)
-    best = tried.best(s)
     rows = [
         {
             "bandwidth": t.bandwidth,
@@ -44,22 +43,12 @@ def describe(
         }
         for t in tried.trials
     ]
-    confidence, doubts = {}, []
-    if is_auto(asked[0]):
-        confidence["bandwidth"], doubt = bandwidth_words(tried, s)
-        doubts += [doubt] if doubt else []
-        if carried is not None and not carried["holds"]:
-            doubts.append(
-                f"the bandwidth found on {sample_size:,} points does not hold for all: the chosen coordinates leave "
-                f"{chosen.fvu(s):.3f} of the variance unexplained instead of {carried['sample_fvu']:.3f}; try others"
-            )
-    if dimension is not None:
-        confidence["intrinsic_dim"] = dimension.confidence
-        if dimension.doubtful or dimension.confidence.startswith("low"):
-            doubts.append(f"intrinsic_dim={d} is not certain ({dimension.confidence}); compare with one more or less")
-    if is_auto(asked[2]):
-        confidence["subset_size"], doubt = size_words(tried, d, s)
-        doubts += [doubt] if doubt else []
+    confidence, doubts = in_words(tried, dimension, d, s, asked)
+    if carried is not None and not carried["holds"]:
+        doubts.append(
+            f"the bandwidth found on {sample_size:,} points does not hold for all: the chosen coordinates leave "
+            f"{chosen.fvu(s):.3f} of the variance unexplained instead of {carried['sample_fvu']:.3f}; try others"
+        )
     return {
         "chosen": {name: value for name, value, ask in zip(names, values, asked, strict=True) if is_auto(ask)},
         **dict(zip(names, values, strict=True)),
@@ -69,7 +58,7 @@ def describe(
         "degree_bandwidth": tried.centre if is_auto(asked[0]) else None,
         "spectrum": None if dimension is None else dimension.curve.tolist(),
         "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
-        "sizes": [{"subset_size": k, "fvu": best.fvu(k), "subset": best.found[k].subset} for k in sorted(best.found)],
+        "sizes": [size_row(tried.best(k), k) for k in sorted(set.intersection(*(set(t.found) for t in tried.trials)))],
         "near_zero": near,
         "near_zero_union": union,
         "sample_size": sample_size,
@@ -77,6 +66,29 @@ def describe(
         "confidence": confidence,
         "doubts": doubts,
     }
+
+
+def in_words(
+    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: tuple[Any, Any, Any]
+) -> tuple[dict[str, str], list[str]]:
+    """How sure each automatic value is, and warnings for those that are not."""
+    confidence, doubts = {}, []
+    if is_auto(asked[0]):
+        confidence["bandwidth"], doubt = bandwidth_words(tried, s)
+        doubts += [doubt] if doubt else []
+    if dimension is not None:
+        confidence["intrinsic_dim"] = dimension.confidence
+        if dimension.doubtful or dimension.confidence.startswith("low"):
+            doubts.append(f"intrinsic_dim={d} is not certain ({dimension.confidence}); compare with one more or less")
+    if is_auto(asked[2]):
+        confidence["subset_size"], doubt = size_words(tried, d, s)
+        doubts += [doubt] if doubt else []
+    return confidence, doubts
+
+
+def size_row(best: Trial, s: int) -> dict[str, Any]:
+    """The best set of a size over the bandwidths tried."""
+    return {"subset_size": s, "fvu": best.fvu(s), "bandwidth": best.bandwidth, "subset": best.search(s).subset}
 
 
 def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -29,7 +31,7 @@ from ies_gpu.bandwidth import (
     sampled_distances,
 )
 from ies_gpu.dimension import local_spectrum
-from ies_gpu.scan import largest_size
+from ies_gpu.scan import Scan, largest_size
 
 from .conftest import rectangle
 
@@ -198,6 +200,7 @@ def test_copies_are_left_out_of_nearest_neighbour_estimates():
     twice = np.vstack([X, X[:20]])
     T = np.sort(cdist(twice, twice), axis=1)[20:200, 1:]
     assert two_nn_dimension(twice) == pytest.approx(179 / np.log(T[:, 1] / T[:, 0]).sum())
+    assert levina_bickel_dimension(twice).zero_distances == 40
 
 
 # --- unexplained variance
@@ -379,6 +382,31 @@ def test_a_dimension_above_the_size_asked_for_is_capped_with_a_warning():
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2
 
 
+def scanned(*tables: dict[int, float]) -> Scan:
+    """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
+    work = SimpleNamespace(eigenvalues=np.arange(20))
+    trials = [
+        SimpleNamespace(bandwidth=2.0**k, fvu=lambda s, table=table: table[s], work=work)
+        for k, table in enumerate(tables)
+    ]
+    return Scan(tuple(trials), {}, 1.0)
+
+
+def test_sizes_are_compared_each_at_its_own_best_bandwidth():
+    """As on D7: at the bandwidth that is best for two coordinates a third adds nothing, at another it adds much."""
+    torus = scanned({2: 0.053, 3: 0.052, 4: 0.051}, {2: 0.060, 3: 0.021, 4: 0.021}, {2: 0.061, 3: 0.060, 4: 0.05})
+    assert torus.best(2).bandwidth == 1
+    assert torus.settle(2, 4) == 3
+    assert torus.best(3).bandwidth == 2
+    assert torus.gain(3) == pytest.approx(0)
+    assert torus.settle(2, 2) == 2  # no further than allowed
+
+
+def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():
+    assert scanned({2: 0.1000}, {2: 0.0995}, {2: 0.2}).best(2).bandwidth == 1
+    assert scanned({2: 0.1000}, {2: 0.0950}, {2: 0.2}).best(2).bandwidth == 2
+
+
 def test_the_largest_size():
     assert largest_size(1, 20) == 2
     assert largest_size(2, 20) == 4
@@ -433,6 +461,8 @@ def test_wrong_estimates_are_refused():
         (lambda: estimate_dimension(X, method="magic"), "method must be one of 'local_pca'"),
         (lambda: estimate_bandwidth(X, method="degree", degree=2), "degree must be a finite number"),
         (lambda: estimate_dimension(X, sample_size=0), "sample_size must be 2 or more"),
+        (lambda: levina_bickel_dimension(X, neighbors=[1]), "neighbors must be 3 or more"),
+        (lambda: levina_bickel_dimension(X, average="geometric"), "average must be one of"),
         (lambda: suggest_subset_size(X, bandwidth=-1), "bandwidth must be a finite number greater than 0"),
         (lambda: unexplained_variance(X, X[:3]), "coordinates has 3 rows for 40 points"),
     ):
@@ -462,6 +492,8 @@ def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     data = datasets.load(name, n_samples=40_000)
     few = datasets.load(name)
     given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
-    automatic, published = select_coordinates(data.X), select_coordinates(few.X, **given)
+    # a few of 40,000 points with noise in 13 columns are alone at any useful bandwidth
+    automatic, published = select_coordinates(data.X, components="largest"), select_coordinates(few.X, **given)
+    assert len(automatic.points) > 0.999 * len(data.X)
     assert automatic.diagnostics["automatic"]["carried"]["holds"]
     assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05
