@@ -82,7 +82,11 @@ def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> floa
 
 
 def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
-    """Largest difference of mean scores over all points, of the set with the highest total and of a seeded one."""
+    """Largest difference of mean scores over all points, of the set with the highest total and of a seeded one.
+
+    They are added up from ``log_volumes``, another way through the same points: plain code on a GPU, and on the CPU a
+    loop of its own, because plain code would take longer than what it checks.
+    """
     host = backend.to_host(totals) / len(U)
     chosen = np.unique([int(host.argmax()), int(np.random.default_rng(len(U)).integers(len(host)))])
     chosen = chosen[host[chosen] > -12]  # of others the logarithms are rounding
@@ -90,9 +94,10 @@ def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
         return 0.0
     sets = backend.asarray(subsets[chosen])
     again = np.zeros(len(chosen))
-    for block in backend.blocks(len(U), plain.table_bytes(len(chosen), subsets.shape[1], U.shape[2]), "search"):
+    kernels = backend.kernels
+    for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), subsets.shape[1], U.shape[2]), "search"):
         with block as rows:
-            again += backend.to_host(plain.log_volumes(U[rows], sets).sum(axis=0))
+            again += backend.to_host(kernels.log_volumes(U[rows], sets).sum(axis=0))
     return float(np.abs(again / len(U) - host[chosen]).max())
 
 

@@ -171,6 +171,9 @@ def kernel_of(X: Any, request: Request, degree: float, run: Run) -> Any:
             store = 2.0 * n * n < budget / 2
             tiled = partial(TiledKernel, X, bandwidth=bandwidth, radius=radius, store=store, progress=report)
             return backend.retried("graph", tiled)
+        if run.storage == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes
+            X, radius, unit = in_units_of(radius, X)
+            bandwidth = bandwidth / unit
         build = partial(ordered_radius_graph, X, radius, diagonal=True, storage=run.storage, progress=report)
         graph = audited(run, "graph", "tile_graph", build, lambda g: audit_graph(X, g, radius, backend), "float64")
     with run.log.stage("kernel"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import warnings
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from ies_gpu.backend.kernels import cuda_, plain
 from ies_gpu.criterion import candidate_subsets
 from ies_gpu.validation import IESWarning
 
+from . import deviations
 from .cuda_emulator import missing as emulator_missing
 from .deviations import *  # noqa: F403 - the same facts as in tests/gpu
 from .fake_cupy import REAL, arrays, missing, sparse, standing_in
@@ -112,6 +114,14 @@ def test_every_name_of_the_sparse_stand_in_is_real(machine):
     ):
         ours, real = getattr(sys.modules[module], name), getattr(REAL[module], name)
         assert list(arrays.signature_of(ours).parameters) == list(arrays.signature_of(real).parameters), name
+
+
+def test_every_deviation_is_tested_on_a_gpu_as_well():
+    """By the same name: ``tests/gpu`` takes all tests of ``deviations``, and none is left out of its list."""
+    own = {name for name in vars(deviations) if name.startswith("test_")}
+    assert own == set(deviations.__all__)
+    text = Path(__file__).with_name("gpu").joinpath("test_gpu.py").read_text()
+    assert "from ..deviations import *" in text
 
 
 def test_names_and_signatures_are_those_of_the_installed_cupy(cupy):

@@ -413,7 +413,8 @@ def test_results_are_the_same_under_every_schedule(emulate):
     for schedule, seed in [*((schedule, 0) for schedule in SCHEDULES), ("random", 1)]:
         emulate(schedule, seed=seed)
         U, sigma = cuda_.tangent_rows(*problem, 3)
-        results.append([U, sigma, *run_scores(cuda_, make_bases(20, 3), subsets)])
+        product = cuda_.spmm(*make_matrix(41, 150), np.random.default_rng(0).normal(size=150))
+        results.append([U, sigma, product, *run_scores(cuda_, make_bases(20, 3), subsets)])
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             assert_array_equal(a, b)

@@ -130,7 +130,7 @@ class Backend:
     def _too_little(self, stage: str, failure: str | None) -> str:
         return (
             f"the memory of {self.device} does not suffice for the stage {stage!r}: {failure} Take fewer points or "
-            "components, dtype='float32', or a device with more memory"
+            "components, dtype='mixed', or a device with more memory"
         )
 
     def owns(self, array: Any) -> bool:

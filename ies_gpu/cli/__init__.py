@@ -68,7 +68,7 @@ def sentence(error: Exception) -> str:
     kinds = [kind.__name__ for kind in type(error).__mro__]
     text = str(error)
     if isinstance(error, MemoryError):
-        return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype float32 or fewer points"
+        return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed or fewer points"
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
     if not any(kind in kinds for kind in EXPECTED):
