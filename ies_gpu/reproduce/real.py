@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..diagnosis import diagnose
-from ..plot import set_label
 from ..selection import Selection
 from ..stages import Progress, Stages, peak_memory
 from .book import Book
@@ -39,6 +38,11 @@ class Done(NamedTuple):
     @property
     def colors(self) -> dict[str, np.ndarray]:
         return {name: values[self.selection.points] for name, values in self.found.colors.items()}
+
+
+def named(subset: tuple[int, ...]) -> str:
+    """A set as the paper prints it, counted from 1."""
+    return "{" + ", ".join(str(k + 1) for k in subset) + "}"
 
 
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
@@ -108,7 +112,7 @@ def add_scan(book: Book, done: Done, device: str, n: int, report: Callable[[int,
     case = done.case
     rows = [
         (
-            s.bandwidth, round(s.degree), f"{s.kept:.1%}", set_label(s.subset), s.score,
+            s.bandwidth, round(s.degree), f"{s.kept:.1%}", named(s.subset), s.score,
             *(x for name in range(len(case.torsions)) for x in (s.chosen_r2[name], s.first_r2[name])),
         )
         for s in scan(case, done.found, device, n, report)
@@ -149,7 +153,7 @@ def add_runtimes(book: Book, done: list[Done]) -> None:
         rows.append((
             d.case.what.split(";")[0], len(d.selection.points), d.found.X.shape[1],
             float(d.selection.diagnostics["mean_degree"]), f"({d.case.s}, {d.case.d})", sum(t.values()),
-            set_label(d.selection.subset), *stages, d.peak_bytes / 2**30, d.selection.diagnostics["device"],
+            named(d.selection.subset), *stages, d.peak_bytes / 2**30, d.selection.diagnostics["device"],
         ))  # fmt: skip
     for name, (n, D, degree, sizes, seconds, subset) in PUBLISHED.items():
         rows.append((name, n, D, degree, sizes, seconds, subset, None, None, None, None, None, None, "the paper"))
@@ -168,7 +172,7 @@ def add_torsions(book: Book, done: list[Done]) -> None:
         for name in d.case.torsions:
             sets = (d.selection.embedding, Y[:, : d.case.s], Y)
             rows.append(
-                (d.case.name, name, set_label(d.selection.subset), *(neighbour_r2(d.colors[name], Z) for Z in sets))
+                (d.case.name, name, named(d.selection.subset), *(neighbour_r2(d.colors[name], Z) for Z in sets))
             )
     if rows:
         columns = ["molecule", "torsion", "chosen", "R² by the chosen", "R² by the first", "R² by all 20"]

@@ -14,7 +14,7 @@ from .. import datasets
 from ..selection import Selection, select_coordinates
 from ..validation import IESWarning
 
-USUAL, SCANNED = 10_000, 3_000  # points of the usual run, and of each fit of the scan
+USUAL, SCANNED = 10_000, 5_000  # points of the usual run, and of each fit of the scan
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,11 @@ class Features(NamedTuple):
 
 def features(case: RealCase, path: Path, n: int | None, seed: int = 0) -> Features:
     """Features of all rows of a file, or of n of them."""
-    if case.features == "spectra":
-        return spectral_features(path, n, seed)
+    return spectral_features(path, n, seed) if case.features == "spectra" else molecular_features(case, path, n, seed)
+
+
+def molecular_features(case: RealCase, path: Path, n: int | None, seed: int) -> Features:
+    """Angles or distances, and the torsions as colours."""
     loaded = datasets.load_molecule(path)
     rows = taken(np.arange(len(loaded)), n, seed)
     R = loaded.R[rows]
