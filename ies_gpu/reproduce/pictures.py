@@ -93,7 +93,7 @@ def drawn_rows(n: int) -> np.ndarray:
 def maps(case: Case, subsets: Sequence[Sequence[int]], title: str) -> Figure:
     """Several maps of one data set side by side."""
     with _style():
-        figure = new_figure(min(4.7 * len(subsets), 11), 4.3)
+        figure = new_figure(min(max(4.7 * len(subsets), 6), 11), 4.3)
         for place, subset in enumerate(subsets, 1):
             draw_map(figure, (1, len(subsets), place), case, subset, plot.set_label(subset))
         name = list(case.data.colors)[-1 if len(case.data.colors) == 2 else 0]

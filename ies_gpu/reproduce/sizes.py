@@ -21,8 +21,14 @@ def add_d4(book: Book, case: Case) -> None:
     union = (0, 7, 9)
     shares = {counted(s): volume_histogram(case.selection, s).share_near_zero for s in (one, two, union)}
     words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-    book.figure("d4-maps", "D4 in {1, 8}, {1, 10} and {1, 11}", maps(case, [one, two, third], "D4"), label=LABEL)
-    book.figure("d4-union", "D4 in {1, 8, 10}", maps(case, [union], "D4, union of two sets"), label=LABEL)
+    book.figure(
+        "d4-maps", "D4 in {1, 8}, {1, 10} and {1, 11}", maps(case, [one, two, third], "D4"), label=LABEL,
+        note="The paper's sets, on our sample; signs of eigenvectors, and so left and right, are arbitrary.",
+    )  # fmt: skip
+    book.figure(
+        "d4-union", "D4 in {1, 8, 10}", maps(case, [union], "D4, union of two sets"), label=LABEL,
+        note="The thin arm of {1, 8} is a strip seen from its edge, as the paper says.",
+    )  # fmt: skip
     book.figure(
         "d4-volumes",
         "D4: volumes under {1, 8}, {1, 10} and their union",

@@ -111,6 +111,7 @@ def add_three_torus(book: Book, case: Case) -> None:
     book.figure(
         "d13-data", "D13: the points by pairs of coordinates",
         pairs(case.data.X[:, :4], names, case.data.colors, "D13: points X"), label=label,
+        note="The first four columns; the ten others are noise. Rows: coloured by the three angles.",
     )  # fmt: skip
     names = [rf"$\phi_{{{k + 1}}}$" for k in case.selection.subset]
     book.figure(
@@ -136,4 +137,5 @@ def add_seconds(book: Book, log: Stages) -> None:
     """How long each part took."""
     rows = [(name, round(taken, 1)) for name, taken in log.seconds.items()]
     rows.append(("all", round(sum(log.seconds.values()), 1)))
-    book.table("seconds", "Seconds by part", ["part", "seconds"], rows, label="fig:d8-emb-rank-2")
+    book.table("seconds", "Seconds by part", ["part", "seconds"], rows, label="fig:d8-emb-rank-2",
+               note="Of this run, by the clock; the paper reports none for these data.")  # fmt: skip

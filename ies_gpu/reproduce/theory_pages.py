@@ -55,7 +55,10 @@ def add_limit(book: Book, plan: Plan, report: Callable[[int, int], None]) -> Non
         "limit and prints no numbers. eps shrinks like n^(-1/4).",
     )  # fmt: skip
     columns = ["manifold and set", "n", "limit R(S, M)", "mean score", f"mean error, {len(plan.limit_seeds)} samples"]
-    book.table("limit-table", "The limit theorem in numbers", columns, rows, label="thm:risk-cont")
+    book.table(
+        "limit-table", "The limit theorem in numbers", columns, rows, label="thm:risk-cont",
+        note="On the torus a sample's eigenvectors are turned within eigenspaces; the limit is theirs.",
+    )  # fmt: skip
 
 
 def _falls(curve: dict[int, LimitResult]) -> bool:

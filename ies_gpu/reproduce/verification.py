@@ -73,10 +73,10 @@ def add_verification(book: Book, found: Sequence[Verified], cases: Sequence[Case
         rows,
         label="fig:fig-all-m2-dim-verify",
         note=f"The paper expects M² to rise and the dimension to fall with the rank: so they do on {rising} and "
-        f"{falling} of {len(found)} sets (dimension not falling: {', '.join(other) or 'none'}). Where s > d, a set "
-        "that oscillates fast fills space at this n and its dimension comes out above d, although its rank is low. The "
-        "chosen set need not have the least M² (the paper says so of D4). The rank is by the loss low in the interval "
-        "of zeta, as in the table of results; the last columns are for the rank at zeta*, its middle.",
+        f"{falling} of {len(found)} sets (dimension not falling: {', '.join(other) or 'none'}). A likely "
+        "reason, where s > d: coordinates that oscillate fast fill space at this n, so that the estimate exceeds d. "
+        "The chosen set need not have the least M² (the paper says so of D4). The rank is by the loss low in the "
+        "interval of zeta, as in the table of results; the last columns are for the rank at zeta*, its middle.",
     )  # fmt: skip
 
 
