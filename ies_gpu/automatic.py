@@ -14,7 +14,7 @@ from .stages import Run, Stages
 from .validation import DisconnectedGraphError
 from .verdict import describe, is_auto
 
-CARRIED = 1.15  # a bandwidth of the sample holds for all points if it leaves at most so much more unexplained
+CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
 
 
 class Stage(NamedTuple):
@@ -120,13 +120,15 @@ def bounded(dimension: DimensionEstimate, subset_size: Any, m: int, log: Stages)
 def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -> tuple[Trial, dict[str, Any]]:
     """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
-    Candidates are the scanned bandwidths within 15 % of the best, the smallest first, since more points cost more.
-    Before them comes the smallest times ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in
-    balance. The first is taken that keeps the graph together and whose set explains all points as well, again to 15 %,
-    as the best one of the scan explained its own.
+    Candidates are the scanned bandwidths that leave hardly more unexplained than the best (3 %, or .0005 of the
+    variance), the smallest first, since more points cost more. Before them comes the smallest times
+    ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance. The first is taken that keeps
+    the graph together and whose set explains all points as well, to the same margin, as the best one of the scan
+    explained its own. The margin is narrow because noise that nothing explains can be most of what is left.
     """
     best = scanned.best(s)
-    wanted, enough = CARRIED * best.fvu(s), SHARE * best.share
+    least, enough = min(t.fvu(s) for t in scanned.trials), SHARE * best.share
+    wanted = max(CARRIED[0] * least, CARRIED[1] + least)
     candidates = sorted(t.bandwidth for t in scanned.trials if t.fvu(s) <= wanted)
     shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
     tried: list[Trial] = []
