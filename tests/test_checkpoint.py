@@ -39,7 +39,7 @@ def plain_kernels():
 
 @pytest.fixture(scope="module")
 def points():
-    return datasets.load("D1", n_samples=1500).X
+    return datasets.load("D1", n_samples=900).X
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_warnings_are_given_again(points, tmp_path):
         again = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path, resume=True)
     assert len(caught) == 1
     assert_equal_selections(first, again)
-    assert len(again.points) == 1500
+    assert len(again.points) == 900
 
 
 def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkeypatch):
