@@ -39,7 +39,7 @@ def plain_kernels():
 
 @pytest.fixture(scope="module")
 def points():
-    return datasets.load("D1", n_samples=1500).X
+    return datasets.load("D1", n_samples=900).X
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_warnings_are_given_again(points, tmp_path):
         again = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path, resume=True)
     assert len(caught) == 1
     assert_equal_selections(first, again)
-    assert len(again.points) == 1500
+    assert len(again.points) == 900
 
 
 def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkeypatch):
@@ -381,25 +381,30 @@ reference = select_coordinates(X, **options)  # uninterrupted; loads all kernels
 save(reference, folder + "/reference.npz")
 reference = load(folder + "/reference.npz")
 
-def child():
+def child(saved):
     number = os.fork()
     if number == 0:
-        found = select_coordinates(X, **options, checkpoint=folder + "/saved", resume=True)
+        found = select_coordinates(X, **options, checkpoint=f"{folder}/{saved}", resume=True)
         save(found, folder + "/run.npz")
         os._exit(0)
     return number
 
 begin = time.perf_counter()
-assert os.waitpid(child(), 0)[1] == 0
+assert os.waitpid(child("first"), 0)[1] == 0
 duration, stages = time.perf_counter() - begin, []
 for kill in range(kills):
-    shutil.rmtree(folder + "/saved")
     os.unlink(folder + "/run.npz")
-    number = child()
-    time.sleep(chance.uniform(0, duration))
+    number = child("saved")
+    time.sleep(chance.uniform(0, 0.7 * duration))
     os.kill(number, signal.SIGKILL)
     killed = os.waitpid(number, 0)[1] == signal.SIGKILL
-    assert os.waitpid(child(), 0)[1] == 0
+    if killed:  # a copy is resumed to its end; the job itself is killed again, a little further on
+        os.makedirs(folder + "/saved", exist_ok=True)
+        shutil.copytree(folder + "/saved", folder + "/copy")
+        assert os.waitpid(child("copy"), 0)[1] == 0
+        shutil.rmtree(folder + "/copy")
+    else:
+        shutil.rmtree(folder + "/saved")
     found = load(folder + "/run.npz")
     assert_equal_selections(reference, found)
     stages.append(" ".join(resumed(found)) if killed else "ended before")
@@ -437,7 +442,7 @@ def test_a_hundred_sigkills(tmp_path):
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.14, "n_components": 6, "n_threads": 1}
     found = killed_and_resumed(tmp_path, 100, options, IES_GPU_KERNELS="")
     assert sum(found.values()) == 100 and found.get("ended before", 0) < 30
-    assert len(found) >= 4, f"the kills fell into too few stages: {found}"
+    assert any("tangents" in stages for stages in found), f"the kills fell into too few stages: {found}"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
