@@ -33,7 +33,7 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
 
         figure = Figure(figsize=(11, 4.8), layout="constrained")
         Y = found.embedding * np.sqrt(len(found.embedding))
-        names = [rf"$\phi_{{{k + 1}}}$" for k in found.subset]
+        names = [rf"$\phi_{{{k + 1}}}$ (root mean square 1)" for k in found.subset]
         left = figure.add_subplot(1, 2, 1, projection="3d" if Y.shape[1] > 2 else None)
         _draw(left, Y[:, :3], names, found)
         left.set_title(f"The map by {set_label(found.subset)}")
@@ -64,7 +64,7 @@ def _draw(axes: Any, Y: np.ndarray, names: list[str], found: Diagnosis) -> None:
     size = float(np.clip(2e4 / len(Y), 0.5, 10))
     fine = np.setdiff1d(np.arange(len(Y)), np.concatenate(list(groups.values())).astype(np.int64))
     mark: dict[str, Any] = {"linewidths": 0, "rasterized": True}
-    axes.scatter(*Y[fine].T, s=size, c="0.75", alpha=0.35 if Y.shape[1] > 2 else 1.0, label="nothing found", **mark)
+    axes.scatter(*Y[fine].T, s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found", **mark)
     for name, rows in groups.items():
         if len(rows):
             rows = rows.astype(np.int64)

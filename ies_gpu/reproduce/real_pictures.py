@@ -33,7 +33,15 @@ def maps(selection: Selection, colors: dict[str, np.ndarray], sets: list[tuple[i
     return figure
 
 
+def within(Y: np.ndarray) -> np.ndarray:
+    """Rows inside the limits of the axes, because a plot in space does not clip."""
+    low, high = np.quantile(Y, [0.002, 0.998], axis=0)
+    return ((low <= Y) & (high >= Y)).all(axis=1)
+
+
 def _draw(figure: Any, axes: Any, Y: np.ndarray, subset: tuple[int, ...], name: str, values: np.ndarray) -> None:
+    inside = within(Y)
+    Y, values = Y[inside], values[inside]
     angle = "torsion" in name or np.ptp(values) > 6  # a full turn
     limits = (-np.pi, np.pi) if angle else tuple(np.quantile(values, [0.01, 0.99]))
     size = float(np.clip(2e4 / len(Y), 0.6, 10))
