@@ -392,10 +392,10 @@ def child(saved):
 begin = time.perf_counter()
 assert os.waitpid(child("first"), 0)[1] == 0
 duration, stages = time.perf_counter() - begin, []
-for kill in range(kills):
+while len(stages) < kills:
     os.unlink(folder + "/run.npz")
     number = child("saved")
-    time.sleep(chance.uniform(0, 0.7 * duration))
+    time.sleep(chance.uniform(0, 0.5 * duration))
     os.kill(number, signal.SIGKILL)
     killed = os.waitpid(number, 0)[1] == signal.SIGKILL
     if killed:  # a copy is resumed to its end; the job itself is killed again, a little further on
@@ -407,7 +407,8 @@ for kill in range(kills):
         shutil.rmtree(folder + "/saved")
     found = load(folder + "/run.npz")
     assert_equal_selections(reference, found)
-    stages.append(" ".join(resumed(found)) if killed else "ended before")
+    if killed:
+        stages.append(" ".join(resumed(found)))
 print(json.dumps({stage: stages.count(stage) for stage in sorted(set(stages))}))
 """
 
@@ -431,7 +432,7 @@ def test_sigkill_at_random_times(points, tmp_path):
     np.save(tmp_path / "points.npy", points)
     found = killed_and_resumed(tmp_path, 6, OPTIONS)
     assert sum(found.values()) == 6
-    assert set(found) - {"", "ended before"}, "no run was killed behind a finished stage: the test has shown nothing"
+    assert set(found) - {""}, "no run was killed behind a finished stage: the test has shown nothing"
 
 
 @pytest.mark.slow
@@ -441,7 +442,7 @@ def test_a_hundred_sigkills(tmp_path):
     np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.14, "n_components": 6, "n_threads": 1}
     found = killed_and_resumed(tmp_path, 100, options, IES_GPU_KERNELS="")
-    assert sum(found.values()) == 100 and found.get("ended before", 0) < 30
+    assert sum(found.values()) == 100
     assert any("tangents" in stages for stages in found), f"the kills fell into too few stages: {found}"
 
 
