@@ -155,7 +155,8 @@ def add_pictures(book: Book, done: Done) -> None:
             label="fig:rest-images-table", note=f"{case.what}. Coordinates are counted from 1.",
         )  # fmt: skip
     name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
-    figure = maps(selection, done.colors, sets, f"{case.name}: chosen above, first below")
+    words = "chosen above, first below" if len(sets) > 1 else "the chosen coordinates are the first"
+    figure = maps(selection, done.colors, sets, f"{case.name}: {words}")
     book.figure(
         name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnose(selection).verdict}"
     )
