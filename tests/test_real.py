@@ -14,7 +14,7 @@ from ies_gpu import umap_init
 from ies_gpu.reproduce import EXPERIMENTS, experiment
 from ies_gpu.reproduce.book import Book
 from ies_gpu.reproduce.real import fill, run
-from ies_gpu.reproduce.real_cases import CASES, features, neighbour_r2
+from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, neighbour_r2
 
 from .conftest import rectangle
 
@@ -77,9 +77,14 @@ def test_without_a_folder_it_says_so(tmp_path):
 
 
 def test_copies_of_spectra_are_left_out(folder):
-    found = features(SPECTRA, folder / "s.npz", None)
+    found = features(replace(SPECTRA, stray=0.0), folder / "s.npz", None)
     assert len(found.X) == 700 and "20 of 720" in found.notes[0]
-    assert len(features(SPECTRA, folder / "s.npz", 100).X) == 100
+    assert len(features(SPECTRA, folder / "s.npz", 100).X) == 97  # three of a hundred are too far from the others
+
+
+def test_stray_points_are_left_out(rng):
+    X = np.vstack([rng.normal(size=(97, 3)), 50 + 20 * np.arange(9).reshape(3, 3)])
+    np.testing.assert_array_equal(dense_rows(X, 0.03), np.arange(97))
 
 
 def test_torsions_of_the_file_become_colours(folder):

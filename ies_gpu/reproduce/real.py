@@ -129,15 +129,15 @@ def compute(book: Book, case: RealCase, path: Path, n: int | None, n_scan: int, 
 
 def add_scan(book: Book, case: RealCase, scanned: list[Scanned], taken: float, n: int) -> None:
     """What each bandwidth would have chosen."""
-    columns = ["eps", "mean degree", "in one part", "chosen", "median collapse"]
+    columns = ["eps", "mean degree", "in one part", "chosen", "R² of the features"]
     columns += [f"{what} of {name}" for name in case.torsions for what in ("R² chosen", "R² first")]
     rows = []
     for s in scanned:
         explained = [value for pair in zip(s.chosen_r2, s.first_r2, strict=True) for value in pair]
-        rows.append((s.bandwidth, round(s.degree), f"{s.kept:.1%}", named(s.subset), s.collapse, *explained))
+        rows.append((s.bandwidth, round(s.degree), f"{s.kept:.1%}", named(s.subset), s.features_r2, *explained))
     note = (
-        f"{n:,} points each. The run below takes eps = {taken:g}: its chosen map keeps neighbourhoods together best "
-        "(the smallest median collapse, which knows nothing of the torsions)."
+        f"{n:,} points each. The run below takes eps = {taken:g}: of those that hold nearly all points together, "
+        "its chosen map explains the features best, which needs no torsions."
     )
     title = f"{case.name}: bandwidths"
     book.table(f"{case.name}-scan", title, columns, rows, label="tab:real-dataset-runtime", note=note)
@@ -155,7 +155,8 @@ def add_pictures(book: Book, done: Done) -> None:
             label="fig:rest-images-table", note=f"{case.what}. Coordinates are counted from 1.",
         )  # fmt: skip
     name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
-    figure = maps(selection, done.colors, sets, f"{case.name}: chosen above, first below")
+    words = "chosen above, first below" if len(sets) > 1 else "the chosen coordinates are the first"
+    figure = maps(selection, done.colors, sets, f"{case.name}: {words}")
     book.figure(
         name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnose(selection).verdict}"
     )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import datasets
-from ..diagnosis import collapse_ratio
+from ..backend import backend_of
 from ..selection import Selection, select_coordinates
 from ..validation import IESWarning
 
@@ -38,6 +38,8 @@ class RealCase:
         Without a scan.
     torsions : dict of four atoms by name
         The true coordinates.
+    stray : float
+        Share of the points that is left out as too far from all others.
     """
 
     name: str
@@ -49,6 +51,7 @@ class RealCase:
     bandwidths: tuple[float, ...]
     bandwidth: float
     torsions: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+    stray: float = 0.0
 
 
 CASES = (
@@ -75,7 +78,7 @@ CASES = (
     RealCase(
         "itokawa", "itokawa/itokawa_nirs.npz",
         "near-infrared spectra of asteroid Itokawa; stand in for galaxy spectra", "spectra", 2, 2,
-        (0.0012, 0.0016, 0.002, 0.0025), 0.0016,
+        (0.0012, 0.0016, 0.002, 0.0025), 0.002, stray=0.03,
     ),
 )  # fmt: skip
 
@@ -93,7 +96,23 @@ class Features(NamedTuple):
 
 def features(case: RealCase, path: Path, n: int | None, seed: int = 0) -> Features:
     """Features of all rows of a file, or of n of them."""
-    return spectral_features(path, n, seed) if case.features == "spectra" else molecular_features(case, path, n, seed)
+    found = spectral_features(path, n, seed) if case.features == "spectra" else molecular_features(case, path, n, seed)
+    if case.stray == 0:
+        return found
+    keep = dense_rows(found.X, case.stray)
+    note = f"The {case.stray:.0%} of the points with the sparsest surroundings were left out."
+    colors = {name: values[keep] for name, values in found.colors.items()}
+    return found._replace(X=found.X[keep], rows=found.rows[keep], colors=colors, notes=(*found.notes, note))
+
+
+def dense_rows(X: np.ndarray, stray: float) -> np.ndarray:
+    """All points but the share of them furthest from their tenth neighbour, in the ten leading components.
+
+    A point that hangs on the rest by a thread has an eigenvector of its own, which says nothing about the manifold.
+    """
+    lead = np.ascontiguousarray(X[:, :10])
+    reach = backend_of(lead).nearest(lead, min(10, len(lead) - 1))[0][:, -1]
+    return np.flatnonzero(reach <= np.quantile(reach, 1 - stray))
 
 
 def molecular_features(case: RealCase, path: Path, n: int | None, seed: int) -> Features:
@@ -139,15 +158,16 @@ def fit(case: RealCase, X: np.ndarray, bandwidth: float, device: str, **options:
 
 
 def neighbour_r2(values: np.ndarray, Y: np.ndarray, k: int = 10) -> float:
-    """How well coordinates explain an angle: R^2 of (cos, sin), predicted by the mean of the k nearest other points.
+    """How well coordinates explain an angle (n,), by its cosine and sine, or columns (n, p).
 
-    Distances are in the coordinates, each divided by its standard deviation.
+    R^2 of the prediction by the mean of the k nearest other points; distances are in the coordinates, each divided by
+    its standard deviation.
     """
     from scipy.spatial import cKDTree
 
     Z = (Y - Y.mean(axis=0)) / np.maximum(Y.std(axis=0), 1e-300)
     near = cKDTree(Z).query(Z, k + 1)[1][:, 1:]
-    target = np.column_stack([np.cos(values), np.sin(values)])
+    target = np.column_stack([np.cos(values), np.sin(values)]) if values.ndim == 1 else values
     left = ((target - target[near].mean(axis=1)) ** 2).sum()
     return float(1 - left / ((target - target.mean(axis=0)) ** 2).sum())
 
@@ -159,7 +179,7 @@ class Scanned(NamedTuple):
     degree: float
     kept: float
     subset: tuple[int, ...]
-    collapse: float
+    features_r2: float
     chosen_r2: tuple[float, ...]
     first_r2: tuple[float, ...]
 
@@ -174,17 +194,16 @@ def scan(case: RealCase, found: Features, device: str, n: int, report: Callable[
         kept = rows[result.points]
         angles = [values[kept] for name, values in found.colors.items() if name in case.torsions]
         r2 = [tuple(neighbour_r2(a, Y) for a in angles) for Y in (result.embedding, result.coordinates[:, : case.s])]
-        ratio = collapse_ratio(result.coordinates, result.eigenvalues, list(result.subset), 15)[0]
+        explained = neighbour_r2(found.X[kept], result.embedding)
         degree = result.diagnostics["mean_degree"]
-        out.append(Scanned(bandwidth, degree, len(kept) / len(rows), result.subset, float(np.median(ratio)), *r2))
+        out.append(Scanned(bandwidth, degree, len(kept) / len(rows), result.subset, explained, *r2))
     return out
 
 
 def best_bandwidth(scanned: list[Scanned]) -> float:
-    """The one whose chosen map keeps neighbourhoods together best, of those that hold nearly all points together.
+    """The one whose chosen map explains the features best, of those that hold nearly all points together.
 
-    The median collapse of :mod:`ies_gpu.diagnosis` needs no torsions: it compares neighbours in the map with neighbours
-    in all 20 eigenvectors.
+    It needs no torsions: the features are known for any data.
     """
     held = [s for s in scanned if s.kept >= KEPT] or scanned
-    return min(held, key=lambda s: s.collapse).bandwidth
+    return max(held, key=lambda s: s.features_r2).bandwidth
