@@ -52,7 +52,9 @@ def add_limit(book: Book, plan: Plan, report: Callable[[int, int], None]) -> Non
     book.figure(
         "limit", "The limit theorem: error against n", picture(curves), label="thm:risk-cont",
         note=f"The mean error falls with every step of n for {falling} of {len(curves)} sets. The paper proves the "
-        "limit and prints no numbers. eps shrinks like n^(-1/4).",
+        "limit and prints no numbers. eps shrinks like n^(-1/4). "
+        "The torus has m = 10 functions and eps = .35 n^(-1/4) after trials: with m = 20, where the two singular "
+        "values nearly coincide, and on a torus of 1.7 by 1 with m = 8, it did not always fall.",
     )  # fmt: skip
     columns = ["manifold and set", "n", "limit R(S, M)", "mean score", f"mean error, {len(plan.limit_seeds)} samples"]
     book.table(
