@@ -25,7 +25,8 @@ from .search import SearchResult
 from .stagefiles import Saved, StageFiles
 from .stages import Run
 
-STAGES = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")
+FOUND = "automatic"  # comes before them where parameters are to be found
+STAGES = ("graph", "laplacian", "eigenvectors", "tangents", "search")
 RECORDS = {"SearchResult": SearchResult, "Segment": Segment}
 Result = TypeVar("Result")
 
@@ -76,7 +77,9 @@ class Checkpoint:
             return
         backend = run.backend
         kind = {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
-        self.files = StageFiles(folder, {**job, **kind, "data": data_digest(given)}, STAGES, RECORDS, self._note)
+        self.files = StageFiles(
+            folder, {**job, **kind, "data": data_digest(given)}, (FOUND, *STAGES), RECORDS, self._note
+        )
         try:
             if resume:
                 self.files.tell_of_others()
@@ -95,7 +98,7 @@ class Checkpoint:
         if self.files is None:
             return compute()
         found = self._stage(
-            "automatic",
+            FOUND,
             "",
             compute,
             lambda found: {name: value for name, value in found._asdict().items() if name != "stage"},
@@ -107,7 +110,7 @@ class Checkpoint:
         """The Laplacian and all about its points; the matrix is read only if tangent bases are still to be computed."""
         if self.files is None or self.given_embedding:  # nothing to save: what was given only has to be checked
             return compute()
-        before = self.digests.get("automatic", "")
+        before = self.digests.get(FOUND, "")
         graph = self._read("graph", before)
         if graph is not None:
             vectors = self._read("eigenvectors", graph.digest)
