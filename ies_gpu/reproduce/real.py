@@ -120,7 +120,9 @@ def compute(book: Book, case: RealCase, path: Path, n: int | None, n_scan: int, 
             bandwidth = best_bandwidth(scanned)
             add_scan(book, case, scanned, bandwidth, min(n_scan, len(found.X)))
     limits: dict[str, Any] = {}
-    if n is None:  # at 2.5 eps the kernel is down to .002, and the graph of all frames fits
+    if n is None:
+        # the best bandwidth shrinks like n^(-1/(d+4)), and at 2.5 of it the kernel is down to .002: the graph fits
+        bandwidth *= (min(n_scan or USUAL, len(found.X)) / len(found.X)) ** (1 / (case.d + 4))
         limits = {"memory_limit": MEMORY, "dtype": "float32", "radius": 2.5 * bandwidth}
     with log.stage(case.name):
         selection = fit(case, found.X, bandwidth, device, keep_bases=True, **limits)
