@@ -35,19 +35,19 @@ _HOME = {
     "search_branch_and_bound": "search",
     "regularization_path": "path",
     "leave_one_out_regret": "path",
-    "CheckpointWarning": "checkpoint",
-    "estimate_dimension": "dimension",
-    "levina_bickel_dimension": "levina_bickel",
-    "two_nn_dimension": "dimension",
-    "unexplained_variance": "scan",
-    "estimate_bandwidth": "calibration",
-    "suggest_subset_size": "calibration",
+    "CheckpointWarning": "checkpoints.checkpoint",
+    "estimate_dimension": "parameters.dimension",
+    "levina_bickel_dimension": "parameters.levina_bickel",
+    "two_nn_dimension": "parameters.dimension",
+    "unexplained_variance": "parameters.scan",
+    "estimate_bandwidth": "parameters.calibration",
+    "suggest_subset_size": "parameters.calibration",
     "Selection": "selection",
     "select_coordinates": "selection",
-    "Diagnosis": "diagnosis",
-    "diagnose": "diagnosis",
-    "Stability": "stability_result",
-    "selection_stability": "stability",
+    "Diagnosis": "diagnosis.diagnose",
+    "diagnose": "diagnosis.diagnose",
+    "Stability": "stability.result",
+    "selection_stability": "stability.replicates",
     "llr_ranking": "baselines",
     "procrustes_error": "evaluation",
     "size_verdict": "evaluation",
@@ -72,23 +72,23 @@ if TYPE_CHECKING:
     from . import datasets, plot
     from .backend import DeviceError, backend_of, get_backend
     from .baselines import llr_ranking
-    from .calibration import estimate_bandwidth, suggest_subset_size
-    from .checkpoint import CheckpointWarning
+    from .checkpoints.checkpoint import CheckpointWarning
     from .criterion import candidate_subsets, score_subsets
-    from .diagnosis import Diagnosis, diagnose
+    from .diagnosis.diagnose import Diagnosis, diagnose
     from .diffusion import Embedding, diffusion_map
-    from .dimension import estimate_dimension, two_nn_dimension
     from .estimate import estimate_resources
     from .estimators import DiffusionMap, IndependentCoordinates
     from .evaluation import procrustes_error, size_verdict, volume_histogram
     from .extension import nystrom_extension
     from .graph import knn_graph, radius_graph
     from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
-    from .levina_bickel import levina_bickel_dimension
     from .model import Model, load_model, model_of, save_model
+    from .parameters.calibration import estimate_bandwidth, suggest_subset_size
+    from .parameters.dimension import estimate_dimension, two_nn_dimension
+    from .parameters.levina_bickel import levina_bickel_dimension
+    from .parameters.scan import unexplained_variance
     from .path import leave_one_out_regret, regularization_path
     from .rmetric import cometric, riemannian_metric, tangent_bases
-    from .scan import unexplained_variance
     from .search import (
         greedy_order,
         search_branch_and_bound,
@@ -97,8 +97,8 @@ if TYPE_CHECKING:
         search_submodular,
     )
     from .selection import Selection, select_coordinates
-    from .stability import selection_stability
-    from .stability_result import Stability
+    from .stability.replicates import selection_stability
+    from .stability.result import Stability
     from .storage import load, save
     from .umap_start import umap_init
     from .validation import DisconnectedGraphError, IESWarning

@@ -15,11 +15,11 @@ from .backend import backend_of, get_backend, host_view
 from .entry import check_request, moved, prepare
 from .extension import ISOLATED, check_scales
 from .model import Model, make_model, model_of
+from .parameters.verdict import is_auto
 from .pipeline import embed
 from .selection import select_coordinates
 from .stages import Run, Stages
 from .validation import IESWarning, check_choice, check_integer, check_number, check_points, check_real_array
-from .verdict import is_auto
 
 FEWEST = 4  # points: fewer have no map with two coordinates
 FEW = 100  # below this many points nothing can be estimated from their distances

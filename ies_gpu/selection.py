@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import __version__
-from .automatic import Calibrated, calibrate, check_automatic
 from .backend import Backend, backend_of, get_backend
 from .backend.kernels import plain
-from .checkpoint import Checkpoint
+from .checkpoints.checkpoint import Checkpoint
 from .criterion import check_subsets, log_volumes, penalties
 from .entry import Prepared, check_entry, check_request, moved, prepare
 from .export import as_frame, as_plain, coordinate_names
+from .parameters.automatic import Calibrated, calibrate, check_automatic
+from .parameters.scan import Settings
+from .parameters.verdict import automatic_line, doubts_of, is_auto, thin_points
 from .path import Segment
 from .pipeline import Ask, embed, search_stage, tangent_stage
-from .scan import Settings
 from .search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
 from .stages import DTYPES, Progress, Run, Stages
 from .validation import check_choice, check_integer, check_number, check_points, check_sizes
-from .verdict import automatic_line, doubts_of, is_auto, thin_points
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 

@@ -22,7 +22,7 @@ from ies_gpu import (
     two_nn_dimension,
     unexplained_variance,
 )
-from ies_gpu.bandwidth import (
+from ies_gpu.parameters.bandwidth import (
     Distances,
     consistency_curve,
     degree_bandwidth,
@@ -30,8 +30,8 @@ from ies_gpu.bandwidth import (
     mean_degree,
     sampled_distances,
 )
-from ies_gpu.dimension import local_spectrum
-from ies_gpu.scan import Scan, largest_size
+from ies_gpu.parameters.dimension import local_spectrum
+from ies_gpu.parameters.scan import Scan, largest_size
 
 from .conftest import rectangle
 
@@ -133,7 +133,7 @@ def test_the_local_spectrum_of_a_flat_sample_is_one_along_it_and_zero_across(d):
 
 def test_the_local_spectrum_of_ten_thousand_points_is_the_plain_one(monkeypatch):
     """There nothing is corrected: eigenvalues of the weighted covariance with the point itself, by brute force."""
-    monkeypatch.setattr("ies_gpu.dimension.SAMPLE_SIZE", 60)
+    monkeypatch.setattr("ies_gpu.parameters.dimension.SAMPLE_SIZE", 60)
     X = plane(60, 2, 0.1, columns=4)
     distances = sampled_distances(X, queries=60)
     expected = np.zeros(4)
@@ -151,7 +151,7 @@ def test_fewer_points_give_nearly_the_spectrum_of_more(monkeypatch):
     fewer = sampled_distances(X[:500], queries=500)
 
     def trace(points, distances, standard):
-        monkeypatch.setattr("ies_gpu.dimension.SAMPLE_SIZE", standard)
+        monkeypatch.setattr("ies_gpu.parameters.dimension.SAMPLE_SIZE", standard)
         return local_spectrum(points, distances, 0.15).sum()
 
     whole = trace(X, sampled_distances(X), 3000)
@@ -286,7 +286,7 @@ def test_a_circle_needs_two_coordinates():
 
 def test_a_sample_stands_for_many_points(strip, monkeypatch):
     """Beyond the sample's size the bandwidth is carried over, shrunk by (n/N)^(-1/(d+4)), and checked on all points."""
-    monkeypatch.setattr("ies_gpu.automatic.calibrate.__kwdefaults__", {"sample_size": 700})
+    monkeypatch.setattr("ies_gpu.parameters.automatic.calibrate.__kwdefaults__", {"sample_size": 700})
     X, flat = strip
     found = select_coordinates(X)
     carried = found.diagnostics["automatic"]["carried"]

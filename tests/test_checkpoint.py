@@ -20,8 +20,8 @@ import scipy.sparse
 
 from ies_gpu import CheckpointWarning, IESWarning, datasets, load, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
-from ies_gpu.checkpoint import STAGES
-from ies_gpu.fingerprint import data_digest
+from ies_gpu.checkpoints.checkpoint import STAGES
+from ies_gpu.checkpoints.fingerprint import data_digest
 from ies_gpu.laplacian import gaussian_kernel, graph_laplacian
 
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}

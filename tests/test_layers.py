@@ -15,11 +15,9 @@ ORDER = [
     "memory", "remote", "backend", "validation", "files", "encoding",
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion", "extension",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline",
-    "levina_bickel", "style", "curves", "bandwidth", "dimension", "scan", "verdict", "automatic", "calibration",
-    "fingerprint", "stagefiles", "checkpoint", "export", "selection",
-    "baselines", "evaluation", "rotations", "stability_result", "stability",
-    "sheets", "diagnosis", "umap_start", "datasets", "selftest",
-    "storage", "model", "estimators", "anndata", "estimate", "plot", "plot_diagnosis",
+    "style", "parameters", "checkpoints", "export", "selection",
+    "baselines", "evaluation", "stability", "umap_start", "datasets", "selftest",
+    "storage", "model", "estimators", "anndata", "estimate", "plot", "diagnosis",
     "console", "demo", "reproduce", "cli", "__main__",
 ]  # fmt: skip
 

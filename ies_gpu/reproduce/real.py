@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..diagnosis import diagnose
+from ..diagnosis.diagnose import diagnose
 from ..selection import Selection
 from ..stages import Progress, Stages, peak_memory
 from .book import Book

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..evaluation import procrustes_error
-from ..levina_bickel import levina_bickel_dimension
+from ..parameters.levina_bickel import levina_bickel_dimension
 from ..plot import _style
 from .book import Book
 from .cases import Case, counted

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .backend import backend_of
+from ..backend import backend_of
+from ..validation import check_choice, check_integer, check_number, check_points
 from .bandwidth import (
     Distances,
     bandwidth_grid,
@@ -17,7 +18,6 @@ from .bandwidth import (
     sampled_distances,
 )
 from .levina_bickel import levina_bickel_dimension
-from .validation import check_choice, check_integer, check_number, check_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

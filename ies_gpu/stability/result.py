@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
+from ..selection import coordinate_names
 from .rotations import NearPair, Rotation
-from .selection import coordinate_names
 
 
 @dataclass(frozen=True, eq=False, repr=False)

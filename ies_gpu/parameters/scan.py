@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend import backend_of
-from .criterion import MAX_SUBSETS, log_volumes
-from .entry import Prepared, check_request, prepare
-from .pipeline import embed, tangent_stage
-from .search import SearchResult
-from .stages import Run, Stages
-from .validation import DisconnectedGraphError, check_integer, check_real_array, check_sizes
+from ..backend import backend_of
+from ..criterion import MAX_SUBSETS, log_volumes
+from ..entry import Prepared, check_request, prepare
+from ..pipeline import embed, tangent_stage
+from ..search import SearchResult
+from ..stages import Run, Stages
+from ..validation import DisconnectedGraphError, check_integer, check_real_array, check_sizes
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
 SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend import backend_of
-from .validation import check_choice, check_integer, check_points
+from ..backend import backend_of
+from ..validation import check_choice, check_integer, check_points
 
 
 class NeighborDimension(NamedTuple):

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .plot import _style, set_label
+from ..plot import _style, set_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .diagnosis import Diagnosis
+    from .diagnose import Diagnosis
 
 COLORS = {"dependency": "#D55E00", "knot": "#CC79A7", "crossing": "#0072B2", "overlap": "#009E73"}
 PAIRS = 200  # lines between crossing points that are drawn

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .backend import backend_of
-from .laplacian import Laplacian, TiledTransition
-from .validation import check_real_array
+from ..backend import backend_of
+from ..laplacian import Laplacian, TiledTransition
+from ..validation import check_real_array
 
 PIECE = 16 << 20  # bytes of a scattered array that are copied at a time
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .style import COLORS, styled
+from ..style import COLORS, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,16 +14,16 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from .automatic import Calibrated
-from .backend.kernels import plain
-from .entry import Prepared
+from ..backend.kernels import plain
+from ..entry import Prepared
+from ..graph import csr
+from ..laplacian import Laplacian
+from ..parameters.automatic import Calibrated
+from ..path import Segment
+from ..search import SearchResult
+from ..stages import Run
 from .fingerprint import data_digest
-from .graph import csr
-from .laplacian import Laplacian
-from .path import Segment
-from .search import SearchResult
 from .stagefiles import Saved, StageFiles
-from .stages import Run
 
 FOUND = "automatic"  # comes before them where parameters are to be found
 STAGES = ("graph", "laplacian", "eigenvectors", "tangents", "search")

@@ -15,9 +15,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import __version__
-from .encoding import Records, decode, encode, read_header, write_archive
-from .files import DAMAGED
+from .. import __version__
+from ..encoding import Records, decode, encode, read_header, write_archive
+from ..files import DAMAGED
 from .fingerprint import content_digest
 
 FORMAT, VERSION = "ies_gpu checkpoint", 1

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from .backend import backend_of
-from .criterion import log_volumes, score_pass
-from .path import first_acceptable, regularization_path, segment_at
+from ..backend import backend_of
+from ..criterion import log_volumes, score_pass
+from ..path import first_acceptable, regularization_path, segment_at
+from ..selection import Selection, select_coordinates
+from ..validation import DisconnectedGraphError, IESWarning, check_integer, check_number, check_points
+from .result import Stability
 from .rotations import near_pairs, rotations_of
-from .selection import Selection, select_coordinates
-from .stability_result import Stability
-from .validation import DisconnectedGraphError, IESWarning, check_integer, check_number, check_points
 
 POOL = 5_000  # sets that the bootstrap may choose among; all of them, where there are no more
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same

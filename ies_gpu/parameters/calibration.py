@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backend import get_backend
+from ..criterion import count_subsets
+from ..entry import moved
+from ..pipeline import Ask, search_stage
+from ..search import SearchResult
+from ..stages import Run, Stages
+from ..validation import check_choice, check_integer, check_number, check_points, check_sizes
 from .automatic import calibrate
-from .backend import get_backend
 from .bandwidth import (
     DEGREE,
     bandwidth_grid,
@@ -18,14 +24,8 @@ from .bandwidth import (
     mean_degree,
     sampled_distances,
 )
-from .criterion import count_subsets
 from .dimension import SAMPLE_SIZE, local_pca_dimension, subsample
-from .entry import moved
-from .pipeline import Ask, search_stage
 from .scan import Settings
-from .search import SearchResult
-from .stages import Run, Stages
-from .validation import check_choice, check_integer, check_number, check_points, check_sizes
 from .verdict import AUTO, is_auto
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backend import backend_of
+from ..backend import backend_of
 
 QUERIES = 200
 REACH = 3.0  # the radius of the graph in units of the bandwidth

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..entry import Prepared
+from ..search import SearchResult
+from ..stages import Run, Stages
+from ..validation import DisconnectedGraphError
 from .bandwidth import Distances, degree_bandwidth, mean_degree, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
-from .entry import Prepared
 from .scan import FACTORS, SHARE, Held, Scan, Settings, Trial, largest_size, scan, trial
-from .search import SearchResult
-from .stages import Run, Stages
-from .validation import DisconnectedGraphError
 from .verdict import describe, is_auto
 
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from .backend import backend_of
-from .graph import knn_graph
-from .laplacian import TiledTransition, check_laplacian
-from .selection import Selection, coordinate_names
+from ..backend import backend_of
+from ..graph import knn_graph
+from ..laplacian import TiledTransition, check_laplacian
+from ..selection import Selection, coordinate_names
+from ..validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
-from .validation import check_integer, check_number
 
 Groups = tuple[np.ndarray, ...]
 

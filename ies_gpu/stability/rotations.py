@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .backend import backend_of
-from .criterion import log_volumes
+from ..backend import backend_of
+from ..criterion import log_volumes
 
 if TYPE_CHECKING:
-    from .selection import Selection
+    from ..selection import Selection
 
 ANGLES = 72  # tried over half a turn, then refined
 

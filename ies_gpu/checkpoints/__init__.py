@@ -1,0 +1,1 @@
+"""Finished stages kept on disk, so that a killed run goes on."""

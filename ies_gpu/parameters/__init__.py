@@ -1,0 +1,1 @@
+"""Finding bandwidth, dimension and number of coordinates from the points."""

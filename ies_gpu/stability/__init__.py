@@ -1,0 +1,1 @@
+"""How sure a choice is: bootstrap, refits, near twins among the eigenvalues."""
