@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ies_gpu.stability.replicates.rotations import NearPair, best_rotation, near_pairs
 
 import ies_gpu
 from ies_gpu import datasets, selection_stability
@@ -14,6 +13,7 @@ from ies_gpu.search import search_exhaustive
 from ies_gpu.selection import Selection
 from ies_gpu.stability.replicates import bootstrap_choices, matched_subset, weighted_choices
 from ies_gpu.stability.result import Stability
+from ies_gpu.stability.rotations import NearPair, best_rotation, near_pairs
 
 from .conftest import identified, neumann, rectangle
 
