@@ -77,14 +77,14 @@ def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) ->
         axes.set(xlabel="points n (degree about 110)", ylabel="seconds", title="Time by stage, 2 cores")
         axes.legend(fontsize=8)
         figure.savefig(folder / "growth.png", dpi=120)
-    bound = [r for r in rows if r.get("flops")]
+    bound = [r for r in rows if r.get("flops") and r["stage"].endswith("of one run")]
     if bound:
         figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
         share = [
             100 * max(r["flops"] / limits["flops_per_second"], r["bytes"] / limits["copy_bytes_per_second"]) / r["ours"]
             for r in bound
         ]
-        axes.barh([r["stage"] for r in bound], share)
+        axes.barh([r["stage"].partition(",")[0] for r in bound], share)
         axes.set(xlabel="per cent of the hardware's limit (flops or bytes, whichever binds)", xlim=(0, 100))
         figure.savefig(folder / "hardware.png", dpi=120)
 

@@ -23,9 +23,12 @@ from ies_gpu.graph import permuted
 from ies_gpu.laplacian import Laplacian
 from ies_gpu.rmetric import tangents
 from ies_gpu.search import choose
+from ies_gpu.search.exhaustive import all_sets
 
 from .measure import peak_bytes, seconds
 from .problems import ordered_laplacian, strip, torus_in_100_columns, wide_torus
+from .roofline import Problem, Work, laplacian, product
+from .roofline import scores as score_work
 
 Row = dict[str, Any]
 
@@ -46,8 +49,8 @@ def select_from(laplacian: Laplacian, Y: np.ndarray, values: np.ndarray, backend
     """From the co-metric on: tangent bases, all scores, path, regret, choice, at d = s = 2."""
     with backend.active():
         U, _ = tangents(Y, laplacian, 2, backend)
-        subsets = candidate_subsets(Y.shape[1], 2)
-        return choose(U, values, subsets, score_pass(U, subsets), None, 75.0)
+        sets = all_sets(Y.shape[1], 2)
+        return choose(U, values, sets, score_pass(U, sets.subsets), None, 75.0)
 
 
 def selection(n: int = 100_000) -> list[Row]:
@@ -223,10 +226,40 @@ def growth(sizes: tuple[int, ...] = (50_000, 100_000, 200_000, 500_000, 1_000_00
         late = found["seconds"]["tangents"] + found["seconds"]["search"]
         rows.append(row(f"growth, n={n:,}", "none", total, None, None, n=n, late=late, **found))
     span = np.log(rows[-1]["n"] / rows[0]["n"])
-    for name, key, goal in (("end to end", "ours", 1.2), ("from the co-metric on", "late", 1.05)):
+    base = 2.5e8  # the interpreter and Numba
+    for r in rows:
+        r["above"] = r["peak"] - base
+    names = (("end to end", "ours", 1.2), ("from the co-metric on", "late", 1.05), ("memory", "above", 1.05))
+    for name, key, goal in names:
         exponent = float(np.log(rows[-1][key] / rows[0][key]) / span)
         rows.append(row(f"exponent of n, {name}", "none", exponent, None, goal))
     return rows
+
+
+def limits(n: int = 100_000, m: int = 20) -> list[Row]:
+    """Seconds of each stage of one run beside the bytes and operations that it cannot do without."""
+    X, bandwidth = strip(n)
+    options: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "n_components": m, "device": "cpu"}
+    select_coordinates(*strip(20_000)[:1], bandwidth=strip(20_000)[1], **options)
+    info = select_coordinates(X, bandwidth=bandwidth, **options).diagnostics
+    took, solver = info["seconds"], info["solver"]
+    p = Problem(n=n, degree=info["mean_degree"], m=m)
+    blocks = solver.get("block_products", solver["products"])
+    eigen = product(n, p.nnz, 1, 8).times(blocks) + Work(2.0 * n * 8 * solver["products"])
+    work = {
+        "graph": (took["graph"], Work(p.nnz * 12.0 + n * 24, 0.0, 10 * p.nnz)),
+        "kernel, Laplacian": (took["kernel"] + took["laplacian"], laplacian(p, "float64")),
+        "eigenvectors": (took["eigenvectors"], eigen._replace(double=2 * p.nnz * solver["products"])),
+        "tangent bases": (
+            took["tangents"],
+            Work(p.nnz * 12.0 + n * m * 24, 0.0, p.nnz * (m * m + 3 * m) + n * 4 / 3 * m**3),
+        ),
+        "search": (took["search"], score_work(p, "float64")),
+    }
+    return [
+        row(f"{stage}, of one run", "none", seconds_, None, None, bytes=need.bytes, flops=need.single + need.double)
+        for stage, (seconds_, need) in work.items()
+    ]
 
 
 def start() -> list[Row]:
@@ -266,6 +299,7 @@ ALL = {
     "small_eigenpairs": small_eigenpairs,
     "graphs": graphs,
     "end_to_end": end_to_end,
+    "limits": limits,
     "growth": growth,
     "start": start,
 }

@@ -8,6 +8,7 @@ import pytest
 from ies_gpu.criterion import candidate_subsets, score_pass
 from ies_gpu.rmetric import tangents
 from ies_gpu.search import choose
+from ies_gpu.search.exhaustive import all_sets
 
 
 @pytest.mark.parametrize(("d", "s"), [(2, 2), (2, 3), (3, 4)])
@@ -19,5 +20,5 @@ def test_scores(benchmark, backend, d, s):
 
 def test_path_regret_choice(benchmark, problem, backend):
     U, _ = tangents(problem.embedding.coordinates, problem.laplacian, 2, backend)
-    subsets = candidate_subsets(20, 2)
-    benchmark(choose, U, problem.embedding.eigenvalues, subsets, score_pass(U, subsets), None, 75.0)
+    sets = all_sets(20, 2)
+    benchmark(choose, U, problem.embedding.eigenvalues, sets, score_pass(U, sets.subsets), None, 75.0)

@@ -100,7 +100,7 @@ def test_without_numbers_they_are_found(points, tmp_path, capsys):
     found = load(tmp_path / "run.npz").diagnostics["automatic"]["chosen"]
     assert set(found) == {"bandwidth", "intrinsic_dim"}
     assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
-    assert [line.split()[0] for line in err.splitlines()] == ["read", "dimension", "scan", "result"]
+    assert [line.split()[0] for line in err.splitlines()] == ["read", "dimension", "scan", "result", "write"]
 
 
 def test_json_is_one_strict_object(points, capsys):
@@ -140,7 +140,7 @@ def test_errors_are_objects_in_a_json_log(points, tmp_path, capsys, monkeypatch)
     """Whatever goes wrong, each line of the log is an object, and the last has the exit status."""
     told = ["--log-format", "json"]
     cases = {
-        2: [["fit", points, *told], ["fit", points, *FIT, "--log-format=json", "--zeta", "-1"], ["fit", *told, "--no"]],
+        2: [["fit", *told], ["fit", points, *FIT, "--log-format=json", "--zeta", "-1"], ["fit", *told, "--no"]],
         1: [["fit", "nowhere.npy", *FIT, *told], ["fit", points, *FIT, *told, "-o", str(tmp_path / "no" / "run.npz")]],
     }
     for status, commands in cases.items():

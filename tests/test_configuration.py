@@ -116,11 +116,11 @@ def test_secrets_in_urls_are_not_stored():
         ("bandwidth = nan", "must be a number greater than 0, got nan"),
         ("intrinsic-dim = 2.5", "must be a whole number"),
         ("intrinsic-dim = 2\nintrinsic_dim = 2", "is given twice"),
-        ("dtype = 'float16'", "job.toml: dtype must be one of float64, float32, got 'float16'"),
+        ("dtype = 'float16'", "job.toml: dtype must be one of float64, mixed, float32, got 'float16'"),
         ("resume = 1", "resume must be true or false, got 1"),
         ("config = 'other.toml'", "'config' is no option"),
         ("bandwidth = = 3", "job.toml is not a TOML file"),
-        ("", "the following arguments are required: POINTS, -d/--intrinsic-dim"),
+        ("", "the following arguments are required: POINTS"),
     ],
 )
 def test_a_wrong_file_is_wrong_use(content, message, capsys):
