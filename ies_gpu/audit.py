@@ -21,6 +21,7 @@ from .stages import Run
 
 ROWS = 256
 TOLERANCE = 1e-7
+PIECE_BYTES = 64 << 20
 
 
 def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
@@ -148,8 +149,7 @@ def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
     rows = sampled_rows(len(X), backend, 32)
     worst = 0.0
     for row in rows.tolist():
-        difference = (X - X[row]) / radius
-        distance = xp.sort(xp.sqrt((difference * difference).sum(axis=1)))
+        distance = xp.sort(distances_to(X, row, radius, xp))
         # a pair at the very radius may fall on either side of it by rounding
         fewest, most = (int(n) for n in xp.searchsorted(distance, xp.asarray([1 - 1e-12, 1 + 1e-12])))
         stored = graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])] / radius
@@ -157,6 +157,16 @@ def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
         worst = max(worst, (fewest - count) / most, (count - most) / most)
         worst = max(worst, abs(float(distance[:count].sum()) - float(stored.sum(dtype="float64"))) / max(count, 1))
     return worst
+
+
+def distances_to(X: Any, row: int, unit: float, xp: Any) -> Any:
+    """Distances (n,) of all points to one, in units; piece by piece, since the points may be a large mapped file."""
+    step = max(1, PIECE_BYTES // (8 * X.shape[1]))
+    parts = []
+    for first in range(0, len(X), step):
+        difference = (X[first : first + step] - X[row]) / unit
+        parts.append(xp.sqrt((difference * difference).sum(axis=1)))
+    return xp.concatenate(parts)
 
 
 def _largest(arrays: list[Any], xp: Any) -> float:

@@ -18,7 +18,7 @@ from .laplacian import (
     laplacian_in_place,
     with_unit_diagonal,
 )
-from .ordering import spatial_order
+from .ordering import in_order, spatial_order
 from .stages import Run
 from .tiles import TiledKernel
 from .validation import (
@@ -156,7 +156,7 @@ def laplacian_stage(kernel: Any, bandwidth: float | None, run: Run) -> Laplacian
 def in_space(X: Any) -> tuple[Any, Any]:
     """The spatial order of points, and the points in it."""
     order = spatial_order(X)
-    return order, X[order]
+    return order, in_order(X, order)
 
 
 def kernel_of(X: Any, request: Request, degree: float, run: Run) -> Any:

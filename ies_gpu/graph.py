@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .backend import backend_of
-from .ordering import MAX_AXES, cell_starts, inverse_order, n_levels, principal_axes, spatial_order
+from .ordering import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
 from .validation import (
     check_integer,
     check_number,
@@ -90,8 +90,11 @@ def ordered_radius_graph(
 def in_units_of(radius: float, X: Any) -> tuple[Any, float, float]:
     """Points and radius divided by a power of two near the radius, and that power.
 
-    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there.
+    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
+    file stays as it is unless its numbers are that large or small: a copy of it may not fit into memory.
     """
+    if is_mapped(X) and 1e-100 < radius < 1e100:
+        return X, radius, 1.0
     unit = math.ldexp(1.0, math.frexp(radius)[1])
     return X / unit, radius / unit, unit
 

@@ -7,6 +7,8 @@ takes cells as the unknowns of its coarse levels.
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,26 @@ def spatial_order(X: Any, leaf: int = 8) -> Any:
     Z = backend.xp.ascontiguousarray(X @ principal_axes(X)) if X.shape[1] > MAX_AXES else X
     with backend.active():
         return backend.kernels.kd_order(Z, n_levels(len(X), leaf))
+
+
+def is_mapped(X: Any) -> bool:
+    """Whether an array on the host is a view of a file."""
+    while isinstance(X, np.ndarray):
+        X = X.base
+    return isinstance(X, mmap.mmap)
+
+
+def in_order(X: Any, order: Any) -> Any:
+    """The points in a new order; those of a mapped file that would fill the memory go into another, temporary one."""
+    backend = backend_of(X)
+    if not is_mapped(X) or X.nbytes <= backend.memory_budget() // 4:
+        return X[order]
+    with tempfile.TemporaryFile(prefix="ies-gpu-") as file:  # stays as long as it is mapped
+        ordered = np.memmap(file, dtype=X.dtype, mode="w+", shape=(len(order), X.shape[1]))
+    step = max(1, backend.block_bytes() // (X.shape[1] * X.itemsize))
+    for first in range(0, len(order), step):
+        ordered[first : first + step] = X[order[first : first + step]]
+    return ordered
 
 
 def inverse_order(order: Any) -> Any:

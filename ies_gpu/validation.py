@@ -109,7 +109,7 @@ def check_points(X: Any, dtype: Any = np.float64) -> Any:
     X = check_real_array("X", X, 2, dtype)
     if X.shape[0] < 2 or X.shape[1] < 1:
         raise ValueError(f"X must hold at least 2 points with at least 1 column, got shape {X.shape}")
-    if not bool((X[:1] != X).any()):
+    if not bool((X[:1] != X[:1000]).any()) and not bool((X[:1] != X).any()):  # a few rows settle it nearly always
         raise ValueError(f"X must not consist of {X.shape[0]} copies of one point")
     return X
 

@@ -475,7 +475,7 @@ def test_the_command_line_says_what_to_do(points, folder, tmp_path, capsys):
     from ies_gpu import cli
 
     np.save(tmp_path / "points.npy", points)
-    arguments = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.6", "--quiet"]
+    arguments = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.6", "--json"]
     assert cli.main([*arguments, "--checkpoint", str(folder)]) == 1
     assert "holds a checkpoint of this job" in (err := capsys.readouterr().err) and "pass --resume" in err
     assert cli.main([*arguments, "--checkpoint", str(folder), "--resume"]) == 0

@@ -162,7 +162,7 @@ def test_exit_status_is_in_the_help(capsys):
 def test_warnings_are_one_line_in_text_and_json(points, tmp_path, capsys):
     X = np.vstack([np.load(points), [[90.0, 0, 0], [90.1, 0, 0]]])
     write_array(tmp_path / "parts.npy", X)
-    arguments = ["fit", str(tmp_path / "parts.npy"), *FIT, "--quiet"]
+    arguments = ["fit", str(tmp_path / "parts.npy"), *FIT, "--quiet", "-o", str(tmp_path / "parts.npz")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("warnings.filters", [("default", None, Warning, None, 0)])  # pytest turns warnings into errors
         assert cli.main([*arguments, "--components", "largest"]) == 0

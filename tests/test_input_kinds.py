@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pandas
 import pytest
 
 from ies_gpu import DiffusionMap, datasets, model_of, select_coordinates
+from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.estimators import IndependentCoordinates
+from ies_gpu.graph import in_units_of
+from ies_gpu.ordering import in_order, is_mapped
 from ies_gpu.validation import check_points
 
 ARGUMENTS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8}
@@ -93,3 +97,38 @@ def test_json_is_strict_and_plain(expected):
     assert said["eigenvalues"] == expected.eigenvalues.tolist()
     assert said["ranking"][0]["loss"] == expected.ranking.losses[0]
     assert said["n_points"] == 600 and "coordinates" not in said
+
+
+def test_points_of_a_large_mapped_file_are_ordered_in_another_file(tmp_path, monkeypatch, rng):
+    X = rng.normal(size=(500, 30))
+    np.save(tmp_path / "points.npy", X)
+    mapped = np.asarray(np.load(tmp_path / "points.npy", mmap_mode="r"))
+    order = rng.permutation(500)
+    assert is_mapped(mapped) and is_mapped(mapped[3:]) and not is_mapped(X) and not is_mapped(in_order(mapped, order))
+    monkeypatch.setattr(CpuBackend, "memory_budget", lambda self: mapped.nbytes)
+    monkeypatch.setattr(CpuBackend, "block_bytes", lambda self: 7 * 240)
+    ordered = in_order(mapped, order)
+    assert is_mapped(ordered) and not is_mapped(in_order(X, order))
+    np.testing.assert_array_equal(ordered, X[order])
+    points, reach, unit = in_units_of(0.3, ordered)
+    assert np.shares_memory(points, ordered) and (reach, unit) == (0.3, 1.0)
+
+
+@pytest.mark.slow
+def test_a_mapped_file_larger_than_the_memory_is_never_held_whole(tmp_path):
+    """A strip in many columns: less is allocated than the file holds, and the result is that of points in memory."""
+    rng = np.random.default_rng(0)
+    n, columns = 60_000, 640
+    flat = rng.uniform(0, 1, (n, 2)) * [8, 1]
+    frame = np.linalg.qr(rng.normal(size=(columns, 2)))[0]
+    np.save(tmp_path / "wide.npy", flat @ frame.T)
+    mapped = np.load(tmp_path / "wide.npy", mmap_mode="r")
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.015, "n_components": 10, "tol": 1e-5}
+    usual = select_coordinates(np.array(mapped), **options)
+    tracemalloc.start()
+    found = select_coordinates(mapped, memory_limit=128 << 20, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert mapped.nbytes > 2 * (128 << 20) and peak < 0.75 * mapped.nbytes
+    assert found.subset == usual.subset
+    np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-4)

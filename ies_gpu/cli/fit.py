@@ -47,6 +47,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
             args.parser.error(f"{option} must name an .npz file, got {output}")
     if args.output and args.model and os.path.realpath(args.output) == os.path.realpath(args.model):
         args.parser.error(f"-o and --model must name different files, got {args.output} twice")
+    if args.quiet and not (args.output or args.model or args.json):
+        args.parser.error("--quiet without -o would leave nothing behind; give -o, or --json")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
