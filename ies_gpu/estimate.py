@@ -118,9 +118,9 @@ def estimate_resources(
     n, D = check_integer("n", n, low=3), check_integer("dim", dim, low=1)
     degree = check_number("degree", degree, high=n)
     d, s, m = check_sizes(n, intrinsic_dim, intrinsic_dim if subset_size is None else subset_size, n_components)
-    check_choice("dtype", dtype, ("float64", "float32"))
+    check_choice("dtype", dtype, ("float64", "mixed", "float32"))
     check_choice("device", device.partition(":")[0], ("cpu", "cuda"))
-    size = Size(n, D, n * (degree + 1.0), m, d, s, 8 if dtype == "float64" else 4)
+    size = Size(n, D, n * (degree + 1.0), m, d, s, 4 if dtype == "float32" else 8)  # mixed: an upper bound
     tiled = memory_limit is not None and 2 * 1.1 * 12 * n * degree > memory_limit
     store = tiled and memory_limit is not None and 4.0 * n * n < memory_limit
     needs = tiled_bytes(size, store) if tiled else sparse_bytes(size)

@@ -18,7 +18,7 @@ from .model import Model, make_model, model_of
 from .parameters.verdict import is_auto
 from .pipeline import embed
 from .selection import select_coordinates
-from .stages import Run, Stages
+from .stages import DTYPES, Run, Stages
 from .validation import IESWarning, check_choice, check_integer, check_number, check_points, check_real_array
 
 FEWEST = 4  # points: fewer have no map with two coordinates
@@ -141,7 +141,7 @@ class DiffusionMap(SpectralTransformer):
         What points without a training point within the radius get. Unlike in ``nystrom_extension`` it is not NaN
         unless asked for, because most regressors that follow in a pipeline refuse NaN.
     device : {"auto", "cpu", "cuda", "cuda:N"}
-    dtype : {"float64", "float32"}
+    dtype : {"float64", "mixed", "float32"}
         Storage of the kernel matrix.
     memory_limit, n_threads : int, optional
     random_state : int, RandomState or None
@@ -206,7 +206,7 @@ class DiffusionMap(SpectralTransformer):
         X = check_points(self._input(X, reset=True))
         check_choice("isolated", self.isolated, ISOLATED)
         check_choice("components", self.components, ("raise", "largest"))
-        check_choice("dtype", self.dtype, ("float64", "float32"))
+        check_choice("dtype", self.dtype, DTYPES)
         tol, seed, m = check_number("tol", self.tol, high=1.0), self._seed(), self._n_components(X)
         request = check_request("X", self._bandwidth(X, m, seed), self.radius, self.components, m)
         home = backend_of(X)

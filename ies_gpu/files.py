@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from .remote import check_remote_output, fetched, is_remote
+from .remote import check_remote_output, fetched, is_remote, uploaded
 from .validation import IESWarning
 
 TEXT = {".csv": ",", ".tsv": "\t"}
@@ -126,6 +126,9 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
     array = np.asarray(array)
     if array.dtype.hasobject:
         raise TypeError(f"arrays of Python objects are not written, got dtype {array.dtype}; convert it to numbers")
+    if is_remote(path):
+        with uploaded(os.fspath(path)) as local:
+            return write_array(local, array)
     with whole_or_nothing(path) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 

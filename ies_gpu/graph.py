@@ -93,7 +93,7 @@ def in_units_of(radius: float, X: Any) -> tuple[Any, float, float]:
     Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
     file stays as it is unless its numbers are that large or small: a copy of it may not fit into memory.
     """
-    if is_mapped(X) and 1e-100 < radius < 1e100:
+    if is_mapped(X) and 1e-8 < radius < 1e8:
         return X, radius, 1.0
     unit = math.ldexp(1.0, math.frexp(radius)[1])
     return X / unit, radius / unit, unit

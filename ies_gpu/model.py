@@ -12,7 +12,7 @@ import numpy as np
 from .backend import backend_of, get_backend
 from .extension import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from .selection import Selection, coordinate_names
-from .stages import Progress
+from .stages import Progress, Stages
 from .storage import read_archive, write_archive
 from .validation import check_choice, check_points, check_real_array
 
@@ -94,8 +94,7 @@ class Model:
         if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
             device = home.device
         backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
-        report = None if progress is None else lambda done, total: progress("transform", done, total)
-        with backend.active():
+        with backend.active(), Stages(progress).stage("transform") as report:
             X, w, Y = (backend.asarray(backend_of(a).to_host(a)) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
             new = moved_points(X_new, X)

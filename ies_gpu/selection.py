@@ -25,7 +25,7 @@ from .parameters.automatic import Calibrated, calibrate, check_automatic
 from .parameters.scan import Settings
 from .parameters.verdict import automatic_line, doubts_of, is_auto, thin_points
 from .path import Segment
-from .pipeline import Ask, embed, search_stage, tangent_stage
+from .pipeline import Ask, chosen_solver, embed, search_stage, tangent_stage
 from .search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
 from .stages import DTYPES, Progress, Run, Stages
 from .validation import check_choice, check_integer, check_number, check_points, check_sizes
@@ -303,7 +303,9 @@ def select_coordinates(
     run = Run(get_backend(device, memory_limit=memory_limit, n_threads=n_threads), log, dtype, {})
     job = {"entry": entry, **request._asdict(), "intrinsic_dim": intrinsic_dim, "subset_size": subset_size}
     job |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype, "random_state": random_state}
-    job |= {"tol": tol, "versions": versions(), "bandwidth_asked": bandwidth}
+    job |= {"tol": tol, "versions": versions(), "solver": chosen_solver(), "automatic": automatic}
+    if is_auto(bandwidth):
+        job |= {"bandwidth": "auto", "radius": None}
 
     def find(bases: Any, values: np.ndarray, s: int, run: Run) -> SearchResult:
         return search_stage(bases, values, Ask(search, s, random_state), weight, alpha, run)

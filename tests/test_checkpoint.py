@@ -395,7 +395,12 @@ duration, stages = time.perf_counter() - begin, []
 while len(stages) < kills:
     os.unlink(folder + "/run.npz")
     number = child("saved")
-    time.sleep(chance.uniform(0, 0.5 * duration))
+    # a random time after the start, or after a stage
+    behind = chance.choice(["", "laplacian", "eigenvectors", "tangents"])
+    patience = time.perf_counter() + duration
+    while behind and not os.path.exists(f"{folder}/saved/{behind}.npz") and time.perf_counter() < patience:
+        time.sleep(0.0005)
+    time.sleep(chance.uniform(0, 0.2 * duration))
     os.kill(number, signal.SIGKILL)
     killed = os.waitpid(number, 0)[1] == signal.SIGKILL
     if killed:  # a copy is resumed to its end; the job itself is killed again, a little further on
@@ -500,3 +505,15 @@ def test_what_was_found_automatically_is_saved_too(tmp_path):
         assert found.subset == usual.subset
         assert found.diagnostics["automatic"] == usual.diagnostics["automatic"]
         np.testing.assert_array_equal(found.coordinates, usual.coordinates)
+
+
+def test_stages_of_an_automatic_run_do_not_hide_those_of_this_job(tmp_path):
+    """The file of what was found stays behind when the numbers are given next; the job's own stages are taken."""
+    X = datasets.load("D1", n_samples=900).X
+    select_coordinates(X, bandwidth="auto", intrinsic_dim=2, subset_size=2, n_components=10, checkpoint=tmp_path)
+    given = {"bandwidth": 1.0, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+    with pytest.warns(CheckpointWarning, match="another job"):
+        select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
+    again = select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
+    assert again.diagnostics["checkpoint"]["resumed"] == ["graph", "eigenvectors", "tangents", "search"]
+    assert not again.diagnostics["checkpoint"]["notes"]

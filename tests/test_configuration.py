@@ -145,7 +145,7 @@ def test_wrong_variables_are_wrong_use(monkeypatch, capsys):
             assert cli.main(arguments) == 2
             assert message in capsys.readouterr().err
     monkeypatch.setenv("IES_GPU_SHARED_DATA", "somewhere")  # a variable of something else
-    assert cli.main([*arguments, "--quiet"]) == 0
+    assert cli.main([*arguments, "--json"]) == 0
 
 
 def test_the_example_of_the_documentation_is_valid():

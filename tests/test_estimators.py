@@ -218,3 +218,8 @@ def test_the_model_of_an_estimator_can_be_saved(frame, tmp_path):
     again = load_model(tmp_path / "model.npz")
     assert again.feature_names == ("x", "y", "z")
     np.testing.assert_array_equal(again.transform(frame[:20]), fitted.transform(frame[:20]))
+
+
+def test_every_precision_is_taken(strip):
+    for dtype in ("float64", "mixed", "float32"):
+        assert DiffusionMap(n_components=5, bandwidth=1.0, dtype=dtype).fit_transform(strip.X).shape == (1000, 5)

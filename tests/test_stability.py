@@ -195,3 +195,11 @@ def test_confidence_on_the_strip_is_calibrated():
     twins = np.array([found.confidence_up_to_twins for found in judged]) > 0.9
     alike = np.array([own[0] == (1, 0) and own[1] in ((0, 1), (1, 1)) for own in meant])
     assert twins.sum() >= 15 and alike.mean() >= 0.85
+
+
+def test_refits_need_a_selection_made_from_points(strip):
+    points, _ = strip
+    kernel = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(points, radius=0.5), bandwidth=0.2)
+    made = ies_gpu.select_coordinates(kernel=kernel, intrinsic_dim=2, subset_size=2, n_components=6)
+    with pytest.raises(ValueError, match="made from a kernel"):
+        selection_stability(made, X=points)

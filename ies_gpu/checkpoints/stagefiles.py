@@ -111,13 +111,16 @@ class StageFiles:
             return None
 
     def peek(self) -> dict[str, Any] | None:
-        """The header of the first stage that has one."""
+        """The header of the first stage of this job, or else of the first that has one."""
+        first = None
         for stage in self.stages:
             with contextlib.suppress(*DAMAGED, TypeError, AttributeError):
                 header = read_header(self.path(stage))
                 if header["format"] == FORMAT and header["fingerprint"] and header["job"].keys() and header["state"]:
-                    return header
-        return None
+                    if header["fingerprint"] == self.fingerprint:
+                        return header
+                    first = first or header
+        return first
 
     def refuse_what_is_there(self) -> None:
         """A folder that holds stages is not written over unasked: they may have taken days."""

@@ -36,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
         console, debug = Console(sys.stderr, style_of(args)), args.debug
         with shown_warnings(console), stopped_by_sigterm():
             status = args.run(args, console)
+            console.close()
+            console.end("done" if status == 0 else "failed", status)
             sys.stdout.flush()
             return status
     except WrongUse as error:

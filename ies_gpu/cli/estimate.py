@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
     option("-m", "--n-components", type=count, default=20, metavar="M", help="coordinates to choose from (20)")
     option = estimate.add_argument_group("the machine").add_argument
     option("--device", type=device, default="cpu", metavar="DEV", help="cpu, cuda or cuda:N (cpu)")
-    option("--dtype", choices=("float64", "float32"), default="float64", help="storage precision (float64)")
+    option("--dtype", choices=("float64", "mixed", "float32"), default="float64", help="precision (float64)")
     option("--memory-limit", type=size, metavar="SIZE", help="as for fit, such as 4G (enough)")
     option("--threads", type=count, default=1, metavar="N", help="CPU threads (1)")
     add_talk(estimate, as_json="print it as one JSON object", progress=False)

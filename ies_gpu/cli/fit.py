@@ -77,7 +77,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
         save_model(model_of(selection, points), args.model)
     console.close()
-    console.end("done", 0)
     output = args.output and shown(args.output)
     if args.json:
         say(json.dumps(as_plain(selection, output=output, model=args.model and shown(args.model))))

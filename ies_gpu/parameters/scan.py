@@ -186,7 +186,7 @@ class Scan:
 
 
 def can_search(m: int, s: int) -> bool:
-    """Whether the sets of s of m coordinates can be enumerated."""
+    """Whether the sets of s of m coordinates can be enumerated; sizes are compared only where they can."""
     return s <= m and comb(m - 1, s - 1) <= MAX_SUBSETS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .dimension import DimensionEstimate
-from .scan import FALL, Scan, Trial, largest_size
+from .scan import FALL, Scan, Trial, can_search, largest_size
 
 AUTO = "auto"
 NARROW = 1.25  # neighbouring bandwidths that explain so much less make the choice a narrow one
@@ -113,6 +113,8 @@ def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:
 def size_words(tried: Scan, d: int, s: int) -> tuple[str, str]:
     """How sure the number of coordinates is, and a warning where the search for it ended early."""
     best = tried.best(s)
+    if not can_search(len(best.work.eigenvalues), s + 1):
+        return f"low: sets of {s + 1} are too many to enumerate, and were not compared", ""
     gain = tried.gain(s)
     facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL})"
     if s == largest_size(d, len(best.work.eigenvalues)) and gain > FALL:

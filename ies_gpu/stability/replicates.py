@@ -109,10 +109,14 @@ def _starting_point(given: Any, X: Any, options: dict[str, Any]) -> tuple[Select
             raise TypeError("X is given twice; pass the points once")
         X = check_points(given)
         selection = select_coordinates(X, keep_bases=True, **options)
-        return selection, X[selection.points], options
+        used = selection.diagnostics["parameters"]  # refits repeat the fit, with what it found where that was automatic
+        options = options | {name: used[name] for name in OPTIONS if used.get(name) is not None}
+        return selection, X[selection.points], {k: v for k, v in options.items() if k not in ("checkpoint", "resume")}
     known = given.diagnostics.get("parameters", {})
     options = {name: known[name] for name in OPTIONS if known.get(name) is not None} | options
     if X is not None:
+        if known.get("entry", "X") != "X":
+            raise ValueError(f"refits need a selection made from X, and this one was made from a {known['entry']}")
         X = check_points(X)
         points = backend_of(given.points).to_host(given.points)
         if len(X) <= points.max():
