@@ -19,7 +19,7 @@ from ies_gpu.files import check_output, read_points
 from tests.test_checkpoint import assert_equal_selections
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the server and its libraries
-FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6", "--quiet"]
+FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6", "--quiet", "--json"]
 
 
 @pytest.fixture(scope="module", autouse=True)
