@@ -70,12 +70,12 @@ def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) ->
 
     grown = [r for r in rows if r["stage"].startswith("growth")]
     if grown:
-        figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+        figure, axes = plt.subplots(figsize=(7.6, 4.8), layout="constrained")
         for stage in grown[0]["seconds"]:
             axes.loglog([r["n"] for r in grown], [r["seconds"][stage] for r in grown], "o-", label=stage)
         axes.loglog([r["n"] for r in grown], [r["ours"] for r in grown], "ko-", lw=2, label="all")
         axes.set(xlabel="points n (degree about 110)", ylabel="seconds", title="Time by stage, 2 cores")
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
         figure.savefig(folder / "growth.png", dpi=120)
     bound = [r for r in rows if r.get("flops") and r["stage"].endswith("of one run")]
     if bound:
@@ -86,6 +86,7 @@ def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) ->
         ]
         axes.barh([r["stage"].partition(",")[0] for r in bound], share)
         axes.set(xlabel="per cent of the hardware's limit (flops or bytes, whichever binds)", xlim=(0, 100))
+        axes.set_title("One run, n = 100,000, 2 cores")
         figure.savefig(folder / "hardware.png", dpi=120)
 
 
