@@ -21,7 +21,7 @@ from .stages import Run
 
 ROWS = 256
 TOLERANCE = 1e-7
-PIECE_BYTES = 64 << 20
+PIECE_BYTES = 8 << 20
 
 
 def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
