@@ -136,38 +136,45 @@ def _multilevel_or_none(
     info: dict[str, Any],
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Any, Any, Any] | None:
-    """Values, vectors and residuals of the multilevel method, or None and the reason in ``info["fallback"]``."""
-    xp = operator.backend.xp
-    try:
-        values, vectors = multilevel_eigenpairs(
-            operator, count, tol=tol, last=last_level_pairs, info=info, progress=progress
-        )
-        residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
-        if not float(residuals.max()) <= tol:
-            raise NotConvergedError(f"recomputed in float64, a residual is {float(residuals.max()):.1e}")
-    except (NotConvergedError, np.linalg.LinAlgError) as doubt:
-        info["fallback"] = str(doubt)
-        return None
-    info["method"] = "multilevel"
-    return values, vectors, residuals
+    """What the multilevel method finds, if it is accepted."""
+
+    def solve() -> tuple[Any, Any]:
+        return multilevel_eigenpairs(operator, count, tol=tol, last=last_level_pairs, info=info, progress=progress)
+
+    return _accepted_or_none(operator, solve, tol, info, "multilevel", "recomputed in float64, a residual is")
 
 
 def _library_or_none(
     operator: SymmetricTransition, count: int, start: Any, tol: float, info: dict[str, Any]
 ) -> tuple[Any, Any, Any] | None:
-    """Values, vectors and residuals of the library's solver, or None and the reason in ``info["fallback"]``."""
-    xp = operator.backend.xp
-    try:
+    """What the library's solver finds, if it is accepted."""
+
+    def solve() -> tuple[Any, Any]:
         values, vectors = library_eigenpairs(operator, count, GUARDS, start, tol)
         values, vectors = add_missed(operator, values, vectors, count, start, tol)
-        values, vectors = values[:count].copy(), xp.ascontiguousarray(vectors[:, :count])
-        residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+        return values[:count].copy(), operator.backend.xp.ascontiguousarray(vectors[:, :count])
+
+    return _accepted_or_none(operator, solve, tol, info, "eigsh", "a residual of eigsh is")
+
+
+def _accepted_or_none(
+    operator: SymmetricTransition,
+    solve: Callable[[], tuple[Any, Any]],
+    tol: float,
+    info: dict[str, Any],
+    method: str,
+    complaint: str,
+) -> tuple[Any, Any, Any] | None:
+    """Values, vectors and residuals of a solver, or None and the reason in ``info["fallback"]``."""
+    try:
+        values, vectors = solve()
+        residuals = operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
         if not float(residuals.max()) <= tol:
-            raise NotConvergedError(f"a residual of eigsh is {float(residuals.max()):.1e}")
+            raise NotConvergedError(f"{complaint} {float(residuals.max()):.1e}")
     except (NotConvergedError, np.linalg.LinAlgError) as doubt:
         info["fallback"] = str(doubt)
         return None
-    info["method"] = "eigsh"
+    info["method"] = method
     return values, vectors, residuals
 
 
