@@ -175,6 +175,6 @@ def finish(folder: Path, bandwidth: float, say: Callable[[str], None]) -> None:
     say("  points.npy      the points")
     say(f"  run.npz         the result; look at it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
     say("")
-    say("Next, your own points (--bandwidth is the distance over which neighbours count;")
-    say("100 to 600 neighbours within three times that distance are a good start):")
+    say("Next, your own points. What you do not give is found; it is faster if you know it:")
+    say("  ies-gpu fit your_points.npy -o run.npz")
     say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")
