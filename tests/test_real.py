@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from ies_gpu import umap_init
 from ies_gpu.reproduce import EXPERIMENTS, experiment
 from ies_gpu.reproduce.book import Book
 from ies_gpu.reproduce.real import fill, run
-from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, neighbour_r2
+from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, mirrored, neighbour_r2
 
 from .conftest import rectangle
 
@@ -46,17 +47,16 @@ CHAIN = replace(
     CASES[0],
     name="chloromethane",
     file="chain/m.npz",
-    bandwidths=(0.5, 0.7),
-    bandwidth=0.6,
     torsions={"turn": (0, 1, 2, 3)},
+    swap=(0, 3),
 )
-SPECTRA = replace(CASES[-1], file="s.npz", bandwidths=(0.03,), bandwidth=0.03)
+SPECTRA = replace(CASES[-1], file="s.npz")
 
 
 def test_the_book_has_tables_and_pictures(tmp_path, folder):
     book = Book(tmp_path / "book")
     missing = replace(CASES[1], file="nowhere.npz")
-    fill(book, (CHAIN, SPECTRA, missing), folder, None, 300, "cpu")
+    fill(book, (CHAIN, SPECTRA, missing), folder, None, "cpu")
     book.write()
     names = {item.name for item in book.items}
     assert {"chloromethane-loss", "chloromethane-maps", "chloromethane-scan", "itokawa-maps", "real-runtime"} <= names
@@ -92,6 +92,27 @@ def test_torsions_of_the_file_become_colours(folder):
     R, turn = four_atoms(700, np.random.default_rng(0))
     np.testing.assert_allclose(found.colors["turn"], turn, atol=1e-9)
     np.testing.assert_allclose(found.colors["reaction coordinate"], R[:, 3, 0])
+
+
+def test_exchanged_atoms_lead_to_the_mirror_image(tmp_path, rng):
+    R, _ = four_atoms(300, rng)
+    both = np.concatenate([R, R[:, [3, 1, 2, 0]]])
+    (tmp_path / "chain").mkdir()
+    np.savez(tmp_path / "chain" / "m.npz", R=both, z=np.array([1, 6, 6, 1]))
+    found = features(CHAIN, tmp_path / CHAIN.file, None)
+    np.testing.assert_array_equal(found.mirror, np.roll(np.arange(600), 300))
+
+
+def test_mirror_images_are_told_from_others(rng):
+    mirror = np.roll(np.arange(600), 300)
+    odd, one, noise = rng.normal(size=(3, 600))
+    odd -= odd[mirror]
+    points = np.delete(np.arange(600), [5, 400])  # whose images count no more
+    Y = np.column_stack([odd, one, -one[mirror], noise])[points]
+    selection = SimpleNamespace(points=points, coordinates=Y)
+    assert mirrored(selection, mirror, (0, 1), (0, 2)) == pytest.approx(1)
+    assert mirrored(selection, mirror, (0, 1), (0, 3)) < 0.2
+    assert mirrored(selection, mirror, (0, 1), (0, 1)) < 0.2
 
 
 def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):

@@ -12,22 +12,9 @@ from ..diagnosis.diagnose import diagnose
 from ..selection import Selection
 from ..stages import Progress, Stages, peak_memory
 from .book import Book
-from .real_cases import (
-    CASES,
-    SCANNED,
-    USUAL,
-    Features,
-    RealCase,
-    Scanned,
-    best_bandwidth,
-    features,
-    fit,
-    neighbour_r2,
-    scan,
-)
+from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirrored, neighbour_r2
 from .real_pictures import heat_map, maps
 
-MEMORY = 3 << 30  # bytes for the full size
 # the paper's table: n, D, mean degree, (s, d), seconds, set
 PUBLISHED = {
     "SDSS (full)": (298_511, 3750, 144.91, "(2, 2)", 106.05, "{1, 3}"),
@@ -62,7 +49,7 @@ def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Pro
     Parameters
     ----------
     full : bool
-        All frames, within 3 GB; otherwise 10,000 of each.
+        All frames; otherwise 10,000 of each.
     device : str
     data : path or None
         The folder with the files; those that are missing are named and left out.
@@ -74,7 +61,7 @@ def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Pro
             "real-data", "Real data", "Not computed: ies-gpu reproduce --only real --data FOLDER names the folder."
         )
         return
-    fill(book, CASES, data, None if full else USUAL, SCANNED, device, progress)
+    fill(book, CASES, data, None if full else USUAL, device, progress)
 
 
 def fill(
@@ -82,11 +69,10 @@ def fill(
     cases: tuple[RealCase, ...],
     data: Path,
     n: int | None,
-    n_scan: int,
     device: str,
     progress: Progress | None = None,
 ) -> None:
-    """Each case: features, scan of the bandwidth, the choice at the headline bandwidth, pictures."""
+    """Each case: features, the choice at the bandwidth that is found, pictures."""
     log = Stages(progress)
     done: list[Done] = []
     for case in cases:
@@ -97,52 +83,47 @@ def fill(
             )
             continue
         try:
-            done.append(compute(book, case, path, n, n_scan, device, log))
+            done.append(compute(case, path, n, device, log))
         except ValueError as error:  # the others go on; the page says what is wrong with this one
             book.text(f"{case.name}-failed", f"{case.name}: not computed", str(error))
             continue
+        add_scan(book, done[-1])
         add_pictures(book, done[-1])
     if done:
         add_runtimes(book, done)
         add_torsions(book, done)
 
 
-def compute(book: Book, case: RealCase, path: Path, n: int | None, n_scan: int, device: str, log: Stages) -> Done:
-    """Features, the scan of bandwidths on some of the points, and the choice on all at the best of them."""
+def compute(case: RealCase, path: Path, n: int | None, device: str, log: Stages) -> Done:
+    """Features, and the choice at the bandwidth that is found."""
     begin = time.perf_counter()
     with log.stage(f"{case.name}: features"):
         found = features(case, path, n)
     spent = time.perf_counter() - begin
-    bandwidth = case.bandwidth
-    if n_scan:
-        with log.stage(f"{case.name}: bandwidths") as report:
-            scanned = scan(case, found, device, n_scan, report)
-            bandwidth = best_bandwidth(scanned)
-            add_scan(book, case, scanned, bandwidth, min(n_scan, len(found.X)))
-    limits: dict[str, Any] = {}
-    if n is None:
-        # the best bandwidth shrinks like n^(-1/(d+4)), and at 2.5 of it the kernel is down to .002: the graph fits
-        bandwidth *= (min(n_scan or USUAL, len(found.X)) / len(found.X)) ** (1 / (case.d + 4))
-        limits = {"memory_limit": MEMORY, "dtype": "float32", "radius": 2.5 * bandwidth}
     with log.stage(case.name):
-        selection = fit(case, found.X, bandwidth, device, keep_bases=True, **limits)
+        selection = fit(case, found.X, device, keep_bases=True, progress=log.progress)
     return Done(case, found, selection, {"features": spent, **selection.diagnostics["seconds"]}, peak_memory())
 
 
-def add_scan(book: Book, case: RealCase, scanned: list[Scanned], taken: float, n: int) -> None:
-    """What each bandwidth would have chosen."""
-    columns = ["eps", "mean degree", "in one part", "chosen", "R² of the features"]
-    columns += [f"{what} of {name}" for name in case.torsions for what in ("R² chosen", "R² first")]
-    rows = []
-    for s in scanned:
-        explained = [value for pair in zip(s.chosen_r2, s.first_r2, strict=True) for value in pair]
-        rows.append((s.bandwidth, round(s.degree), f"{s.kept:.1%}", named(s.subset), s.features_r2, *explained))
+def add_scan(book: Book, done: Done) -> None:
+    """What each bandwidth would have chosen, and where the bandwidth taken comes from."""
+    case, report = done.case, done.selection.diagnostics["automatic"]
+    rows: list[tuple[Any, ...]] = [
+        (t["bandwidth"], round(t["mean_degree"]), f"{t['share']:.1%}", named(t["subset"]), 1 - t["fvu"])
+        for t in report["scan"]
+    ]
+    rows += [(t["bandwidth"], None, t["reason"], None, None) for t in report["left_out"]]
     note = (
-        f"{n:,} points each. The run below takes eps = {taken:g}: of those that hold nearly all points together, "
-        "its chosen map explains the features best, which needs no torsions."
+        f"{report['sample_size']:,} points each. The chosen coordinates of each bandwidth, and the share of the "
+        f"features' variance that they explain, which needs no torsions. Taken: eps = {report['bandwidth']:.3g}"
     )
+    carried = report["carried"]
+    if carried is not None:
+        others = ", ".join(f"{t['bandwidth']:.3g} ({1 - t['fvu']:.3f})" for t in carried["tried"])
+        note += f", after trying on all points: {others}"
+    columns = ["eps", "mean degree", "in one part", "chosen", "explained"]
     title = f"{case.name}: bandwidths"
-    book.table(f"{case.name}-scan", title, columns, rows, label="tab:real-dataset-runtime", note=note)
+    book.table(f"{case.name}-scan", title, columns, rows, label="tab:real-dataset-runtime", note=f"{note}.")
 
 
 def add_pictures(book: Book, done: Done) -> None:
@@ -152,10 +133,17 @@ def add_pictures(book: Book, done: Done) -> None:
     if case.name == "chloromethane":
         best = [tuple(int(k) for k in subset) for subset in selection.ranking.subsets[:2]]
         sets = [*best, first]
+        note = f"{case.what}. Coordinates are counted from 1."
+        if done.found.mirror is not None:
+            alike = mirrored(selection, done.found.mirror, *best)
+            note += (
+                f" Exchanging the two chlorines takes one of the two best sets to the other with a correlation of at "
+                f"least {alike:.2f} for each coordinate."
+            )
+        title = "Exchange of chloride: loss of all sets"
         book.figure(
-            "chloromethane-loss", "Exchange of chloride: loss of all sets", heat_map(selection, case.name),
-            label="fig:rest-images-table", note=f"{case.what}. Coordinates are counted from 1.",
-        )  # fmt: skip
+            "chloromethane-loss", title, heat_map(selection, case.name), label="fig:rest-images-table", note=note
+        )
     name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
     words = "chosen above, first below" if len(sets) > 1 else "the chosen coordinates are the first"
     figure = maps(selection, done.colors, sets, f"{case.name}: {words}")

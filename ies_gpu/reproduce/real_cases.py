@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +14,7 @@ from ..backend import backend_of
 from ..selection import Selection, select_coordinates
 from ..validation import IESWarning
 
-KEPT = 0.97  # share of the points that a bandwidth must hold together
-USUAL, SCANNED = 10_000, 5_000  # points of the usual run, and of each fit of the scan
+USUAL = 10_000  # points of the usual run
 
 
 @dataclass(frozen=True)
@@ -32,14 +30,12 @@ class RealCase:
     features : {"angles", "distances", "spectra"}
     d, s : int
         Intrinsic dimension and number of coordinates.
-    bandwidths : tuple of float
-        For the scan, which chooses one of them.
-    bandwidth : float
-        Without a scan.
     torsions : dict of four atoms by name
         The true coordinates.
     stray : float
         Share of the points that is left out as too far from all others.
+    swap : tuple of int
+        Two atoms of a kind whose exchange takes the molecule to its mirror image.
     """
 
     name: str
@@ -48,43 +44,42 @@ class RealCase:
     features: str
     d: int
     s: int
-    bandwidths: tuple[float, ...]
-    bandwidth: float
     torsions: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
     stray: float = 0.0
+    swap: tuple[int, int] | None = None
 
 
 CASES = (
     RealCase(
         "ethanol", "ethanol/ethanol_sgdml_md.npz", "ethanol, sGDML-MD at 500 K", "angles", 2, 3,
-        (0.5, 0.6, 0.7, 0.8), 0.7,
         {"OH torsion": (8, 2, 0, 1), "methyl torsion": (5, 1, 0, 2)},
     ),
     RealCase(
         "malondialdehyde", "malondialdehyde/malondialdehyde_sgdml_md.npz", "malondialdehyde, sGDML-MD at 500 K",
-        "angles", 2, 3, (0.5, 0.6, 0.7), 0.6,
+        "angles", 2, 3,
         {"torsion O-C-C-C": (4, 0, 1, 2), "torsion C-C-C-O": (3, 2, 1, 0)},
     ),
     RealCase(
         "aspirin", "aspirin/aspirin_sgdml_md.npz", "aspirin, sGDML-MD at 500 K", "distances", 3, 4,
-        (1.2, 1.6, 2.0, 2.5), 1.6,
         {"acid OH": (13, 9, 10, 7), "acetyl C=O": (6, 12, 11, 8), "acid": (7, 10, 5, 6), "ester": (11, 12, 6, 5)},
     ),
     RealCase(
         "chloromethane", "chloromethane/sn2_xtb_md.npz",
         "CH3Cl + Cl- exchange, GFN2-xTB metadynamics; stands in for the paper's set, which is not public",
-        "angles", 2, 3, (0.3, 0.4, 0.5, 0.6), 0.5,
+        "angles", 2, 3, swap=(4, 5),
     ),
     RealCase(
         "itokawa", "itokawa/itokawa_nirs.npz",
-        "near-infrared spectra of asteroid Itokawa; stand in for galaxy spectra", "spectra", 2, 2,
-        (0.0012, 0.0016, 0.002, 0.0025), 0.002, stray=0.03,
+        "near-infrared spectra of asteroid Itokawa; stand in for galaxy spectra", "spectra", 2, 2, stray=0.03,
     ),
 )  # fmt: skip
 
 
 class Features(NamedTuple):
-    """Principal components (n, 50) of a file's features, the rows they belong to, and colours for pictures."""
+    """Principal components (n, 50) of a file's features, the rows they belong to, and colours for pictures.
+
+    ``mirror`` (n,) is the point nearest to each point's mirror image, where the molecule has one.
+    """
 
     X: np.ndarray
     rows: np.ndarray
@@ -92,6 +87,7 @@ class Features(NamedTuple):
     explained: float
     colors: dict[str, np.ndarray]
     notes: tuple[str, ...]
+    mirror: np.ndarray | None = None
 
 
 def features(case: RealCase, path: Path, n: int | None, seed: int = 0) -> Features:
@@ -125,7 +121,35 @@ def molecular_features(case: RealCase, path: Path, n: int | None, seed: int) -> 
     colors = {name: datasets.torsion(R, atoms) for name, atoms in case.torsions.items()}
     if "q" in loaded.values:
         colors["reaction coordinate"] = loaded.values["q"][rows].astype(float)
-    return Features(found.scores, rows, len(loaded), found.explained, colors, ())
+    mirror = None if case.swap is None else mirror_images(R, case.swap, transform, found)
+    return Features(found.scores, rows, len(loaded), found.explained, colors, (), mirror)
+
+
+def mirror_images(R: np.ndarray, swap: tuple[int, int], transform: Any, components: datasets.Components) -> np.ndarray:
+    """The frame most like each frame with two of its atoms exchanged."""
+    from scipy.spatial import cKDTree
+
+    order = np.arange(R.shape[1])
+    order[list(swap)] = swap[::-1]
+    images = (transform(R[:, order]) - components.mean) @ components.axes
+    return cKDTree(components.scores).query(images)[1]
+
+
+def mirrored(selection: Selection, mirror: np.ndarray, one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    """How well two sets of coordinates are mirror images of each other, from 0 to 1.
+
+    Each coordinate is correlated with the others' values at the mirror image of each point; the weakest of the best
+    pairing counts. Images among the points that were left out do not.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    place = np.full(len(mirror), -1)
+    place[selection.points] = np.arange(len(selection.points))
+    image = place[mirror[selection.points]]
+    Y, s = selection.coordinates, len(one)
+    both = np.column_stack([Y[image >= 0][:, list(one)], Y[image[image >= 0]][:, list(other)]])
+    similar = np.abs(np.corrcoef(both.T)[:s, s:])
+    return float(similar[linear_sum_assignment(-similar)].min())
 
 
 def spectral_features(path: Path, n: int | None, seed: int) -> Features:
@@ -147,14 +171,13 @@ def taken(usable: np.ndarray, n: int | None, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(usable, n, replace=False))
 
 
-def fit(case: RealCase, X: np.ndarray, bandwidth: float, device: str, **options: Any) -> Selection:
-    """The choice on the largest connected part."""
+def fit(case: RealCase, X: np.ndarray, device: str, **options: Any) -> Selection:
+    """The choice on the largest connected part, at the bandwidth found."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IESWarning)  # kept in the result, and told in the table
+        warnings.simplefilter("ignore", IESWarning)  # kept in the result, and told on the page
         return select_coordinates(
-            X, intrinsic_dim=case.d, subset_size=case.s, bandwidth=bandwidth, components="largest",
-            device=device, **options,
-        )  # fmt: skip
+            X, intrinsic_dim=case.d, subset_size=case.s, components="largest", device=device, **options
+        )
 
 
 def neighbour_r2(values: np.ndarray, Y: np.ndarray, k: int = 10) -> float:
@@ -170,40 +193,3 @@ def neighbour_r2(values: np.ndarray, Y: np.ndarray, k: int = 10) -> float:
     target = np.column_stack([np.cos(values), np.sin(values)]) if values.ndim == 1 else values
     left = ((target - target[near].mean(axis=1)) ** 2).sum()
     return float(1 - left / ((target - target.mean(axis=0)) ** 2).sum())
-
-
-class Scanned(NamedTuple):
-    """One bandwidth of a scan."""
-
-    bandwidth: float
-    degree: float
-    kept: float
-    subset: tuple[int, ...]
-    features_r2: float
-    chosen_r2: tuple[float, ...]
-    first_r2: tuple[float, ...]
-
-
-def scan(case: RealCase, found: Features, device: str, n: int, report: Callable[[int, int], None]) -> list[Scanned]:
-    """Each bandwidth of the case on n of the points."""
-    rows = taken(np.arange(len(found.X)), n, 1)
-    out = []
-    for done, bandwidth in enumerate(case.bandwidths):
-        report(done, len(case.bandwidths))
-        result = fit(case, found.X[rows], bandwidth, device)
-        kept = rows[result.points]
-        angles = [values[kept] for name, values in found.colors.items() if name in case.torsions]
-        r2 = [tuple(neighbour_r2(a, Y) for a in angles) for Y in (result.embedding, result.coordinates[:, : case.s])]
-        explained = neighbour_r2(found.X[kept], result.embedding)
-        degree = result.diagnostics["mean_degree"]
-        out.append(Scanned(bandwidth, degree, len(kept) / len(rows), result.subset, explained, *r2))
-    return out
-
-
-def best_bandwidth(scanned: list[Scanned]) -> float:
-    """The one whose chosen map explains the features best, of those that hold nearly all points together.
-
-    It needs no torsions: the features are known for any data.
-    """
-    held = [s for s in scanned if s.kept >= KEPT] or scanned
-    return max(held, key=lambda s: s.features_r2).bandwidth
