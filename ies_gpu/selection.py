@@ -23,7 +23,7 @@ from .entry import Prepared, check_entry, check_request, moved, prepare
 from .export import as_frame, as_plain, coordinate_names
 from .parameters.automatic import Calibrated, calibrate, check_automatic
 from .parameters.scan import Settings
-from .parameters.verdict import automatic_line, doubts_of, is_auto, thin_points
+from .parameters.verdict import automatic_line, doubts_of, is_auto, stray_coordinates, thin_points
 from .path import Segment
 from .pipeline import Ask, chosen_solver, embed, search_stage, tangent_stage
 from .search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
@@ -381,6 +381,7 @@ def assemble(
 def diagnostics_of(work: Prepared, sigma: Any, volumes: Any, found: SearchResult, run: Run) -> dict[str, Any]:
     """How the result came about, as plain values."""
     gaps = -run.backend.xp.diff(sigma, axis=1)
+    stray, rows = stray_coordinates(work.coordinates, run.backend)
     return {
         **run.backend.describe(),
         "residuals": [float(r) for r in work.residuals],
@@ -391,6 +392,8 @@ def diagnostics_of(work: Prepared, sigma: Any, volumes: Any, found: SearchResult
         "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
         "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
         "thin_points": thin_points(sigma),
+        "stray_coordinates": stray,
+        "stray_points": sorted(work.points[work.order[rows]].tolist()),
         "regret_passed": found.passed,
         "sets_scored": found.details["sets_scored"],
         "search": found.details,

@@ -285,3 +285,16 @@ def test_audits_catch_a_kernel_that_lies(monkeypatch):
     monkeypatch.undo()
     same_set(s, select_coordinates(X, bandwidth=EPS, **OPTIONS))
     assert s.diagnostics["audit"]["tangent_rows"] > 1e-4
+
+
+def test_points_that_hang_by_a_thread_are_named(reference):
+    """Rows 4000 to 4002 stand 2.5 eps beside the strip: each has a coordinate of its own, until it is left out."""
+    assert reference.diagnostics["stray_coordinates"] == reference.diagnostics["stray_points"] == []
+    ends = X[[np.argmin(X[:, 0]), np.argmin(X[:, 1]), np.argmax(X[:, 1])]]
+    far = np.vstack([X, ends + 2.5 * EPS * np.sign(ends - X.mean(axis=0)) * [[1, 0, 0], [0, 1, 0], [0, 1, 0]]])
+    with pytest.warns(IESWarning, match=r"live on a few stray points each, 3 in all.*diagnostics\['stray_points'\]"):
+        crowded = select_coordinates(far, bandwidth=EPS, **OPTIONS)
+    assert len(crowded.diagnostics["stray_coordinates"]) == 3
+    rows = crowded.diagnostics["stray_points"]
+    assert rows == [4000, 4001, 4002]
+    assert not select_coordinates(np.delete(far, rows, axis=0), bandwidth=EPS, **OPTIONS).diagnostics["stray_points"]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..backend import Backend
+from ..export import coordinate_names
 from .dimension import DimensionEstimate
 from .scan import FALL, Scan, Trial, can_search, largest_size
 
@@ -11,6 +15,7 @@ AUTO = "auto"
 NARROW = 1.25  # neighbouring bandwidths that explain so much less make the choice a narrow one
 VISIBLE = 0.005  # and leave at least so much more of the variance
 FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
+FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -136,6 +141,22 @@ def thin_points(singular_values: Any) -> float:
     return float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
 
 
+def stray_coordinates(coordinates: Any, backend: Backend) -> tuple[list[int], np.ndarray]:
+    """Coordinates that live on a few points only: (n, m) -> their numbers, and the rows of those points.
+
+    A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
+    on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
+    """
+    squares = coordinates * coordinates
+    spread = backend.to_host(squares.sum(axis=0) ** 2 / (squares * squares).sum(axis=0))
+    stray = np.flatnonzero(spread < min(FEW, len(coordinates) / 100))
+    if len(stray) == 0:
+        return [], stray
+    squares = squares[:, backend.asarray(stray)]
+    rows = backend.xp.nonzero((squares >= 0.1 * squares.max(axis=0)).any(axis=1))[0]
+    return stray.tolist(), backend.to_host(rows)
+
+
 def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, *, from_points: bool) -> list[str]:
     """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension.
 
@@ -152,5 +173,13 @@ def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, *, from_points: boo
         found.append(
             f"at {thin:.0%} of the points phi1..phi{m} hardly vary along {d} dimensions (in dimension {d} less than "
             f"{FLAT} of the first, as squares); raise n_components, or lower intrinsic_dim"
+        )
+    stray, rows = facts["stray_coordinates"], facts["stray_points"]
+    if stray:
+        names = coordinate_names(stray[:3])
+        found.append(
+            f"{len(stray)} of phi1..phi{m} ({', '.join(names)}{', ...' if len(stray) > 3 else ''}) live on a few stray "
+            f"points each, {len(rows)} in all, and leave less room for the shape: raise bandwidth or n_components, or "
+            "leave out the rows in diagnostics['stray_points']"
         )
     return found
