@@ -12,7 +12,6 @@ import json
 import os
 import time
 import warnings
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -38,27 +37,14 @@ def explained(selection: Selection, name: str, values: np.ndarray) -> float:
     return float(np.mean([1 - unexplained_variance(c[:, None], selection.embedding) for c in columns]))
 
 
-def planar_angles(R: np.ndarray) -> np.ndarray:
-    """All three angles of all triangles of atoms (n, 3 C(atoms, 3)), in radians."""
-    columns = []
-    for triple in combinations(range(R.shape[1]), 3):
-        for tip in triple:
-            a, b = (R[:, k] - R[:, tip] for k in triple if k != tip)
-            cosine = (a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
-            columns.append(np.arccos(np.clip(cosine, -1, 1)))
-    return np.column_stack(columns)
-
-
 def molecule(name: str, seed: int, n: int = 10_000) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Evenly spaced frames as 50 principal components of all planar angles, and both torsions; seeds shift frames."""
     with np.load(DATA / name / f"{name}_sgdml_md.npz") as file:
         R, tau = file["R"].astype(np.float64), file["tau"]
     step = len(R) / n
     frames = (np.arange(n) * step + (3 * seed) % int(step)).astype(int)
-    F = planar_angles(R[frames])
-    F -= F.mean(axis=0)
-    axes = np.linalg.eigh(F.T @ F)[1][:, ::-1][:, :50]
-    return F @ axes, {"tau1": tau[frames, 0], "tau2": tau[frames, 1]}
+    X = datasets.pca(R[frames], 50, transform=datasets.planar_angles).scores
+    return X, {"tau1": tau[frames, 0], "tau2": tau[frames, 1]}
 
 
 def case(name: str, seed: int, n_threads: int | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ ORDER = [
     "memory", "remote", "backend", "validation", "files", "encoding",
     "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion", "extension",
     "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline",
-    "style", "export", "parameters", "checkpoints", "selection",
+    "style", "parameters", "checkpoints", "export", "selection",
     "baselines", "evaluation", "stability", "umap_start", "datasets", "selftest",
     "storage", "model", "estimators", "anndata", "estimate", "plot", "diagnosis",
     "console", "demo", "reproduce", "cli", "__main__",

@@ -288,13 +288,12 @@ def test_audits_catch_a_kernel_that_lies(monkeypatch):
 
 
 def test_points_that_hang_by_a_thread_are_named(reference):
-    """Rows 4000 to 4002 stand 2.5 eps beside the strip: each has a coordinate of its own, until it is left out."""
+    """Rows 4000 to 4004 stand 2.5 eps from the strip and far from each other: each has a coordinate of its own."""
     assert reference.diagnostics["stray_coordinates"] == reference.diagnostics["stray_points"] == []
-    ends = X[[np.argmin(X[:, 0]), np.argmin(X[:, 1]), np.argmax(X[:, 1])]]
-    far = np.vstack([X, ends + 2.5 * EPS * np.sign(ends - X.mean(axis=0)) * [[1, 0, 0], [0, 1, 0], [0, 1, 0]]])
-    with pytest.warns(IESWarning, match=r"live on a few stray points each, 3 in all.*diagnostics\['stray_points'\]"):
+    far = np.vstack([X, [(place, -2.5 * EPS, 0) for place in (0.4, 1.0, 1.6, 2.2, 2.8)]])
+    with pytest.warns(IESWarning, match=r"5 of phi1..phi20 live on a few stray points each .*'stray_points'"):
         crowded = select_coordinates(far, bandwidth=EPS, **OPTIONS)
-    assert len(crowded.diagnostics["stray_coordinates"]) == 3
+    assert len(crowded.diagnostics["stray_coordinates"]) == 5
     rows = crowded.diagnostics["stray_points"]
-    assert rows == [4000, 4001, 4002]
+    assert rows == [4000, 4001, 4002, 4003, 4004]
     assert not select_coordinates(np.delete(far, rows, axis=0), bandwidth=EPS, **OPTIONS).diagnostics["stray_points"]

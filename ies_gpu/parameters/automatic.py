@@ -9,7 +9,7 @@ from ..entry import Prepared
 from ..search import SearchResult
 from ..stages import Run, Stages
 from ..validation import DisconnectedGraphError
-from .bandwidth import Distances, degree_bandwidth, mean_degree, sampled_distances
+from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
 from .scan import FACTORS, SHARE, Held, Scan, Settings, Trial, largest_size, scan, trial
 from .verdict import describe, is_auto
@@ -77,14 +77,14 @@ def calibrate(
         distances, centre, dimension = run.backend.retried("dimension", partial(look, Z, is_auto(intrinsic_dim), seed))
     d = intrinsic_dim if dimension is None else bounded(dimension, subset_size, m, run.log)
     if is_auto(bandwidth):
-        degrees = {centre * factor: mean_degree(distances, centre * factor) for factor in FACTORS}
-        tried = scan(Z, centre, degrees, d, settings, run, strict=whole)
+        look_at = partial(scan, Z, centre, distances=distances, d=d, settings=settings, run=run, strict=whole)
+        tried = look_at([centre * factor for factor in FACTORS])
+        if tried.is_narrow(settled(tried, d, subset_size, m)):  # the best may lie between
+            tried = tried.joined(look_at(tried.between()))
     else:
         own = run._replace(log=Held(run.log), audit={})
         tried = Scan((trial(X, bandwidth, d, settings, own),), {}, bandwidth)
-    s = subset_size
-    if is_auto(subset_size):
-        s = tried.settle(d, largest_size(d, m))
+    s = settled(tried, d, subset_size, m)
     chosen = tried.best(s)
     carried = None
     if is_auto(bandwidth) and not whole:
@@ -97,6 +97,11 @@ def calibrate(
         run.log.warn(message)
     stage = Stage(chosen.work, chosen.bases, chosen.sigma, found)
     return Calibrated(stage, chosen.bandwidth, d, s, report)
+
+
+def settled(tried: Scan, d: int, subset_size: Any, m: int) -> int:
+    """The number of coordinates asked for, or the one that the trials settle."""
+    return tried.settle(d, largest_size(d, m)) if is_auto(subset_size) else subset_size
 
 
 def look(Z: Any, dimension: bool, seed: int) -> tuple[Distances, float, DimensionEstimate | None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from math import comb
 from typing import Any, NamedTuple
 
@@ -17,12 +18,15 @@ from ..pipeline import embed, tangent_stage
 from ..search import SearchResult
 from ..stages import Run, Stages
 from ..validation import DisconnectedGraphError, check_integer, check_real_array, check_sizes
+from .bandwidth import Distances, mean_degree
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
 SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered
 DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see
 TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neighbours is taken
 FALL = 0.01  # one more coordinate must explain this much more of the variance
+NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
+VISIBLE = 0.005  # if it is also so much of the variance
 NEAR_ZERO = 0.1  # volumes below it count as lost rank
 
 
@@ -168,6 +172,28 @@ class Scan:
         close = [t for t in self.trials if t.fvu(s) <= TIE * least]
         return min(close, key=lambda t: abs(np.log(t.bandwidth / self.centre)))
 
+    def beside(self, s: int) -> float:
+        """How many times as much the bandwidths next to the best one leave unexplained; 0 without any."""
+        best = self.best(s)
+        place = self.trials.index(best)
+        others = [t.fvu(s) for t in self.trials[max(0, place - 1) : place + 2] if t is not best]
+        return max(others, default=0.0) / max(best.fvu(s), 1e-12)
+
+    def is_narrow(self, s: int) -> bool:
+        """Whether a bandwidth next to the best one is visibly worse."""
+        excess = self.beside(s) - 1
+        return excess > NARROW - 1 and excess * self.best(s).fvu(s) > VISIBLE
+
+    def between(self) -> list[float]:
+        """The bandwidths half way from one trial to the next."""
+        tried = [t.bandwidth for t in self.trials]
+        return [float(np.sqrt(a * b)) for a, b in pairwise(tried)]
+
+    def joined(self, other: Scan) -> Scan:
+        """The trials of both."""
+        trials = sorted(self.trials + other.trials, key=lambda t: t.bandwidth)
+        return Scan(tuple(trials), self.left_out | other.left_out, self.centre)
+
     def settle(self, s: int, largest: int) -> int:
         """The size from s on after which one more coordinate no longer pays, or the largest."""
         while s < largest and self.gain(s) > FALL:
@@ -196,19 +222,27 @@ def largest_size(d: int, m: int) -> int:
 
 
 def scan(
-    X: Any, centre: float, degrees: dict[float, float], d: int, settings: Settings, run: Run, *, strict: bool = True
+    X: Any,
+    centre: float,
+    bandwidths: Sequence[float],
+    distances: Distances,
+    d: int,
+    settings: Settings,
+    run: Run,
+    *,
+    strict: bool = True,
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks the graph or joins nearly everything is left out.
 
-    ``degrees`` holds the mean degree of each bandwidth to try. Unless ``strict``, a graph in parts is no error: its
-    largest part is looked at.
+    Unless ``strict``, a graph in parts is no error: its largest part is looked at.
     """
     trials, left_out, failure = [], {}, None
     quiet = settings if strict else settings._replace(components="largest")
     kernels = run.backend.kernels
     with run.log.stage("scan") as report:
-        for number, (eps, degree) in enumerate(degrees.items()):
-            report(number, len(degrees))
+        for number, eps in enumerate(bandwidths):
+            report(number, len(bandwidths))
+            degree = mean_degree(distances, eps)
             if degree > DENSEST * len(X) and eps > centre:
                 left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
                 continue

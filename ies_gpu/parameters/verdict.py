@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..export import coordinate_names
 from .dimension import DimensionEstimate
 from .scan import FALL, Scan, Trial, can_search, largest_size
 
 AUTO = "auto"
-NARROW = 1.25  # neighbouring bandwidths that explain so much less make the choice a narrow one
-VISIBLE = 0.005  # and leave at least so much more of the variance
 FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
 FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
+CROWDED = 0.2  # share of such coordinates that is worth a warning
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -98,15 +96,12 @@ def size_row(best: Trial, s: int) -> dict[str, Any]:
 
 def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:
     """How sure the bandwidth is, and a warning where it is not."""
-    best = tried.best(s)
-    place = tried.trials.index(best)
-    beside = [t for t in tried.trials[max(0, place - 1) : place + 2] if t is not best]
-    if not beside:
+    best, worst = tried.best(s), tried.beside(s)
+    if len(tried.trials) == 1:
         words = "no other bandwidth gave a connected graph to compare with"
         return f"low: {words}", f"bandwidth={best.bandwidth:.4g} is not certain: {words}; look at the result with care"
-    worst = max(t.fvu(s) for t in beside) / max(best.fvu(s), 1e-12)
     facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
-    if worst <= NARROW or (worst - 1) * best.fvu(s) <= VISIBLE:
+    if not tried.is_narrow(s):
         return f"high: {facts}", ""
     doubt = (
         f"bandwidth={best.bandwidth:.4g} is a narrow choice: {facts}; look at diagnostics['automatic']['scan'] and "
@@ -175,11 +170,9 @@ def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, *, from_points: boo
             f"{FLAT} of the first, as squares); raise n_components, or lower intrinsic_dim"
         )
     stray, rows = facts["stray_coordinates"], facts["stray_points"]
-    if stray:
-        names = coordinate_names(stray[:3])
+    if len(stray) > CROWDED * m:
         found.append(
-            f"{len(stray)} of phi1..phi{m} ({', '.join(names)}{', ...' if len(stray) > 3 else ''}) live on a few stray "
-            f"points each, {len(rows)} in all, and leave less room for the shape: raise bandwidth or n_components, or "
-            "leave out the rows in diagnostics['stray_points']"
+            f"{len(stray)} of phi1..phi{m} live on a few stray points each ({len(rows)} in all), which leaves less "
+            "room for the shape: raise bandwidth or n_components, or leave out the rows in diagnostics['stray_points']"
         )
     return found

@@ -171,13 +171,14 @@ def taken(usable: np.ndarray, n: int | None, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(usable, n, replace=False))
 
 
-def fit(case: RealCase, X: np.ndarray, device: str, **options: Any) -> Selection:
-    """The choice on the largest connected part, at the bandwidth found."""
+def fit(case: RealCase, X: np.ndarray, bandwidth: float | str, device: str, **options: Any) -> Selection:
+    """The choice on the largest connected part."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IESWarning)  # kept in the result, and told on the page
         return select_coordinates(
-            X, intrinsic_dim=case.d, subset_size=case.s, components="largest", device=device, **options
-        )
+            X, intrinsic_dim=case.d, subset_size=case.s, bandwidth=bandwidth, components="largest",
+            device=device, **options,
+        )  # fmt: skip
 
 
 def neighbour_r2(values: np.ndarray, Y: np.ndarray, k: int = 10) -> float:
