@@ -14,6 +14,7 @@ from .graph import TILE_COLUMNS, check_graph, in_units_of, ordered_radius_graph
 from .laplacian import (
     Laplacian,
     check_laplacian,
+    drop_diagonal,
     gaussian_of_distances,
     laplacian_in_place,
     with_unit_diagonal,
@@ -58,10 +59,17 @@ class Request(NamedTuple):
     radius: float | None
     components: str
     n_components: int
+    self_loops: bool
 
 
-def check_request(entry: str, bandwidth: Any, radius: Any, components: str, n_components: int) -> Request:
-    """Bandwidth and radius that fit to the entry."""
+def check_request(
+    entry: str, bandwidth: Any, radius: Any, components: str, n_components: int, self_loops: bool = True
+) -> Request:
+    """Bandwidth, radius and self-loops that fit to the entry."""
+    if not isinstance(self_loops, bool | np.bool_):
+        raise TypeError(f"self_loops must be True or False, got {self_loops!r}")
+    if not self_loops and entry in ("kernel", "laplacian"):
+        raise ValueError(f"self_loops=False goes with X or graph; a {entry} has its diagonal already")
     if entry in ("X", "graph") and bandwidth is None:
         raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")
     if bandwidth is not None:
@@ -72,7 +80,7 @@ def check_request(entry: str, bandwidth: Any, radius: Any, components: str, n_co
             raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
     if radius is None and entry == "X":
         radius = 3 * bandwidth
-    return Request(bandwidth, radius, components, n_components)
+    return Request(bandwidth, radius, components, n_components, bool(self_loops))
 
 
 def check_entry(given: dict[str, Any]) -> str:
@@ -131,6 +139,8 @@ def from_points(X: Any, request: Request, run: Run) -> Prepared:
         points = points[keep]
         del kernel
     tiled, mean_degree = isinstance(kernel, TiledKernel), kernel.nnz / len(X) - 1
+    if not request.self_loops:
+        backend.retried("kernel", partial(drop_diagonal, kernel))
     laplacian = laplacian_stage(kernel, request.bandwidth, run)
     notes = ("kernel entries in float32, as tiles",) if tiled else ()
     return Prepared(laplacian, n_input, points, backend.to_host(order), not tiled, count, mean_degree, notes)
@@ -192,6 +202,8 @@ def from_kernel(matrix: Any, request: Request, run: Run) -> Prepared:
         chosen = backend.asarray(points)
         matrix = matrix[chosen][:, chosen].tocsr()
     degree = (matrix.nnz - int((matrix.diagonal() != 0).sum())) / len(points)
+    if not request.self_loops:
+        backend.retried("kernel", partial(drop_diagonal, matrix))
     laplacian = laplacian_stage(matrix, request.bandwidth, run)
     return Prepared(laplacian, n_input, points, np.arange(len(points)), False, parts, degree)
 

@@ -135,6 +135,8 @@ class DiffusionMap(SpectralTransformer):
         eps of the Gaussian kernel; "auto" is the one that :class:`IndependentCoordinates` would find.
     radius : float, optional
         Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
+    self_loops : bool
+        Whether a point is its own neighbour, as in ``select_coordinates``.
     components : {"raise", "largest"}
         What to do when the graph is disconnected.
     isolated : {"nearest", "nan"}
@@ -174,6 +176,7 @@ class DiffusionMap(SpectralTransformer):
         n_components: int = 20,
         bandwidth: float | str = "auto",
         radius: float | None = None,
+        self_loops: bool = True,
         components: str = "raise",
         isolated: str = "nearest",
         device: str = "auto",
@@ -186,6 +189,7 @@ class DiffusionMap(SpectralTransformer):
         self.n_components = n_components
         self.bandwidth = bandwidth
         self.radius = radius
+        self.self_loops = self_loops
         self.components = components
         self.isolated = isolated
         self.device = device
@@ -208,7 +212,7 @@ class DiffusionMap(SpectralTransformer):
         check_choice("components", self.components, ("raise", "largest"))
         check_choice("dtype", self.dtype, DTYPES)
         tol, seed, m = check_number("tol", self.tol, high=1.0), self._seed(), self._n_components(X)
-        request = check_request("X", self._bandwidth(X, m, seed), self.radius, self.components, m)
+        request = check_request("X", self._bandwidth(X, m, seed), self.radius, self.components, m, self.self_loops)
         home = backend_of(X)
         device = home.device if self.device == "auto" and home.device != "cpu" else self.device
         backend = get_backend(device, memory_limit=self.memory_limit, n_threads=self.n_threads)
@@ -221,7 +225,9 @@ class DiffusionMap(SpectralTransformer):
         names = getattr(self, "feature_names_in_", None)
         self.eigenvalues_ = work.eigenvalues
         scales = check_scales(request.bandwidth, request.radius)
-        self._keep(X, work.points, make_model(points, coordinates, work.eigenvalues, *scales, range(m), names))
+        map_of_X = (points, coordinates, work.eigenvalues)
+        model = make_model(*map_of_X, *scales, range(m), names, self_loops=request.self_loops)
+        self._keep(X, work.points, model)
         return self
 
     def _bandwidth(self, X: Any, m: int, seed: int) -> Any:
@@ -230,7 +236,7 @@ class DiffusionMap(SpectralTransformer):
             return self.bandwidth
         if len(X) < FEW:
             return few_points_bandwidth(X)
-        names = ("radius", "components", "device", "dtype", "memory_limit", "n_threads", "tol")
+        names = ("radius", "self_loops", "components", "device", "dtype", "memory_limit", "n_threads", "tol")
         options = {name: getattr(self, name) for name in names}
         found = select_coordinates(X, n_components=m, random_state=seed, keep_bases=False, **options)
         return found.diagnostics["parameters"]["bandwidth"]
@@ -251,7 +257,7 @@ class IndependentCoordinates(SpectralTransformer):
         Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
     n_components : int
         m, how many eigenvectors to choose from; where there are too few points, as many as they allow, with a warning.
-    zeta, percentile, search, components, device, dtype, memory_limit, n_threads, tol
+    self_loops, zeta, percentile, search, components, device, dtype, memory_limit, n_threads, tol
         As in ``select_coordinates``.
     isolated : {"nearest", "nan"}
         What points without a training point within the radius get. Unlike in ``nystrom_extension`` it is not NaN
@@ -292,6 +298,7 @@ class IndependentCoordinates(SpectralTransformer):
         subset_size: int | str = "auto",
         bandwidth: float | str = "auto",
         radius: float | None = None,
+        self_loops: bool = True,
         n_components: int = 20,
         zeta: float | str = "auto",
         percentile: float = 75,
@@ -309,6 +316,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.subset_size = subset_size
         self.bandwidth = bandwidth
         self.radius = radius
+        self.self_loops = self_loops
         self.n_components = n_components
         self.zeta = zeta
         self.percentile = percentile
@@ -343,6 +351,7 @@ class IndependentCoordinates(SpectralTransformer):
             subset_size=s,
             bandwidth=bandwidth,
             radius=self.radius,
+            self_loops=self.self_loops,
             n_components=m,
             zeta=self.zeta,
             percentile=self.percentile,

@@ -28,6 +28,7 @@ def nystrom_extension(
     bandwidth: float,
     radius: float | None = None,
     degrees: Any = None,
+    self_loops: bool = True,
     isolated: str = "nan",
     progress: Report | None = None,
 ) -> Any:
@@ -51,6 +52,8 @@ def nystrom_extension(
         As in training; the radius is ``3 * bandwidth`` unless given.
     degrees : array (n,), optional
         ``w`` of the training points (:func:`kernel_degrees`), computed unless given.
+    self_loops : bool
+        As in training. Without them a training point is no neighbour of a new point that equals it.
     isolated : {"nan", "nearest"}
         What points without a neighbour within the radius get: NaN, or the coordinates of the nearest training point.
     progress : callable, optional
@@ -74,11 +77,11 @@ def nystrom_extension(
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
-            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius)
+            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius) - (not self_loops)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
             raise ValueError(f"degrees must be {len(X)} positive numbers, one for each row of X")
-        return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress)
+        return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress, self_loops)
 
 
 def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None) -> Any:
@@ -125,6 +128,7 @@ def extended(
     radius: float,
     isolated: str,
     progress: Report | None = None,
+    self_loops: bool = True,
 ) -> Any:
     """The extension of checked arrays, all on one device."""
     backend = backend_of(X)
@@ -141,7 +145,7 @@ def extended(
     if len(new) == 0:
         return xp.empty((0, Y.shape[1]))
     share = 1.0 / degrees[:, None]
-    sums = kernel_sums(new, X, xp.concatenate([share, share * Y], axis=1), bandwidth, radius, progress)
+    sums = kernel_sums(new, X, xp.concatenate([share, share * Y], axis=1), bandwidth, radius, progress, self_loops)
     alone = sums[:, 0] <= 0
     lonely = backend.to_host(xp.nonzero(alone)[0])
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
@@ -162,8 +166,18 @@ def warn(message: str) -> None:
     warnings.warn(message, IESWarning, stacklevel=4)
 
 
-def kernel_sums(new: Any, X: Any, V: Any, bandwidth: float, radius: float, progress: Report | None = None) -> Any:
+def kernel_sums(
+    new: Any,
+    X: Any,
+    V: Any,
+    bandwidth: float,
+    radius: float,
+    progress: Report | None = None,
+    self_loops: bool = True,
+) -> Any:
     """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
+
+    Without ``self_loops`` equal points do not count.
 
     Parameters
     ----------
@@ -191,7 +205,10 @@ def kernel_sums(new: Any, X: Any, V: Any, bandwidth: float, radius: float, progr
                 counts, place, distance = backend.kernels.tile_graph(Q[part], Z[columns], reach)
                 ratio = distance * (unit / bandwidth)
                 indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
-                total += backend.kernels.spmm(indptr, place, xp.exp(-ratio * ratio), V[columns])
+                weights = xp.exp(-ratio * ratio)
+                if not self_loops:
+                    weights *= distance > 0
+                total += backend.kernels.spmm(indptr, place, weights, V[columns])
             sums[rows[part]] = total
             if progress is not None:
                 progress(part.stop, len(rows))

@@ -115,6 +115,20 @@ def with_unit_diagonal(matrix: Any) -> Any:
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1, dtype=matrix.indptr.dtype))
 
 
+def drop_diagonal(kernel: Any) -> None:
+    """``K_ii = 0`` in place: the entries stay, as zeros."""
+    if isinstance(kernel, TiledKernel):
+        kernel.drop_diagonal()
+        return
+    backend = backend_of(kernel.data)
+    xp, counts = backend.xp, kernel.indptr[1:] - kernel.indptr[:-1]
+    for block in backend.blocks(len(counts), 24 * kernel.nnz / max(1, len(counts)), "kernel"):
+        with block as rows:
+            part = slice(int(kernel.indptr[rows.start]), int(kernel.indptr[rows.stop]))
+            own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=kernel.indices.dtype), counts[rows])
+            kernel.data[part] *= kernel.indices[part] != own
+
+
 def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:
     """The renormalised Laplacian of a kernel.
 

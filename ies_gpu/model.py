@@ -38,6 +38,8 @@ class Model:
         The chosen coordinates, 0-based.
     feature_names : tuple of str or None
         Of the columns of X, where they have names.
+    self_loops : bool
+        Whether a point is its own neighbour.
     """
 
     X: Any
@@ -48,6 +50,7 @@ class Model:
     radius: float
     subset: tuple[int, ...]
     feature_names: tuple[str, ...] | None = None
+    self_loops: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,7 +101,8 @@ class Model:
             X, w, Y = (backend.asarray(backend_of(a).to_host(a)) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
             new = moved_points(X_new, X)
-            found = extended(new, X, Y[:, chosen], values, w, self.bandwidth, self.radius, isolated, report)
+            scales = (self.bandwidth, self.radius)
+            found = extended(new, X, Y[:, chosen], values, w, *scales, isolated, report, self.self_loops)
             return found if home.device == backend.device else home.asarray(backend.to_host(found))
 
     def __repr__(self) -> str:
@@ -133,10 +137,10 @@ def model_of(selection: Selection, X: Any, *, feature_names: Sequence[str] | Non
         raise ValueError(f"X must be the points of the selection, at least {int(points[-1]) + 1} rows, got {len(X)}")
     if len(points) < len(X):
         X = X[backend_of(X).asarray(points)]
-    bandwidth, radius = check_scales(used["bandwidth"], used["radius"])
-    return make_model(
-        X, selection.coordinates, selection.eigenvalues, bandwidth, radius, selection.subset, feature_names
-    )
+    scales = check_scales(used["bandwidth"], used["radius"])
+    loops = used.get("self_loops", True)  # not in files of earlier versions
+    map_of_X = (X, selection.coordinates, selection.eigenvalues)
+    return make_model(*map_of_X, *scales, selection.subset, feature_names, self_loops=loops)
 
 
 def make_model(
@@ -147,11 +151,13 @@ def make_model(
     radius: float,
     subset: Sequence[int],
     feature_names: Sequence[str] | None = None,
+    *,
+    self_loops: bool = True,
 ) -> Model:
     """A model of checked points; their degrees, which no result keeps, cost one pass over the pairs."""
     names = None if feature_names is None else tuple(map(str, feature_names))
-    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius)
-    return Model(X, degrees, coordinates, eigenvalues, bandwidth, radius, tuple(subset), names)
+    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius) - (not self_loops)
+    return Model(X, degrees, coordinates, eigenvalues, bandwidth, radius, tuple(subset), names, self_loops)
 
 
 def save_model(model: Model, path: str | os.PathLike[str]) -> None:

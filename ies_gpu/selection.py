@@ -194,6 +194,7 @@ def select_coordinates(
     subset_size: int | str = "auto",
     bandwidth: float | str | None = "auto",
     radius: float | None = None,
+    self_loops: bool = True,
     n_components: int = 20,
     zeta: float | str = "auto",
     percentile: float = 75,
@@ -233,6 +234,9 @@ def select_coordinates(
     radius : float
         Neighbours are points no further apart than this: ``3 * bandwidth`` unless given. A sparse graph is taken as it
         is unless a radius is given.
+    self_loops : bool
+        ``K_ii = 1``, as in the paper. False sets it to 0: with noise in many dimensions a point's nearest neighbours
+        are far, its own weight outweighs them all, and single points get coordinates of their own.
     n_components : int
         m, how many eigenvectors to choose from.
     zeta : float or "auto"
@@ -296,7 +300,8 @@ def select_coordinates(
         d, s, m = check_sizes(None, least, least if is_auto(subset_size) else subset_size, n_components)
         check_counts(search, m, d, s)
     log = Stages(progress)
-    request = check_request(entry, 1.0 if is_auto(bandwidth) else bandwidth, radius, components, n_components)
+    rest = (radius, components, n_components, self_loops)
+    request = check_request(entry, 1.0 if is_auto(bandwidth) else bandwidth, *rest)
     home = backend_of(given["coordinates" if entry == "laplacian" else entry])  # where the results go
     if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
         device = home.device  # arrays that are on a GPU already stay there
@@ -313,7 +318,7 @@ def select_coordinates(
     def look() -> Calibrated:
         points = run.backend.retried("checks", partial(moved, check_points(X), run.backend))
         check_sizes(len(points), 1, 1, n_components)
-        settings = Settings(components, n_components, random_state, tol, radius, find)
+        settings = Settings(components, n_components, random_state, tol, radius, self_loops, find)
         return calibrate(points, bandwidth, intrinsic_dim, subset_size, settings, run)
 
     stage, report = None, None
@@ -321,7 +326,7 @@ def select_coordinates(
     with run.backend.active(), Checkpoint(checkpoint, resume, job, given, run) as saved:
         if automatic:
             stage, eps, *size, report = saved.calibrated(look)
-            request = check_request(entry, eps, radius, components, n_components)
+            request = check_request(entry, eps, *rest)
         if stage is not None:
             (work, bases, sigma, found), (d, s), m = stage, size, n_components
         else:

@@ -21,7 +21,7 @@ TILE = 1024
 
 
 class TiledKernel:
-    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, as an operator.
+    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped, as an operator.
 
     Parameters
     ----------
@@ -49,6 +49,7 @@ class TiledKernel:
         self.backend = backend_of(X)
         self.shape = (len(X), len(X))
         self.points = (X - X.mean(axis=0)) / bandwidth
+        self.diagonal = 1.0
         self.limit = (radius / bandwidth) ** 2
         self.starts = cell_starts(len(X), n_levels(len(X), TILE))
         self.pairs = self._near_pairs(radius / bandwidth)
@@ -80,8 +81,15 @@ class TiledKernel:
         squared = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * (a @ b.T)
         tile = xp.where(squared <= self.limit, xp.exp(-xp.maximum(squared, 0)), 0).astype(xp.float32)
         if r == c:
-            tile[xp.arange(len(tile)), xp.arange(len(tile))] = 1.0
+            tile[xp.arange(len(tile)), xp.arange(len(tile))] = self.diagonal
         return tile
+
+    def drop_diagonal(self) -> None:
+        """``K_ii = 0`` from now on."""
+        self.diagonal = 0.0
+        for r, c in self.tiles:
+            if r == c:
+                self.tiles[r, c] = self._compute(r, c)
 
     @property
     def n_blocks(self) -> int:

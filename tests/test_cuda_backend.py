@@ -387,6 +387,10 @@ def test_other_entries_run_on_the_device(machine):
         assert isinstance(found.coordinates, np.ndarray)
 
 
+def test_without_self_loops(machine):
+    assert_same(on_cuda("D1", 1500, self_loops=False), on_cpu("D1", 1500, self_loops=False))
+
+
 @pytest.mark.parametrize("stored", [True, False])
 def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     """1100 points make two blocks of tiles, 2.4 MB; within a limit of 4 MB they are computed for each product."""
@@ -399,7 +403,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
 
     monkeypatch.setattr(ies_gpu.tiles.TiledKernel, "__init__", watched)
     X, arguments = problem("D7", 1100)
-    arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5}
+    arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
     expected = select_coordinates(X, device="cpu", **arguments)
     found = select_coordinates(X, device="cuda", **arguments)
     assert made == [stored, stored]

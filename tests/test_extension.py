@@ -43,6 +43,15 @@ def test_training_points_return_to_their_coordinates(backend, strip):
     assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
 
 
+def test_so_they_do_without_self_loops(backend, strip):
+    X, bandwidth, _ = strip
+    kernel = gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth)
+    kernel.setdiag(0)
+    found = diffusion_map(graph_laplacian(kernel), n_components=6)
+    again = nystrom_extension(X, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth, self_loops=False)
+    assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
+
+
 @pytest.mark.parametrize("radius", [None, 2.0])
 def test_new_points_follow_the_definition(backend, strip, rng, radius):
     X, bandwidth, found = strip

@@ -86,6 +86,8 @@ def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, mo
     np.testing.assert_allclose(laplacian.transition @ np.ones(300), 1, rtol=1e-13)
     V = np.random.default_rng(0).normal(size=(300, 3))
     np.testing.assert_allclose(laplacian.transition @ V, P @ V, atol=1e-6)
+    kernel.drop_diagonal()
+    np.testing.assert_allclose(kernel @ np.eye(300), K - np.eye(300), atol=1e-7)
 
 
 def test_a_plain_matrix_is_taken_as_a_laplacian(cloud):

@@ -55,6 +55,13 @@ def test_transform_gives_the_chosen_or_the_wanted_columns(model, selection, stri
     assert repr(model).startswith("Model of phi1, phi") and "1,200 points with 3 columns, bandwidth=0.7" in repr(model)
 
 
+def test_without_self_loops(strip, tmp_path):
+    selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, self_loops=False)
+    save_model(model_of(selection, strip.X), tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz").transform(strip.X)
+    np.testing.assert_allclose(again, selection.embedding, rtol=0, atol=1e-8)
+
+
 def test_float32_storage_is_close_enough(strip):
     selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, dtype="float32")
     again = model_of(selection, strip.X).transform(strip.X)

@@ -287,6 +287,41 @@ def test_audits_catch_a_kernel_that_lies(monkeypatch):
     assert s.diagnostics["audit"]["tangent_rows"] > 1e-4
 
 
+def test_without_self_loops_the_kernel_has_no_diagonal():
+    few = {"bandwidth": 2 * EPS, "n_components": 8, **OPTIONS}
+    graph = radius_graph(X[:1500], radius=6 * EPS)
+    kernel = gaussian_kernel(graph, bandwidth=2 * EPS)
+    kernel.setdiag(0)
+    kernel.eliminate_zeros()
+    expected = select_coordinates(kernel=kernel, **few)
+    for entry in ({"X": X[:1500]}, {"graph": graph}, {"X": X[:1500], "memory_limit": 4 << 20}):
+        found = select_coordinates(**entry, self_loops=False, **few)
+        same_set(found, expected)
+        np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
+        assert found.diagnostics["mean_degree"] == pytest.approx(graph.nnz / 1500)
+        assert found.diagnostics["parameters"]["self_loops"] is False
+    with pytest.raises(ValueError, match="self_loops=False goes with X or graph; a kernel has its diagonal already"):
+        select_coordinates(kernel=kernel, self_loops=False, **few)
+    with pytest.raises(TypeError, match=r"self_loops must be True or False, got 0\.5"):
+        select_coordinates(X, self_loops=0.5, **few)
+
+
+def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_loops():
+    """Noise of size .11 in 100 columns keeps points of a circle 1.5 apart: exp(-(1.5 / .56)^2) is small against 1."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 2 * np.pi, 1500)
+    circle = np.column_stack([np.cos(t), np.sin(t)])
+    noisy = np.hstack([circle, np.zeros((1500, 98))]) + 0.11 * rng.normal(size=(1500, 100))
+    options = {"intrinsic_dim": 1, "subset_size": 2, "bandwidth": 0.56, "n_components": 10}
+    with pytest.warns(IESWarning, match=r"[3-9] of phi1..phi10 live on a few stray points each .*self_loops=False"):
+        select_coordinates(noisy, **options)
+    found = select_coordinates(noisy, self_loops=False, **options)
+    assert found.diagnostics["stray_coordinates"] == []
+    Y = np.column_stack([np.ones(1500), found.coordinates[:, :2]])
+    left = circle - Y @ np.linalg.lstsq(Y, circle, rcond=None)[0]
+    assert left.var() < 0.1 * circle.var()
+
+
 def test_points_that_hang_by_a_thread_are_named(reference):
     """Rows 4000 to 4004 stand 2.5 eps from the strip and far from each other: each has a coordinate of its own."""
     assert reference.diagnostics["stray_coordinates"] == reference.diagnostics["stray_points"] == []

@@ -112,6 +112,7 @@ def select(points: Any, args: argparse.Namespace, console: Console) -> Selection
         subset_size=args.subset_size,
         bandwidth=args.bandwidth,
         radius=args.radius,
+        self_loops=not args.no_self_loops,
         n_components=args.n_components,
         zeta=args.zeta,
         percentile=args.percentile,

@@ -51,6 +51,7 @@ def add_command(commands: Any, name: str, run: Callable[..., int], text: str, ex
 def add_details(option: Callable[..., Any]) -> None:
     option("-m", "--n-components", type=count, default=20, metavar="M", help="coordinates to choose from (20)")
     option("--radius", type=positive, metavar="R", help="neighbours are this close (3 * EPS)")
+    option("--no-self-loops", action="store_true", help="no point is its own neighbour, for noise in many dimensions")
     option("--zeta", type=weight, default="auto", metavar="Z", help="weight of the penalty, or auto (auto)")
     option("--percentile", type=percent, default=75.0, metavar="P", help="of the regret, for zeta auto (75)")
     option(

@@ -227,7 +227,7 @@ def _calibrated(
     def find(bases: Any, values: np.ndarray, s: int, run: Run) -> SearchResult:
         return search_stage(bases, values, Ask("exhaustive", s, seed), None, 75.0, run)
 
-    settings = Settings("raise", m, seed, 1e-8, None, find)
+    settings = Settings("raise", m, seed, 1e-8, None, True, find)
     run = Run(get_backend(device, n_threads=n_threads), Stages(), "float64", {})
     with run.backend.active():
         X = run.backend.retried("checks", lambda: moved(X, run.backend))

@@ -83,6 +83,7 @@ class Settings(NamedTuple):
     random_state: int
     tol: float
     radius: float | None  # three bandwidths unless given
+    self_loops: bool
     search: Callable[[Any, np.ndarray, int, Run], SearchResult]
 
 
@@ -147,7 +148,7 @@ class Trial:
 def trial(X: Any, bandwidth: float, d: int, settings: Settings, run: Run) -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
     m = settings.n_components
-    request = check_request("X", bandwidth, settings.radius, settings.components, m)
+    request = check_request("X", bandwidth, settings.radius, settings.components, m, settings.self_loops)
     work = prepare({"X": X}, "X", request, run)
     check_sizes(work.laplacian.shape[0], d, d, m)
     work = embed(work, m, settings.random_state, settings.tol, run)

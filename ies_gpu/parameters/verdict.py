@@ -173,6 +173,7 @@ def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, *, from_points: boo
     if len(stray) > CROWDED * m:
         found.append(
             f"{len(stray)} of phi1..phi{m} live on a few stray points each ({len(rows)} in all), which leaves less "
-            "room for the shape: raise bandwidth or n_components, or leave out the rows in diagnostics['stray_points']"
+            "room for the shape: set self_loops=False, raise bandwidth, or leave out the rows in "
+            "diagnostics['stray_points']"
         )
     return found

@@ -27,7 +27,7 @@ POOL = 5_000  # sets that the bootstrap may choose among; all of them, where the
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
 OPTIONS = (
-    "bandwidth", "radius", "n_components", "intrinsic_dim", "subset_size",
+    "bandwidth", "radius", "self_loops", "n_components", "intrinsic_dim", "subset_size",
     "zeta", "percentile", "search", "dtype", "random_state", "tol",
 )  # fmt: skip
 
