@@ -126,6 +126,8 @@ def add_scan(book: Book, done: Done) -> None:
     if carried is not None:
         others = ", ".join(f"{t['bandwidth']:.3g} ({1 - t['fvu']:.3f})" for t in carried["tried"])
         note += f", after trying on all points: {others}"
+    if not case.self_loops:
+        note += "; no point is its own neighbour"
     columns = ["eps", "mean degree", "in one part", "chosen", "explained"]
     title = f"{case.name}: bandwidths"
     book.table(f"{case.name}-scan", title, columns, rows, label="tab:real-dataset-runtime", note=f"{note}.")

@@ -34,6 +34,8 @@ class RealCase:
         The true coordinates.
     stray : float
         Share of the points that is left out as too far from all others.
+    self_loops : bool
+        Molecules vibrate in all dimensions, so that a frame's own weight would outweigh its neighbours.
     swap : tuple of int
         Two atoms of a kind whose exchange takes the molecule to its mirror image.
     """
@@ -46,6 +48,7 @@ class RealCase:
     s: int
     torsions: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
     stray: float = 0.0
+    self_loops: bool = False
     swap: tuple[int, int] | None = None
 
 
@@ -70,7 +73,8 @@ CASES = (
     ),
     RealCase(
         "itokawa", "itokawa/itokawa_nirs.npz",
-        "near-infrared spectra of asteroid Itokawa; stand in for galaxy spectra", "spectra", 2, 2, stray=0.03,
+        "near-infrared spectra of asteroid Itokawa; stand in for galaxy spectra", "spectra", 2, 2,
+        stray=0.03, self_loops=True,
     ),
 )  # fmt: skip
 
@@ -176,8 +180,8 @@ def fit(case: RealCase, X: np.ndarray, bandwidth: float | str, device: str, **op
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IESWarning)  # kept in the result, and told on the page
         return select_coordinates(
-            X, intrinsic_dim=case.d, subset_size=case.s, bandwidth=bandwidth, components="largest",
-            device=device, **options,
+            X, intrinsic_dim=case.d, subset_size=case.s, bandwidth=bandwidth, self_loops=case.self_loops,
+            components="largest", device=device, **options,
         )  # fmt: skip
 
 
