@@ -100,6 +100,7 @@ BAD = {
     "search unknown": ({"search": "psychic"}, ValueError, "search must be one of 'exhaustive'"),
     "dtype unknown": ({"dtype": "float16"}, ValueError, "dtype must be one of 'float64', 'float32', 'mixed', got 'float16'"),
     "components unknown": ({"components": "all"}, ValueError, "components must be one of 'raise', 'largest'"),
+    "self_loops a number": ({"self_loops": 0.5}, TypeError, "self_loops must be True or False, got 0.5"),
     "memory_limit tiny": ({"memory_limit": 10}, ValueError, "memory_limit must be 1048576 or more"),
     "n_threads zero": ({"n_threads": 0}, ValueError, "n_threads must be 1 or more"),
     "tol zero": ({"tol": 0}, ValueError, "tol must be a finite number greater than 0 and below 1"),

@@ -302,8 +302,6 @@ def test_without_self_loops_the_kernel_has_no_diagonal():
         assert found.diagnostics["parameters"]["self_loops"] is False
     with pytest.raises(ValueError, match="self_loops=False goes with X or graph; a kernel has its diagonal already"):
         select_coordinates(kernel=kernel, self_loops=False, **few)
-    with pytest.raises(TypeError, match=r"self_loops must be True or False, got 0\.5"):
-        select_coordinates(X, self_loops=0.5, **few)
 
 
 def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_loops():
