@@ -9,7 +9,7 @@ import pytest
 
 import ies_gpu
 from ies_gpu import diagnose, radius_graph
-from ies_gpu.diagnosis.diagnose import collapse_ratios, scaled_jacobian
+from ies_gpu.diagnosis.diagnose import collapse_ratio, scaled_jacobian, stretched
 from ies_gpu.diagnosis.pictures import plot_diagnosis
 from ies_gpu.diagnosis.sheets import find_sheets
 from ies_gpu.selection import Ranking, Selection
@@ -117,8 +117,8 @@ def test_a_figure_of_eight_crosses_itself():
 
 def test_collapse_is_one_where_the_map_holds_everything(rng):
     Y = rng.normal(size=(300, 4))
-    ratio, plotted, near = collapse_ratios(Y, np.ones(4), [0, 1, 2, 3], 8)
-    np.testing.assert_allclose([ratio, plotted], 1)
+    ratio, near, _ = collapse_ratio(Y, [0, 1, 2, 3], 8)
+    np.testing.assert_allclose(ratio, 1)
     brute = np.argsort(((Y[:, None] - Y) ** 2).sum(axis=2), axis=1)[:, 1:9]
     np.testing.assert_array_equal(near, brute)
 
@@ -153,18 +153,18 @@ def test_sheets_by_hand():
 
 
 def test_a_thin_end_is_not_a_knot(strip):
-    """A coordinate that shrinks at one end still tells the points apart in the plot.
-
-    In units of equal mean gradient it is thinner still, and neighbourhoods fall together there.
-    """
+    """A coordinate that shrinks at one end still tells the points apart, which stretching shows."""
     flat, selection, laplacian = strip
     number_y = number((0, 1))[0]
     shrunk = np.exp(-4 * flat[:, 0] / RATIO)  # 1 at the left end, 1/55 at the right
     Y, bases = selection.coordinates.copy(), selection.bases.copy()
     Y[:, number_y] *= shrunk
     bases[:, number_y] *= shrunk[:, None]
-    ratio, plotted, _ = collapse_ratios(Y, selection.eigenvalues, list(selection.subset), 15)
-    assert (ratio > 3).sum() > 20 and plotted[ratio > 3].max() < 3
+    every, members = Y / np.sqrt(selection.eigenvalues), list(selection.subset)
+    ratio, _, within = collapse_ratio(every, members, 15)
+    end = np.flatnonzero((ratio > 3) & (flat[:, 0] > 0.7 * RATIO))
+    assert len(end) > 20
+    assert stretched(every, members, within, laplacian.transition, end, 15).max() < 2
     assert diagnose(replace(selection, coordinates=Y, bases=bases), laplacian=laplacian).clean
 
 

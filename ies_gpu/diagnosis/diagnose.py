@@ -4,8 +4,8 @@ Two numbers at each point. *Collapse*: how far the point's nearest neighbours in
 eigenvectors, over how far its nearest neighbours there lie. About 1 where the map keeps neighbourhoods, large where it
 throws distant points together, whatever the reason. The flat ends of every cosine do not count, because all
 eigenvectors are flat there. *Flatness*: the ratio of the smallest to the largest singular value of the map's Jacobian,
-which is zero where the volume vanishes and says which reason it is. A flat region counts only if neighbourhoods fall
-together in the plotted units too: a map may be thin at one end and still tell all points apart.
+which is zero where the volume vanishes and says which reason it is. A flat region counts only if
+neighbourhoods still fall together when the map is stretched there: it may be thin and yet tell all points apart.
 
     collapsed and flat, a connected region of many points     functional dependency
     collapsed and flat, few points                            knot
@@ -30,7 +30,7 @@ from ..validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
 
 Groups = tuple[np.ndarray, ...]
-CONFIRMED = 0.2  # of a flat region must be collapsed in the plotted units too: otherwise it is thin, not folded
+CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there: otherwise it is only thin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,14 +158,16 @@ def diagnose(
     volumes = np.exp(host(selection.score(chosen)))  # checks the set and the bases
     adjacency, notes = _adjacency(laplacian, Y, values, k, host(selection.points))
     members = list(chosen)
-    ratio, plotted, near = collapse_ratios(Y, values, members, k)
+    every = Y / np.sqrt(np.maximum(values, 1e-300))  # then all of them have mean gradients of the same length
+    every /= float(np.abs(every).max()) or 1.0
+    ratio, near, within = collapse_ratio(every, members, k)
     jacobian = scaled_jacobian(host(selection.bases), host(selection.singular_values), values, members)
     planes, sizes, _ = np.linalg.svd(jacobian, full_matrices=False)
     flat = sizes[:, -1] / np.maximum(sizes[:, 0], 1e-300)
     collapsed = ratio > collapse
     least = max(10, int(smallest * n))
     groups = _groups(adjacency, collapsed & (flat < flatness), least)
-    groups = [group for group in groups if (plotted[group] > collapse).mean() >= CONFIRMED]
+    groups = [g for g in groups if (stretched(every, members, within, adjacency, g, k) > collapse).mean() >= CONFIRMED]
     large = [group for group in groups if len(group) >= region * n]
     sheets = find_sheets(adjacency, near, np.flatnonzero(collapsed & (flat >= flatness)), planes, angle)
     return Diagnosis(
@@ -192,27 +194,46 @@ def _reported(sheets: Sheets, least: int) -> dict[str, np.ndarray]:
     }
 
 
-def collapse_ratios(
-    Y: np.ndarray, eigenvalues: np.ndarray, members: list[int], k: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Collapse at each point in two units of the map (n,), (n,), and the k nearest points in the first (n, k).
+def collapse_ratio(every: np.ndarray, members: list[int], k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Collapse at each point (n,), its k nearest points in the map (n, k), and how far the k nearest in all are (n,).
 
-    Medians over the k nearest, of distances in all eigenvectors, each divided by the root of its eigenvalue: then the
-    mean gradients of all of them have the same length. The map is taken in these units, and as it is plotted.
+    Medians over the k nearest, of distances in all eigenvectors.
     """
-    every = Y / np.sqrt(np.maximum(eigenvalues, 1e-300))
-    every = every / (float(np.abs(every).max()) or 1.0)
     backend = backend_of(every)
     with backend.active():
-        nearest = [backend.nearest(np.ascontiguousarray(M[:, members]), k)[1] for M in (every, Y)]
+        _, near = backend.nearest(np.ascontiguousarray(every[:, members]), k)
         distances, _ = backend.nearest(every, k)
-    spread = np.empty((2, len(Y)))
-    for block in backend.blocks(len(Y), 24.0 * k * Y.shape[1], "diagnosis"):
+    within = np.maximum(np.median(distances, axis=1), 1e-15)
+    return _spread(every, np.arange(len(every)), near) / within, near, within
+
+
+def stretched(
+    every: np.ndarray, members: list[int], within: np.ndarray, adjacency: Any, group: np.ndarray, k: int
+) -> np.ndarray:
+    """Collapse at the points of a group when the map of it and its neighbours is stretched to the same width all round.
+
+    A linear change of coordinates loses nothing. Where a map is thin it undoes the collapse; where a map is folded, or
+    shrinks to a point or a curve, it does not.
+    """
+    around = np.union1d(group, adjacency[group].indices)
+    if len(around) <= k:
+        return np.full(len(group), np.inf)
+    local = every[around][:, members]
+    white = np.linalg.svd(local - local.mean(axis=0), full_matrices=False)[0]
+    backend = backend_of(white)
+    with backend.active():
+        _, near = backend.nearest(np.ascontiguousarray(white), k)
+    return _spread(every, group, around[near[np.searchsorted(around, group)]]) / within[group]
+
+
+def _spread(every: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Median distance in all eigenvectors between each of the points and the points near it."""
+    spread = np.empty(len(points))
+    for block in backend_of(every).blocks(len(points), 24.0 * near.shape[1] * every.shape[1], "diagnosis"):
         with block as rows:
-            for own, near in zip(spread, nearest, strict=True):
-                own[rows] = np.median(np.linalg.norm(every[near[rows]] - every[rows][:, None], axis=2), axis=1)
-    scaled, plotted = spread / np.maximum(np.median(distances, axis=1), 1e-15)
-    return scaled, plotted, nearest[0]
+            apart = every[near[rows]] - every[points[rows]][:, None]
+            spread[rows] = np.median(np.linalg.norm(apart, axis=2), axis=1)
+    return spread
 
 
 def scaled_jacobian(bases: np.ndarray, sigma: np.ndarray, eigenvalues: np.ndarray, members: list[int]) -> np.ndarray:
