@@ -293,7 +293,7 @@ def test_a_choice_that_does_not_recur_is_not_sure():
 def test_confidence_is_calibrated():
     """D1 and strips of other ratios: sets with a confidence above .9 recur in 85 % of samples that it never saw.
 
-    About 8 minutes on one core.
+    About 5 minutes of one core.
     """
     long = calibration(2 * np.pi, 1, range(20, 40), range(40, 60))
     short = [calibration(ratio, 1, range(200, 208), range(300, 312)) for ratio in (2.3, 3.3, 5.3)]
