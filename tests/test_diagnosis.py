@@ -9,7 +9,7 @@ import pytest
 
 import ies_gpu
 from ies_gpu import diagnose, radius_graph
-from ies_gpu.diagnosis.diagnose import collapse_ratio, scaled_jacobian
+from ies_gpu.diagnosis.diagnose import collapse_ratio, scaled_jacobian, stretched
 from ies_gpu.diagnosis.pictures import plot_diagnosis
 from ies_gpu.diagnosis.sheets import find_sheets
 from ies_gpu.selection import Ranking, Selection
@@ -117,7 +117,7 @@ def test_a_figure_of_eight_crosses_itself():
 
 def test_collapse_is_one_where_the_map_holds_everything(rng):
     Y = rng.normal(size=(300, 4))
-    ratio, near = collapse_ratio(Y, np.ones(4), [0, 1, 2, 3], 8)
+    ratio, near, _ = collapse_ratio(Y, [0, 1, 2, 3], 8)
     np.testing.assert_allclose(ratio, 1)
     brute = np.argsort(((Y[:, None] - Y) ** 2).sum(axis=2), axis=1)[:, 1:9]
     np.testing.assert_array_equal(near, brute)
@@ -150,6 +150,47 @@ def test_sheets_by_hand():
     lines[:] = lines[:1]
     assert len(find_sheets(adjacency, near, np.arange(n), lines, 30).overlaps) == n
     assert len(find_sheets(adjacency, near, np.arange(0), lines, 30).overlaps) == 0
+
+
+def test_a_thin_end_is_not_a_knot(strip):
+    """A coordinate that shrinks at one end still tells the points apart, which stretching shows."""
+    flat, selection, laplacian = strip
+    number_y = number((0, 1))[0]
+    shrunk = np.exp(-4 * flat[:, 0] / RATIO)  # 1 at the left end, 1/55 at the right
+    Y, bases = selection.coordinates.copy(), selection.bases.copy()
+    Y[:, number_y] *= shrunk
+    bases[:, number_y] *= shrunk[:, None]
+    every, members = Y / np.sqrt(selection.eigenvalues), list(selection.subset)
+    ratio, _, within = collapse_ratio(every, members, 15)
+    end = np.flatnonzero((ratio > 3) & (flat[:, 0] > 0.7 * RATIO))
+    assert len(end) > 20
+    assert stretched(every, members, within, laplacian.transition, end, 15).max() < 2
+    assert diagnose(replace(selection, coordinates=Y, bases=bases), laplacian=laplacian).clean
+
+
+def test_names_and_rows_that_were_left_out(strip):
+    flat, selection, laplacian = strip
+    names = ("phi1", f"phi{number((1, 1))[0] + 1}")
+    assert diagnose(selection, laplacian=laplacian, subset=names).counts["knot"] > 0
+    kept = np.flatnonzero(flat[:, 0] > 0.5)
+    part = replace(
+        selection, coordinates=selection.coordinates[kept], bases=selection.bases[kept],
+        singular_values=selection.singular_values[kept], points=kept,
+    )  # fmt: skip
+    whole = diagnose(part, laplacian=laplacian, subset=names)  # the laplacian of all points
+    kernel = ies_gpu.gaussian_kernel(radius_graph(flat[kept], radius=0.25), bandwidth=0.25 / 3)
+    own = diagnose(part, laplacian=ies_gpu.graph_laplacian(kernel, bandwidth=0.25 / 3), subset=names)
+    np.testing.assert_array_equal(whole.knots[0], own.knots[0])
+
+
+def test_curves():
+    """d = 1: half a circle is kept by its first function, a whole one is folded by it and needs two."""
+    angle = np.random.default_rng(0).uniform(0, np.pi, 800)
+    for turn, s, clean in ((1, 1, True), (2, 1, False), (2, 2, True)):
+        points = np.column_stack([np.cos(turn * angle), np.sin(turn * angle)])
+        fit = ies_gpu.select_coordinates(points, intrinsic_dim=1, subset_size=s, bandwidth=0.1, n_components=6)
+        found = diagnose(fit)
+        assert found.clean == clean and bool(found.counts["overlap"]) != clean
 
 
 def test_pictures(strip, tmp_path):

@@ -4,7 +4,8 @@ Two numbers at each point. *Collapse*: how far the point's nearest neighbours in
 eigenvectors, over how far its nearest neighbours there lie. About 1 where the map keeps neighbourhoods, large where it
 throws distant points together, whatever the reason. The flat ends of every cosine do not count, because all
 eigenvectors are flat there. *Flatness*: the ratio of the smallest to the largest singular value of the map's Jacobian,
-which is zero where the volume vanishes and says which reason it is.
+which is zero where the volume vanishes and says which reason it is. A flat region counts only if
+neighbourhoods still fall together when the map is stretched there: it may be thin and yet tell all points apart.
 
     collapsed and flat, a connected region of many points     functional dependency
     collapsed and flat, few points                            knot
@@ -24,11 +25,12 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import backend_of
 from ..graph import knn_graph
 from ..laplacian import TiledTransition, check_laplacian
-from ..selection import Selection, coordinate_names
+from ..selection import Selection, coordinate_names, coordinate_numbers
 from ..validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
 
 Groups = tuple[np.ndarray, ...]
+CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there: otherwise it is only thin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +113,7 @@ def diagnose(
     selection: Selection,
     *,
     laplacian: Any = None,
-    subset: Sequence[int] | None = None,
+    subset: Sequence[int | str] | None = None,
     n_neighbors: int = 15,
     collapse: float = 3.0,
     flatness: float = 0.15,
@@ -126,9 +128,10 @@ def diagnose(
     selection : Selection
         With its tangent bases.
     laplacian : Laplacian or sparse ``I - P``, optional
-        Whose graph says what is connected. Without it the ``n_neighbors`` nearest points in all eigenvectors do.
-    subset : sequence of int, optional
-        0-based; the chosen set unless given.
+        Whose graph, of all points of the input or of those that were used, says what is connected. Without it the
+        ``n_neighbors`` nearest points in all eigenvectors do.
+    subset : sequence of int or str, optional
+        0-based numbers or names such as "phi7"; the chosen set unless given.
     n_neighbors : int
         Size of the neighbourhoods that are compared.
     collapse, flatness : float
@@ -145,7 +148,7 @@ def diagnose(
     host = backend_of(selection.coordinates).to_host
     Y, values = host(selection.coordinates), np.asarray(host(selection.eigenvalues), dtype=float)
     n = len(Y)
-    chosen = tuple(sorted(int(k) for k in (selection.subset if subset is None else subset)))
+    chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
     k = check_integer("n_neighbors", n_neighbors, low=3, high=n - 1, why=f" for {n} points")
     region, smallest = (
         check_number(m, v, high=1.0, closed=True) for m, v in (("region", region), ("smallest", smallest))
@@ -153,15 +156,18 @@ def diagnose(
     collapse, flatness = check_number("collapse", collapse, low=1.0), check_number("flatness", flatness, high=1.0)
     angle = check_number("angle", angle, high=90.0)
     volumes = np.exp(host(selection.score(chosen)))  # checks the set and the bases
-    adjacency, notes = _adjacency(laplacian, Y, values, k)
+    adjacency, notes = _adjacency(laplacian, Y, values, k, host(selection.points))
     members = list(chosen)
-    ratio, near = collapse_ratio(Y, values, members, k)
+    every = Y / np.sqrt(np.maximum(values, 1e-300))  # then all of them have mean gradients of the same length
+    every /= float(np.abs(every).max()) or 1.0
+    ratio, near, within = collapse_ratio(every, members, k)
     jacobian = scaled_jacobian(host(selection.bases), host(selection.singular_values), values, members)
     planes, sizes, _ = np.linalg.svd(jacobian, full_matrices=False)
     flat = sizes[:, -1] / np.maximum(sizes[:, 0], 1e-300)
     collapsed = ratio > collapse
     least = max(10, int(smallest * n))
     groups = _groups(adjacency, collapsed & (flat < flatness), least)
+    groups = [g for g in groups if (stretched(every, members, within, adjacency, g, k) > collapse).mean() >= CONFIRMED]
     large = [group for group in groups if len(group) >= region * n]
     sheets = find_sheets(adjacency, near, np.flatnonzero(collapsed & (flat >= flatness)), planes, angle)
     return Diagnosis(
@@ -188,24 +194,46 @@ def _reported(sheets: Sheets, least: int) -> dict[str, np.ndarray]:
     }
 
 
-def collapse_ratio(Y: np.ndarray, eigenvalues: np.ndarray, members: list[int], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Collapse at each point (n,), and its k nearest points in the map (n, k).
+def collapse_ratio(every: np.ndarray, members: list[int], k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Collapse at each point (n,), its k nearest points in the map (n, k), and how far the k nearest in all are (n,).
 
-    Medians over the k nearest, of distances in all eigenvectors, each divided by the root of its eigenvalue: then the
-    mean gradients of all of them have the same length.
+    Medians over the k nearest, of distances in all eigenvectors.
     """
-    every = Y / np.sqrt(np.maximum(eigenvalues, 1e-300))
-    unit = float(np.abs(every).max()) or 1.0
-    every = every / unit
     backend = backend_of(every)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(every[:, members]), k)
         distances, _ = backend.nearest(every, k)
-    spread = np.empty(len(Y))
-    for block in backend.blocks(len(Y), 24.0 * k * Y.shape[1], "diagnosis"):
+    within = np.maximum(np.median(distances, axis=1), 1e-15)
+    return _spread(every, np.arange(len(every)), near) / within, near, within
+
+
+def stretched(
+    every: np.ndarray, members: list[int], within: np.ndarray, adjacency: Any, group: np.ndarray, k: int
+) -> np.ndarray:
+    """Collapse at the points of a group when the map of it and its neighbours is stretched to the same width all round.
+
+    A linear change of coordinates loses nothing. Where a map is thin it undoes the collapse; where a map is folded, or
+    shrinks to a point or a curve, it does not.
+    """
+    around = np.union1d(group, adjacency[group].indices)
+    if len(around) <= k:
+        return np.full(len(group), np.inf)
+    local = every[around][:, members]
+    white = np.linalg.svd(local - local.mean(axis=0), full_matrices=False)[0]
+    backend = backend_of(white)
+    with backend.active():
+        _, near = backend.nearest(np.ascontiguousarray(white), k)
+    return _spread(every, group, around[near[np.searchsorted(around, group)]]) / within[group]
+
+
+def _spread(every: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Median distance in all eigenvectors between each of the points and the points near it."""
+    spread = np.empty(len(points))
+    for block in backend_of(every).blocks(len(points), 24.0 * near.shape[1] * every.shape[1], "diagnosis"):
         with block as rows:
-            spread[rows] = np.median(np.linalg.norm(every[near[rows]] - every[rows][:, None], axis=2), axis=1)
-    return spread / np.maximum(np.median(distances, axis=1), 1e-15), near
+            apart = every[near[rows]] - every[points[rows]][:, None]
+            spread[rows] = np.median(np.linalg.norm(apart, axis=2), axis=1)
+    return spread
 
 
 def scaled_jacobian(bases: np.ndarray, sigma: np.ndarray, eigenvalues: np.ndarray, members: list[int]) -> np.ndarray:
@@ -228,15 +256,20 @@ def _groups(adjacency: Any, marked: np.ndarray, least: int) -> list[np.ndarray]:
     return sorted((part for part in parts if len(part) >= least), key=len, reverse=True)
 
 
-def _adjacency(laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int) -> tuple[Any, tuple[str, ...]]:
+def _adjacency(
+    laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int, points: np.ndarray
+) -> tuple[Any, tuple[str, ...]]:
     """Which points are neighbours, as a CSR on the host, and what has to be said about it."""
     if laplacian is not None:
         laplacian = check_laplacian(laplacian)
-        if laplacian.shape[0] != len(Y):
-            raise ValueError(f"laplacian is for {laplacian.shape[0]} points, but the selection has {len(Y)}")
+        given = laplacian.shape[0]
+        every = given > points.max() and len(points) <= points.max()  # parts of the input were left out
+        if given != len(Y) and not every:
+            raise ValueError(f"laplacian is for {given} points, but the selection has {len(Y)}; make it from the same")
         if not isinstance(laplacian.transition, TiledTransition):
             P = laplacian.transition
-            return P if isinstance(P.data, np.ndarray) else P.get(), ()
+            P = P if isinstance(P.data, np.ndarray) else P.get()
+            return P if given == len(Y) else P[points][:, points], ()
         note = "The graph is too dense to be looked at; neighbours in all eigenvectors stood in for it"
     else:
         note = "Without a laplacian, neighbours in all eigenvectors stood in for the graph"

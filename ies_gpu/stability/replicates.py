@@ -8,6 +8,7 @@ Half as many draws with replacement, or a third of the points without, have just
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from .rotations import near_pairs, rotations_of
 POOL = 5_000  # sets that the bootstrap may choose among; all of them, where there are no more
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
+FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # other ways in than points
+OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
     "bandwidth", "radius", "self_loops", "n_components", "intrinsic_dim", "subset_size",
     "zeta", "percentile", "search", "dtype", "random_state", "tol",
@@ -78,13 +81,22 @@ def selection_stability(
     n_refits = check_integer("n_refits", n_refits, low=0)
     share, near = check_number("share", share, high=1.0), check_number("near", near, high=1.0, closed=True)
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
+    allowed = set(inspect.signature(select_coordinates).parameters) - FOREIGN
+    if unknown := set(options) - allowed:
+        raise TypeError(f"no options of select_coordinates for points: {', '.join(sorted(unknown))}")
     selection, X, options = _starting_point(selection_or_X, X, options)
     if selection.bases is None:
         raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
+    n_refits = 0 if X is None else n_refits
+    size = round(share * len(selection.coordinates))
+    least = options.get("n_components", selection.coordinates.shape[1]) + 2
+    if n_refits and size < least:
+        raise ValueError(
+            f"share={share:.3g} leaves {size} points, and n_components={least - 2} need {least} or more; take a larger "
+            "share, or n_refits=0 for the bootstrap alone"
+        )
     chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
-    refits, correlations, failed = _refitted(
-        selection, X, n_refits if X is not None else 0, share, rng, options, progress
-    )
+    refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
     pairs = near_pairs(backend_of(selection.eigenvalues).to_host(selection.eigenvalues), near)
     rivals = {
         s for s, k in (Counter(chosen) + Counter(refits)).items() if k >= 0.05 * max(len(chosen) + len(refits), 1)
@@ -104,25 +116,29 @@ def selection_stability(
 
 def _starting_point(given: Any, X: Any, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
     """The selection to judge, the points it stands on (None when not known), and how to repeat it."""
+    again = {name: value for name, value in options.items() if name not in OWN}
     if not isinstance(given, Selection):
         if X is not None:
             raise TypeError("X is given twice; pass the points once")
         X = check_points(given)
-        selection = select_coordinates(X, keep_bases=True, **options)
+        selection = select_coordinates(X, **options | {"keep_bases": True})
         used = selection.diagnostics["parameters"]  # refits repeat the fit, with what it found where that was automatic
-        options = options | {name: used[name] for name in OPTIONS if used.get(name) is not None}
-        return selection, X[selection.points], {k: v for k, v in options.items() if k not in ("checkpoint", "resume")}
+        return selection, X[selection.points], again | {k: used[k] for k in OPTIONS if used.get(k) is not None}
     known = given.diagnostics.get("parameters", {})
-    options = {name: known[name] for name in OPTIONS if known.get(name) is not None} | options
+    again = {name: known[name] for name in OPTIONS if known.get(name) is not None} | again
     if X is not None:
         if known.get("entry", "X") != "X":
-            raise ValueError(f"refits need a selection made from X, and this one was made from a {known['entry']}")
+            raise ValueError(
+                f"refits need a selection made from X, and this one was made from a {known['entry']}; leave X out"
+            )
         X = check_points(X)
         points = backend_of(given.points).to_host(given.points)
-        if len(X) <= points.max():
-            raise ValueError(f"X has {len(X)} rows, but the selection was made from {points.max() + 1} or more")
+        whole = given.diagnostics.get("graph_components") == 1  # then no rows were left out
+        if len(X) <= points.max() or (whole and len(X) != len(points)):
+            wanted = f"{points.max() + 1}" + ("" if whole else " or more")
+            raise ValueError(f"X has {len(X)} rows, but the selection was made from {wanted}; pass the same points")
         X = X[points]
-    return given, X, options
+    return given, X, again
 
 
 def _shares(choices: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
@@ -141,7 +157,9 @@ def bootstrap_choices(
     n = len(selection.coordinates)
     draws = max(2, n // 2)
     # as weights: a point that is drawn k times counts k times
-    counts = np.stack([np.bincount(rng.integers(0, n, draws), minlength=n) for _ in range(count)]).astype(np.uint16)
+    counts = np.empty((count, n), dtype=np.uint16)
+    for row in counts:
+        row[:] = np.bincount(rng.integers(0, n, draws), minlength=n)
     return weighted_choices(selection, counts, progress)
 
 
@@ -208,7 +226,7 @@ def _refitted(
     selection: Selection,
     X: Any,
     count: int,
-    share: float,
+    size: int,
     rng: np.random.Generator,
     options: dict[str, Any],
     progress: Callable[[str, int, int], None] | None,
@@ -216,15 +234,18 @@ def _refitted(
     """The sets that subsamples choose, in the numbers of the full sample; the matches' correlations; failed fits."""
     chosen, correlations, failed = [], [], 0
     n = len(selection.coordinates)
-    size = max(round(share * n), 4)
     host = backend_of(selection.coordinates).to_host(selection.coordinates)
     for k in range(count):
-        rows = np.sort(rng.choice(n, min(size, n), replace=False))
+        rows = np.sort(rng.choice(n, size, replace=False))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", IESWarning)
                 fit = select_coordinates(X[rows], **options | {"components": "largest", "keep_bases": False})
         except (DisconnectedGraphError, np.linalg.LinAlgError):
+            fit = None
+        except ValueError as error:  # the largest part has fewer points than eigenvectors: the subsample has enough
+            if "n_components" not in str(error):
+                raise
             fit = None
         points = None if fit is None else backend_of(fit.points).to_host(fit.points)
         if fit is None or points is None or len(points) < KEPT * len(rows):

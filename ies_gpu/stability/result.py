@@ -86,10 +86,10 @@ class Stability:
         parts = []
         if self.confidence is None:
             share = self.bootstrap.get(self.subset, 0.0)
-            parts.append(
-                f"{chosen} wins in {share:.0%} of the resamples with the eigenvectors kept; how much they vary is not "
-                "known without refits (pass the points as X)."
-            )
+            if self.n_bootstrap:
+                parts.append(f"{chosen} wins in {share:.0%} of the resamples with the eigenvectors kept.")
+            if not self.failed_refits:
+                parts.append("How much the eigenvectors vary is not known without refits (pass the points as X).")
         else:
             word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "unsure"
             parts.append(
@@ -99,6 +99,7 @@ class Stability:
             wide = self.confidence_up_to_twins
             if wide is not None and wide > self.confidence + 0.05:
                 parts.append(f"Up to an exchange of nearly degenerate twins at least {wide:.0%} would.")
+        parts += self._doubts()
         rivals = [s for s in {**self.refits, **self.bootstrap} if s != self.subset]
         if rivals:
             parts.append("Rivals: " + "; ".join(map(_label, rivals[:3])) + ".")
@@ -115,6 +116,22 @@ class Stability:
                 f"{r.score_of_member:.3f}, {b} {r.score_of_twin:.3f})."
             )
         return " ".join(parts)
+
+    def _doubts(self) -> list[str]:
+        """What makes the refits themselves doubtful."""
+        doubts = []
+        if self.failed_refits:
+            doubts.append(
+                f"{self.failed_refits} of {self.failed_refits + self.n_refits} subsamples fell apart in the graph and "
+                "are not counted; take a larger share or bandwidth."
+            )
+        lost = sum(share for subset, share in self.refits.items() if -1 in subset)
+        if lost >= 0.5:
+            doubts.append(
+                f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart: they have too few points "
+                "for the bandwidth (take a larger share or bandwidth), or X is not in the selection's order."
+            )
+        return doubts
 
     def __repr__(self) -> str:
         lines = [f"Stability of {', '.join(coordinate_names(self.subset))}"]
