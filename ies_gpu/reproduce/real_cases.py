@@ -64,7 +64,10 @@ CASES = (
     ),
     RealCase(
         "aspirin", "aspirin/aspirin_sgdml_md.npz", "aspirin, sGDML-MD at 500 K", "distances", 3, 4,
-        {"acid OH": (13, 9, 10, 7), "acetyl C=O": (6, 12, 11, 8), "acid": (7, 10, 5, 6), "ester": (11, 12, 6, 5)},
+        {
+            "acid OH torsion": (13, 9, 10, 7), "acetyl torsion": (6, 12, 11, 8),
+            "acid torsion": (7, 10, 5, 6), "ester torsion": (11, 12, 6, 5),
+        },
     ),
     RealCase(
         "chloromethane", "chloromethane/sn2_xtb_md.npz",

@@ -42,7 +42,7 @@ def within(Y: np.ndarray) -> np.ndarray:
 def _draw(figure: Any, axes: Any, Y: np.ndarray, subset: tuple[int, ...], name: str, values: np.ndarray) -> None:
     inside = within(Y)
     Y, values = Y[inside], values[inside]
-    angle = "torsion" in name or np.ptp(values) > 6  # a full turn
+    angle = np.ptp(values) > 6  # a full turn
     limits = (-np.pi, np.pi) if angle else tuple(np.quantile(values, [0.01, 0.99]))
     size = float(np.clip(2e4 / len(Y), 0.6, 10))
     drawn = axes.scatter(
@@ -57,7 +57,7 @@ def _draw(figure: Any, axes: Any, Y: np.ndarray, subset: tuple[int, ...], name: 
     more = " (first three of them)" if len(subset) > 3 else ""
     axes.set_title(set_label(subset) + more)
     bar = figure.colorbar(drawn, ax=axes, shrink=0.75, pad=0.12 if Y.shape[1] > 2 else 0.03)
-    bar.set_label(name + (" (radians)" if angle else ""))
+    bar.set_label(name + (" (radians)" if "torsion" in name else ""))
 
 
 def heat_map(selection: Selection, title: str) -> Figure:
