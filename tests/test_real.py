@@ -15,7 +15,7 @@ from ies_gpu import umap_init
 from ies_gpu.reproduce import EXPERIMENTS, experiment
 from ies_gpu.reproduce.book import Book
 from ies_gpu.reproduce.real import fill, run
-from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, mirrored, neighbour_r2
+from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, mirror_set, neighbour_r2
 
 from .conftest import rectangle
 
@@ -103,16 +103,17 @@ def test_exchanged_atoms_lead_to_the_mirror_image(tmp_path, rng):
     np.testing.assert_array_equal(found.mirror, np.roll(np.arange(600), 300))
 
 
-def test_mirror_images_are_told_from_others(rng):
+def test_the_mirror_image_of_a_set_is_found_among_all(rng):
     mirror = np.roll(np.arange(600), 300)
     odd, one, noise = rng.normal(size=(3, 600))
     odd -= odd[mirror]
     points = np.delete(np.arange(600), [5, 400])  # whose images count no more
     Y = np.column_stack([odd, one, -one[mirror], noise])[points]
-    selection = SimpleNamespace(points=points, coordinates=Y)
-    assert mirrored(selection, mirror, (0, 1), (0, 2)) == pytest.approx(1)
-    assert mirrored(selection, mirror, (0, 1), (0, 3)) < 0.2
-    assert mirrored(selection, mirror, (0, 1), (0, 1)) < 0.2
+    ranking = SimpleNamespace(subsets=np.array([(0, 1), (0, 3), (0, 2)]))
+    selection = SimpleNamespace(points=points, coordinates=Y, ranking=ranking)
+    found = mirror_set(selection, mirror, (0, 1))
+    assert found[:2] == ((0, 2), 3) and found.alike == pytest.approx(1)
+    assert mirror_set(selection, mirror, (0, 3)).alike < 0.2  # noise is like nothing
 
 
 def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):

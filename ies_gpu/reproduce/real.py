@@ -12,7 +12,7 @@ from ..diagnosis.diagnose import diagnose
 from ..selection import Selection
 from ..stages import Progress, Stages, peak_memory
 from .book import Book
-from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirrored, neighbour_r2
+from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, neighbour_r2
 from .real_pictures import heat_map, maps
 
 # the paper's table: n, D, mean degree, (s, d), seconds, set
@@ -138,14 +138,14 @@ def add_pictures(book: Book, done: Done) -> None:
     first = tuple(range(case.s))
     sets = [selection.subset] + ([first] if first != selection.subset else [])
     if case.name == "chloromethane":
-        best = [tuple(int(k) for k in subset) for subset in selection.ranking.subsets[:2]]
-        sets = [*best, first]
         note = f"{case.what}. Coordinates are counted from 1."
         if done.found.mirror is not None:
-            alike = mirrored(selection, done.found.mirror, *best)
+            image = mirror_set(selection, done.found.mirror, selection.subset)
+            sets.insert(1, image.subset)
             note += (
-                f" Exchanging the two chlorines takes one of the two best sets to the other with a correlation of at "
-                f"least {alike:.2f} for each coordinate."
+                f" With the two chlorines exchanged the chosen set comes nearest to {named(image.subset)}, number "
+                f"{image.place} of {len(selection.ranking.subsets)} (each coordinate correlates by {image.alike:.2f} "
+                "or more)."
             )
         title = "Exchange of chloride: loss of all sets"
         book.figure(
@@ -153,6 +153,7 @@ def add_pictures(book: Book, done: Done) -> None:
         )
     name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
     words = "chosen above, first below" if len(sets) > 1 else "the chosen coordinates are the first"
+    words = "chosen, its mirror image, first" if len(sets) > 2 else words
     figure = maps(selection, done.colors, sets, f"{case.name}: {words}")
     book.figure(
         name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnose(selection).verdict}"

@@ -142,21 +142,34 @@ def mirror_images(R: np.ndarray, swap: tuple[int, int], transform: Any, componen
     return cKDTree(components.scores).query(images)[1]
 
 
-def mirrored(selection: Selection, mirror: np.ndarray, one: tuple[int, ...], other: tuple[int, ...]) -> float:
-    """How well two sets of coordinates are mirror images of each other, from 0 to 1.
+class Mirrored(NamedTuple):
+    """The set most like the mirror image of another, its place in the ranking from 1 on, and how alike: 0 to 1."""
 
-    Each coordinate is correlated with the others' values at the mirror image of each point; the weakest of the best
-    pairing counts. Images among the points that were left out do not.
+    subset: tuple[int, ...]
+    place: int
+    alike: float
+
+
+def mirror_set(selection: Selection, mirror: np.ndarray, subset: tuple[int, ...]) -> Mirrored:
+    """The set in the ranking that comes closest to the mirror image of a set.
+
+    Each coordinate is correlated with all others' values at the mirror image of each point; of two sets the weakest of
+    the best pairing counts. Images among the points that were left out do not.
     """
     from scipy.optimize import linear_sum_assignment
 
     place = np.full(len(mirror), -1)
     place[selection.points] = np.arange(len(selection.points))
     image = place[mirror[selection.points]]
-    Y, s = selection.coordinates, len(one)
-    both = np.column_stack([Y[image >= 0][:, list(one)], Y[image[image >= 0]][:, list(other)]])
-    similar = np.abs(np.corrcoef(both.T)[:s, s:])
-    return float(similar[linear_sum_assignment(-similar)].min())
+    Y = selection.coordinates
+    m = Y.shape[1]
+    similar = np.abs(np.corrcoef(Y[image >= 0], Y[image[image >= 0]], rowvar=False)[:m, m:])[list(subset)]
+    alike = []
+    for other in selection.ranking.subsets:
+        pairs = similar[:, other]
+        alike.append(pairs[linear_sum_assignment(-pairs)].min())
+    best = int(np.argmax(alike))
+    return Mirrored(tuple(int(k) for k in selection.ranking.subsets[best]), best + 1, float(alike[best]))
 
 
 def spectral_features(path: Path, n: int | None, seed: int) -> Features:
