@@ -32,6 +32,16 @@ def plain_kernels(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
+@pytest.mark.parametrize("kernels", ["plain", "numba"])
+def test_the_first_run_says_that_it_compiles(kernels, tmp_path, monkeypatch, capsys):
+    """An empty cache: no Numba kernel has been compiled for it; the plain ones never are."""
+    monkeypatch.setenv("IES_GPU_KERNELS", kernels)
+    code = "from ies_gpu.backend.cpu import compiles_first; print(compiles_first())"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "IES_GPU_KERNELS": kernels}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(kernels == "numba")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Points and a result that no test changes."""

@@ -57,6 +57,15 @@ def load_kernels() -> Any:
     return numba_
 
 
+def compiles_first() -> bool:
+    """Whether the Numba kernels are still to be compiled: nothing of theirs is in the cache on disk."""
+    kernels = load_kernels()
+    if kernels is plain:
+        return False
+    folder = kernels.multiply_block.stats.cache_path
+    return folder is None or not any(Path(folder).glob("numba_*.nbi"))
+
+
 class CpuBackend(Backend):
     """The host."""
 

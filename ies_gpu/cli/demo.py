@@ -7,7 +7,7 @@ from typing import Any
 
 from ..console import Console
 from .options import add_command, add_talk, count, seed
-from .output import say
+from .output import announce_compiling, say
 
 
 def add(commands: Any) -> None:
@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..demo import run_demo as tell
 
+    announce_compiling(console)
     silent = args.quiet
     tell(
         args.output,

@@ -13,7 +13,7 @@ from ..console import Console
 from ..remote import file_size, is_remote, shown
 from .configuration import layered
 from .options import add_command, add_details, add_job, add_machine, add_talk, count, or_auto, positive
-from .output import say
+from .output import announce_compiling, say
 
 if TYPE_CHECKING:
     from ..selection import Selection
@@ -64,6 +64,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     console.progress("read", 0, 0)
     points = read_points(args.points)
     console.progress("read", 1, 1)
+    announce_compiling(console, args.device)
     selection = select(points, args, console)
     selection.diagnostics["configuration"] = args.configuration
     if args.output:

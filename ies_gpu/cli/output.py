@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 
+from ..console import Console
+
 WIDTH = 80
 
 
@@ -20,6 +22,15 @@ def say(text: str) -> None:
             line, WIDTH, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
         )
         print("\n".join(folded), flush=True)
+
+
+def announce_compiling(console: Console, device: str = "auto") -> None:
+    """Say it where the first stages will take longer than ever after."""
+    from ..backend import get_backend
+    from ..backend.cpu import compiles_first
+
+    if get_backend(device).device == "cpu" and compiles_first():
+        console.note("the first run here compiles its kernels: half a minute more, once")
 
 
 def listed(label: str, items: list[str]) -> None:
