@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..entry import Prepared
 from ..search import SearchResult
 from ..stages import Run, Stages
@@ -127,9 +129,10 @@ def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -
 
     Candidates are the scanned bandwidths that leave hardly more unexplained than the best (3 %, or .0005 of the
     variance), the smallest first, since more points cost more. Before them comes the smallest times
-    ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance. The first is taken that keeps
-    the graph together and whose set explains all points as well, to the same margin, as the best one of the scan
-    explained its own. The margin is narrow because noise that nothing explains can be most of what is left.
+    ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance, and one half way, since
+    noise in many dimensions keeps points apart however many there are. The first is taken that keeps the graph together
+    and whose set explains all points as well, to the same margin, as the best one of the scan explained its own. The
+    margin is narrow because noise that nothing explains can be most of what is left.
     """
     best = scanned.best(s)
     least, enough = min(t.fvu(s) for t in scanned.trials), SHARE * best.share
@@ -138,7 +141,7 @@ def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -
     shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
-    for eps in (shrunk, *candidates):
+    for eps in (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates):
         own = run._replace(log=Held(run.log), audit={})
         try:
             tried.append(trial(X, eps, d, settings, own))
