@@ -6,6 +6,7 @@ Only the standard library is imported here; each command imports what it needs, 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ from . import data, demo, doctor, estimate, fit, reproduce, show, transform
 from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
+SILENT = logging.NullHandler()  # for what libraries log, tracebacks too: without a handler it is printed
 COMMANDS = (fit, show, transform, data, demo, doctor, estimate, reproduce)
 # errors whose message is a sentence for the user; of others the kind is told too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
@@ -34,6 +36,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         args = build_parser().parse_args(argv)
         console, debug = Console(sys.stderr, style_of(args)), args.debug
+        if not debug:
+            logging.getLogger().addHandler(SILENT)
         with shown_warnings(console), stopped_by_sigterm():
             status = args.run(args, console)
             console.close()
