@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import time
 import warnings
 import zipfile
 import zlib
@@ -20,6 +22,7 @@ TEXT = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".npy", ".npz", *TEXT)
 NAMES = ("X", "points", "R")  # which array of an .npz holds the points, when there are several
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
+SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
 
 # what a damaged archive raises, depending on where it was cut
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, NotImplementedError)
@@ -93,16 +96,20 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path`` at the end, at once, or never.
 
     It is written beside ``path``, flushed to the disk and renamed, which POSIX and Windows do in one step. Only a
-    process that is killed outright leaves its ``.path.*.tmp`` behind.
+    process that is killed outright leaves its ``.path.*.tmp`` behind, and whoever writes ``path`` next removes that.
     """
     target = os.path.realpath(path)  # behind a symbolic link the file is replaced, not the link
     folder, name = os.path.split(target)
+    remove_leftovers(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
     try:
         with open(temporary, "xb") as file:
+            is_ours_alone(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
+            with contextlib.suppress(OSError):  # its lock ends with the file, a moment before the rename
+                os.utime(temporary)
         with contextlib.suppress(OSError):  # a file that was there keeps its permissions
             os.chmod(temporary, os.stat(target).st_mode & 0o777)
         os.replace(temporary, target)
@@ -118,6 +125,29 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def remove_leftovers(folder: str, name: str) -> None:
+    """Delete half-written files for ``name`` that nobody is writing: unlocked, and not touched for a minute."""
+    leftover = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{12}\.tmp")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in [entry for entry in entries if leftover.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError):
+                if entry.is_file(follow_symlinks=False) and time.time() - entry.stat().st_mtime > SETTLED:
+                    with open(entry.path, "rb+") as file:
+                        if is_ours_alone(file):
+                            os.unlink(entry.path)
+
+
+def is_ours_alone(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed or the process ends, however it ends; False where that cannot be done."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # Windows, and network folders without locks
+        return False
+    return True
 
 
 def write_array(path: str | os.PathLike[str], array: Any) -> None:
