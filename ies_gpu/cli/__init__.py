@@ -29,6 +29,17 @@ COMMANDS = (fit, show, transform, data, demo, doctor, estimate, reproduce)
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
 
 
+def program() -> None:
+    """``ies-gpu``: run a command and end the process with its status."""
+    status = main()
+    if status in (INTERRUPTED, TERMINATED):
+        # All is cleaned up, and Python would now wait for its threads: one that was being started when the signal came
+        # may be known to nobody, and would never end.
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     console = Console(sys.stderr, "lines")
@@ -91,18 +102,21 @@ class Terminated(BaseException):
 
 @contextmanager
 def stopped_by_sigterm() -> Iterator[None]:
+    """SIGTERM as an exception, once: while the process ends no further one may break into what it still has to do."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
 
     def stop(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if signal.getsignal(signal.SIGTERM) is stop:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
