@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from .remote import check_remote_output, fetched, is_remote, uploaded
+from .remote import check_remote_output, fetched, is_remote, shown, uploaded
 from .validation import IESWarning
 
 TEXT = {".csv": ",", ".tsv": "\t"}
@@ -49,16 +49,23 @@ def read_points(path: str | os.PathLike[str]) -> np.ndarray:
         If it is not what its name says, or does not hold points; the message names the file and what to do.
     """
     if is_remote(path):
+        check_suffix(shown(os.fspath(path)))  # before it is fetched
         with fetched(os.fspath(path)) as local:
             return read_points(local)
     path = Path(path)
     check_readable(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{path}: points are read from {', '.join(SUFFIXES)} files, not from '{path.suffix}'")
+    check_suffix(os.fspath(path))
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; write the points again")
     read = {".npy": _read_npy, ".npz": _read_npz}.get(path.suffix.lower(), _read_text)
     return _checked(path, read(path))
+
+
+def check_suffix(path: str) -> None:
+    """A path or URL that names a kind of file that points are read from."""
+    suffix = os.path.splitext(path.rpartition("/")[2])[1]
+    if suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{path}: points are read from {', '.join(SUFFIXES)} files, not from '{suffix}'")
 
 
 def check_readable(path: Path) -> None:

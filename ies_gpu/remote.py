@@ -7,6 +7,7 @@ place by one upload, which object stores show only when it is complete.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -132,6 +133,9 @@ def said(url: str, failure: str) -> Iterator[None]:
         kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
         if kind in ANONYMOUS or "anonymous caller" in text.lower():
             raise PermissionError(f"{name}: no credentials were found; {way}") from None
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            full = f"{name}: the temporary folder {tempfile.gettempdir()} is full; make room, or set TMPDIR to another"
+            raise OSError(full) from None
         if status_of(error) in (401, 403):
             raise PermissionError(f"{name}: access was refused ({text or kind}); {way}") from None
         raise ConnectionError(f"{name}: {failure} ({kind}: {text or 'no details'}); try again") from None

@@ -196,6 +196,14 @@ def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change,
     assert resumed(select_coordinates(X, **options, checkpoint=folder, resume=True))
 
 
+def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder, monkeypatch):
+    monkeypatch.setattr("ies_gpu.checkpoints.stagefiles.VERSION", 2)
+    with pytest.warns(CheckpointWarning, match=r"another job \(format 1 there, 2 here\)"):
+        found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
+    assert resumed(found) == []
+    assert_equal_selections(uninterrupted, found)
+
+
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkeypatch):
     monkeypatch.setattr("ies_gpu.selection.prepare", lambda *_: pytest.fail("work began"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import errno
 import functools
 import http.server
 import json
@@ -302,6 +303,25 @@ def test_points_from_the_web(website, points, tmp_path):
     with pytest.raises(PermissionError, match=r"private.npy: access was refused") as caught:
         read_points(f"{website}/private.npy?signature=secret")
     assert "secret" not in str(caught.value)
+
+
+def test_a_kind_that_is_not_read_is_not_fetched(website):
+    """It is not there either, but nobody has asked."""
+    for path in ("points.xyz", "folder/", ""):
+        with pytest.raises(ValueError, match=r"points are read from .npy"):
+            read_points(f"{website}/{path}")
+
+
+def test_a_full_temporary_folder_is_told_from_a_broken_connection(monkeypatch):
+    class Full:
+        def get_file(self, *_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(remote, "file_system", lambda url: (Full(), url))
+    with pytest.raises(
+        OSError, match=r"s3://jobs/points.npy: the temporary folder .* is full; make room, or set TMPDIR"
+    ):
+        read_points("s3://jobs/points.npy")
 
 
 def test_a_server_that_is_not_there(monkeypatch):
