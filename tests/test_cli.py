@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -367,6 +368,13 @@ def test_a_closed_pipe_is_no_error(run):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert done.stderr == b"" and done.returncode == 141
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_a_job_without_streams_does_its_work(points, tmp_path):
+    fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "run.npz")]
+    assert subprocess.run(["sh", "-c", f"exec {shlex.join(fit)} >&- 2>&-"], check=False).returncode == 0
+    assert os.listdir(tmp_path) == ["run.npz"]
 
 
 def test_a_terminal_gets_a_bar_with_rate_and_time_left():

@@ -31,6 +31,9 @@ EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
 
 def program() -> None:
     """``ies-gpu``: run a command and end the process with its status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     status = main()
     if status in (INTERRUPTED, TERMINATED):
         # All is cleaned up, and Python would now wait for its threads: one that was being started when the signal came
