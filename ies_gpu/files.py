@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import time
 import warnings
 import zipfile
 import zlib
@@ -13,13 +15,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from .remote import check_remote_output, fetched, is_remote, uploaded
+from .remote import check_remote_output, fetched, is_remote, shown, uploaded
 from .validation import IESWarning
 
 TEXT = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".npy", ".npz", *TEXT)
 NAMES = ("X", "points", "R")  # which array of an .npz holds the points, when there are several
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
+SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
 
 # what a damaged archive raises, depending on where it was cut
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, NotImplementedError)
@@ -46,16 +49,23 @@ def read_points(path: str | os.PathLike[str]) -> np.ndarray:
         If it is not what its name says, or does not hold points; the message names the file and what to do.
     """
     if is_remote(path):
+        check_suffix(shown(os.fspath(path)))  # before it is fetched
         with fetched(os.fspath(path)) as local:
             return read_points(local)
     path = Path(path)
     check_readable(path)
-    if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{path}: points are read from {', '.join(SUFFIXES)} files, not from '{path.suffix}'")
+    check_suffix(os.fspath(path))
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; write the points again")
     read = {".npy": _read_npy, ".npz": _read_npz}.get(path.suffix.lower(), _read_text)
     return _checked(path, read(path))
+
+
+def check_suffix(path: str) -> None:
+    """A path or URL that names a kind of file that points are read from."""
+    suffix = os.path.splitext(path.rpartition("/")[2])[1]
+    if suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{path}: points are read from {', '.join(SUFFIXES)} files, not from '{suffix}'")
 
 
 def check_readable(path: Path) -> None:
@@ -93,16 +103,20 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path`` at the end, at once, or never.
 
     It is written beside ``path``, flushed to the disk and renamed, which POSIX and Windows do in one step. Only a
-    process that is killed outright leaves its ``.path.*.tmp`` behind.
+    process that is killed outright leaves its ``.path.*.tmp`` behind, and whoever writes ``path`` next removes that.
     """
     target = os.path.realpath(path)  # behind a symbolic link the file is replaced, not the link
     folder, name = os.path.split(target)
+    remove_leftovers(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
     try:
         with open(temporary, "xb") as file:
+            is_ours_alone(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
+            with contextlib.suppress(OSError):  # its lock ends with the file, a moment before the rename
+                os.utime(temporary)
         with contextlib.suppress(OSError):  # a file that was there keeps its permissions
             os.chmod(temporary, os.stat(target).st_mode & 0o777)
         os.replace(temporary, target)
@@ -118,6 +132,29 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def remove_leftovers(folder: str, name: str) -> None:
+    """Delete half-written files for ``name`` that nobody is writing: unlocked, and not touched for a minute."""
+    leftover = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{12}\.tmp")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in [entry for entry in entries if leftover.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError):
+                if entry.is_file(follow_symlinks=False) and time.time() - entry.stat().st_mtime > SETTLED:
+                    with open(entry.path, "rb+") as file:
+                        if is_ours_alone(file):
+                            os.unlink(entry.path)
+
+
+def is_ours_alone(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed or the process ends, however it ends; False where that cannot be done."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # Windows, and network folders without locks
+        return False
+    return True
 
 
 def write_array(path: str | os.PathLike[str], array: Any) -> None:

@@ -7,6 +7,7 @@ place by one upload, which object stores show only when it is complete.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -25,7 +26,7 @@ ANONYMOUS = (
     "ProfileNotFound",
 )
 AMAZON = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the job a role"
-GOOGLE = "set GOOGLE_APPLICATION_CREDENTIALS, or give the job a service account"
+GOOGLE = "set GOOGLE_APPLICATION_CREDENTIALS to a file with a key, or give the job a service account"
 HOW_TO_LOG_IN = {"s3": AMAZON, "gs": GOOGLE, "gcs": GOOGLE}
 
 
@@ -60,8 +61,13 @@ def check_remote_output(url: str, suffix: str) -> None:
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
         system, place = file_system(bucket)
-        with contextlib.suppress(PermissionError):
+        try:
             system.info(place)
+        except FileNotFoundError:
+            system.ls(place)  # who may list a bucket of Google's but not ask about it finds an empty one only so
+        except Exception as error:
+            if status_of(error) != 403:
+                raise
 
 
 @contextlib.contextmanager
@@ -102,7 +108,14 @@ def file_system(url: str) -> tuple[Any, str]:
     import fsspec
 
     # an instance of our own: shared ones keep connections and settings of whoever came first
-    return fsspec.core.url_to_fs(url, skip_instance_cache=True)
+    if HOW_TO_LOG_IN.get(scheme_of(url)) != GOOGLE:
+        return fsspec.core.url_to_fs(url, skip_instance_cache=True)
+    # Plain HTTP: the gRPC of the class that fsspec would take has nothing that whole objects need, waits for minutes
+    # where it is blocked, and shows objects of zonal buckets while they are being written.
+    from gcsfs.core import GCSFileSystem
+
+    options = GCSFileSystem._get_kwargs_from_urls(url)
+    return GCSFileSystem(**options, skip_instance_cache=True), GCSFileSystem._strip_protocol(url)
 
 
 @contextlib.contextmanager
@@ -120,9 +133,19 @@ def said(url: str, failure: str) -> Iterator[None]:
         kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
         if kind in ANONYMOUS or "anonymous caller" in text.lower():
             raise PermissionError(f"{name}: no credentials were found; {way}") from None
-        if isinstance(error, PermissionError) or getattr(error, "status", None) in (401, 403):
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            full = f"{name}: the temporary folder {tempfile.gettempdir()} is full; make room, or set TMPDIR to another"
+            raise OSError(full) from None
+        if status_of(error) in (401, 403):
             raise PermissionError(f"{name}: access was refused ({text or kind}); {way}") from None
         raise ConnectionError(f"{name}: {failure} ({kind}: {text or 'no details'}); try again") from None
+
+
+def status_of(error: Exception) -> Any:
+    """The HTTP status behind an error, as far as the libraries tell it."""
+    if isinstance(error, PermissionError) or str(error).startswith("Forbidden"):  # s3fs; gcsfs
+        return 403
+    return getattr(error, "status", None) or getattr(error, "code", None)
 
 
 def shown_text(text: str, url: str) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,6 +194,14 @@ def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change,
     assert resumed(found) == []
     assert_equal_selections(select_coordinates(X, **options), found)
     assert resumed(select_coordinates(X, **options, checkpoint=folder, resume=True))
+
+
+def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder, monkeypatch):
+    monkeypatch.setattr("ies_gpu.checkpoints.stagefiles.VERSION", 2)
+    with pytest.warns(CheckpointWarning, match=r"another job \(format 1 there, 2 here\)"):
+        found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
+    assert resumed(found) == []
+    assert_equal_selections(uninterrupted, found)
 
 
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkeypatch):
@@ -505,6 +515,22 @@ def test_what_was_found_automatically_is_saved_too(tmp_path):
         assert found.subset == usual.subset
         assert found.diagnostics["automatic"] == usual.diagnostics["automatic"]
         np.testing.assert_array_equal(found.coordinates, usual.coordinates)
+
+
+def test_the_documented_stages_are_those_of_a_job(tmp_path, capsys):
+    """Of an automatic job and its repetition, together."""
+    from ies_gpu import cli
+
+    page = Path(__file__).parents[1] / "docs" / "jobs.md"
+    if not page.exists():
+        pytest.skip("the documentation is not here")
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=900).X)
+    files = ["-o", str(tmp_path / "run.npz"), "--checkpoint", str(tmp_path / "saved"), "--resume"]
+    for _ in range(2):
+        assert cli.main(["fit", str(tmp_path / "points.npy"), "-m", "10", *files, "--log-format", "json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    sentences = page.read_text().partition("Stages are ")[2].partition("\n\n")[0]
+    assert {line["stage"] for line in lines if "stage" in line} == set(re.findall(r"`(\w+)`", sentences))
 
 
 def test_stages_of_an_automatic_run_do_not_hide_those_of_this_job(tmp_path):

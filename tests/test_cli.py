@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -341,6 +342,33 @@ def test_signals_end_cleanly(points, tmp_path, number, status):
     assert output.read_bytes() == b"the old file" and os.listdir(tmp_path) == ["run.npz"]
 
 
+STUCK = """
+import sys, threading
+from ies_gpu.cli import program
+threading.Thread(target=threading.Event().wait).start()  # Python waits for its end before it ends itself
+program()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_many_signals_are_one_and_no_thread_is_waited_for(points, tmp_path):
+    """Schedulers send SIGTERM to the group and once more to each member."""
+    command = [sys.executable, "-c", STUCK, "fit", points, *FIT, "-m", "300", "-o", str(tmp_path / "run.npz")]
+    process = subprocess.Popen([*command, "--log-format", "json"], stderr=subprocess.PIPE, text=True)
+    try:
+        while '"eigenvectors"' not in process.stderr.readline():
+            assert process.poll() is None
+        deadline = time.perf_counter() + 30
+        while process.poll() is None and time.perf_counter() < deadline:
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.001)
+        last = process.communicate(timeout=5)[1].splitlines()[-1]
+    finally:
+        process.kill()
+    assert process.returncode == 143 and json.loads(last)["message"] == "stopped by SIGTERM"
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
 def test_a_closed_pipe_is_no_error(run):
     reading, writing = os.pipe()
@@ -349,6 +377,13 @@ def test_a_closed_pipe_is_no_error(run):
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert done.stderr == b"" and done.returncode == 141
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+def test_a_job_without_streams_does_its_work(points, tmp_path):
+    fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "run.npz")]
+    assert subprocess.run(["sh", "-c", f"exec {shlex.join(fit)} >&- 2>&-"], check=False).returncode == 0
+    assert os.listdir(tmp_path) == ["run.npz"]
 
 
 def test_a_terminal_gets_a_bar_with_rate_and_time_left():

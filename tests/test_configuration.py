@@ -144,6 +144,10 @@ def test_wrong_variables_are_wrong_use(monkeypatch, capsys):
             patch.setenv(variable, value)
             assert cli.main(arguments) == 2
             assert message in capsys.readouterr().err
+    with monkeypatch.context() as patch:  # of the library, which tells of it itself
+        patch.setenv("IES_GPU_KERNELS", "fast")
+        assert cli.main(arguments) == 1
+        assert "IES_GPU_KERNELS must be 'plain' or empty, got 'fast'" in capsys.readouterr().err
     monkeypatch.setenv("IES_GPU_SHARED_DATA", "somewhere")  # a variable of something else
     assert cli.main([*arguments, "--json"]) == 0
 

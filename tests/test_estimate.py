@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from ies_gpu import cli, estimate_resources
+from ies_gpu import cli, datasets, estimate_resources
 from ies_gpu.estimate import START
 from tests.conftest import rectangle
 
@@ -59,11 +59,18 @@ def test_time_is_shared_by_threads_and_unknown_on_a_gpu():
     assert gpu.seconds is None and gpu.device_bytes > gpu.peak_bytes
 
 
+def test_a_scan_takes_the_same_however_many_points_there_are():
+    scans = [estimate_resources(**STRIP | {"n": n}).scan_bytes for n in (5_000, 10_000, 10**7)]
+    assert scans[0] < scans[1] == scans[2] > START + 12 * 10_000 * 2_400  # the matrix of the largest bandwidth, d = 2
+    assert estimate_resources(**STRIP, intrinsic_dim=4).scan_bytes > scans[1]
+
+
 def test_the_command(capsys):
     arguments = ["estimate", "--n", "100000", "--dim", "3", "--degree", "169"]
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     assert "eigenvectors" in out and "ask for" in out and max(map(len, out.splitlines())) <= 80
+    assert "automatic runs" in out and "searches other than exhaustive" in out
     assert cli.main([*arguments, "--json", "--dtype", "float32", "-m", "12", "-d", "2", "-s", "3"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["request_bytes"] > found["peak_bytes"] == max(stage["bytes"] for stage in found["stages"])
@@ -77,6 +84,19 @@ def test_the_command(capsys):
         assert cli.main(wrong) == status
 
 
+def run(points, *options):
+    """What a whole ``ies-gpu fit`` finds, and its peak in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/points.npy", points)
+        command = [sys.executable, "-m", "ies_gpu", "fit", f"{folder}/points.npy", *options, "--json", "--quiet"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            found = json.loads(process.stdout.read())
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)  # nobody can wait for it once more
+    assert status == 0
+    return found, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="the peak of a child is known on POSIX only")
 @pytest.mark.parametrize(("n", "degree", "columns"), [(20_000, 100, 3), (100_000, 169, 3), (30_000, 60, 120)])
@@ -84,15 +104,22 @@ def test_runs_take_what_was_estimated(n, degree, columns):
     """Peak memory of a whole ``ies-gpu fit``, within a factor of 1.5."""
     points, _, bandwidth = rectangle(n, 4.0, degree=degree)
     rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(columns, 3)))[0]
-    with tempfile.TemporaryDirectory() as folder:
-        np.save(f"{folder}/points.npy", points @ rotation.T)
-        command = [sys.executable, "-m", "ies_gpu", "fit", f"{folder}/points.npy", "-d", "2", "-s", "2"]
-        command += ["--bandwidth", repr(float(bandwidth)), "--json", "--quiet"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            found = json.loads(process.stdout.read())
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)  # nobody can wait for it once more
-    measured = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    given = ["-d", "2", "-s", "2", "--bandwidth", repr(float(bandwidth))]
+    found, measured = run(points @ rotation.T, *given)
     told = estimate_resources(n=n, dim=columns, degree=found["diagnostics"]["mean_degree"]).peak_bytes
     print(f"n {n}, {columns} columns: measured {measured / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
-    assert status == 0 and measured / 1.5 < told < measured * 1.5
+    assert measured / 1.5 < told < measured * 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="the peak of a child is known on POSIX only")
+@pytest.mark.parametrize("name", ["D1", "D7"])
+def test_automatic_runs_take_what_was_estimated(name):
+    found, measured = run(datasets.load(name, n_samples=10_000).X)
+    degree = found["diagnostics"]["mean_degree"]
+    needs = estimate_resources(
+        n=10_000, dim=3, degree=degree, intrinsic_dim=found["diagnostics"]["automatic"]["intrinsic_dim"]
+    )
+    told = max(needs.peak_bytes, needs.scan_bytes)
+    print(f"{name}, automatic: measured {measured / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
+    assert measured / 1.5 < told < measured * 1.5

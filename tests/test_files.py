@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,3 +236,39 @@ def test_a_million_rows_of_text_in_seconds(tmp_path):
     found = read_points(tmp_path / "points.csv")
     assert time.perf_counter() - begin < 20
     np.testing.assert_array_equal(found, points)
+
+
+WRITER = """
+import sys, time
+from ies_gpu.files import whole_or_nothing
+with whole_or_nothing(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print(file.name, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL and locks are POSIX")
+def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(tmp_path):
+    target = tmp_path / "run.npy"
+    command = [sys.executable, "-c", WRITER, str(target)]
+    killed, living = (subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2))
+    others = [".run.npy.mine.tmp", ".run.npy.0123456789ab.tmp.old", ".other.npy.0123456789ab.tmp", "run.npy.tmp"]
+    try:
+        dead, alive = (Path(process.stdout.readline().strip()) for process in (killed, living))
+        killed.kill()
+        killed.wait()
+        for name in others:
+            (tmp_path / name).write_bytes(b"not of a run that was killed")
+        for path in tmp_path.iterdir():
+            os.utime(path, (0, 0))
+        new = tmp_path / ".run.npy.fedcba987654.tmp"
+        new.write_bytes(b"of somebody who began just now")
+        write_array(target, POINTS)
+        assert dead.name.startswith(".run.npy.") and living.poll() is None
+        assert {path.name for path in tmp_path.iterdir()} == {"run.npy", alive.name, new.name, *others}
+    finally:
+        for process in (killed, living):
+            process.kill()
+            process.communicate()

@@ -180,6 +180,7 @@ def test_the_command_line_names_what_is_wrong(strip, tmp_path, monkeypatch, caps
         "show model.npz": (1, "is an ies_gpu model, not a result"),
         "fit train.npy -d 2 -s 2 --bandwidth 0.7 --model a.npy": (2, "--model must name an .npz file"),
         "fit train.npy -d 2 -s 2 --bandwidth 0.7 -o a.npz --model a.npz": (2, "must name different files"),
+        "fit a.npz -d 2 -s 2 --bandwidth 0.7 -o a.npz": (2, "POINTS and -o must name different files, got a.npz twice"),
         "transform model.npz far.npy -o out.npy": (0, "3 of 3 new points have no training point"),
     }
     for line, (status, message) in cases.items():

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import errno
 import functools
 import http.server
 import json
 import os
+import shutil
 import socket
+import ssl
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -216,31 +221,74 @@ def test_without_the_extra(monkeypatch, capsys):
     assert "pip install 'ies-gpu[cloud]'" in err
 
 
-@pytest.fixture
-def website(tmp_path):
-    """A folder by http, whose files under ``cut`` end too early."""
+class Site(http.server.SimpleHTTPRequestHandler):
+    """Files of a folder; those called ``cut`` end too early, and those called ``private`` are refused."""
+
+    def copyfile(self, source, outputfile):
+        content = source.read()
+        outputfile.write(content[: len(content) // 2] if "cut" in self.path else content)
+
+    def send_head(self):
+        if "private" in self.path:
+            self.send_error(403)
+            return None
+        return super().send_head()
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        """What it would print of a connection that was given up is not ours."""
+
+
+@contextlib.contextmanager
+def serving(folder, context=None):
     pytest.importorskip("aiohttp")
     pytest.importorskip("fsspec")
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def copyfile(self, source, outputfile):
-            content = source.read()
-            outputfile.write(content[: len(content) // 2] if "cut" in self.path else content)
-
-        def send_head(self):
-            if "private" in self.path:
-                self.send_error(403)
-                return None
-            return super().send_head()
-
-        def log_message(self, *_):
-            pass
-
-    address = ("127.0.0.1", 0)
-    with http.server.ThreadingHTTPServer(address, functools.partial(Handler, directory=tmp_path)) as server:
+    with Server(("127.0.0.1", 0), functools.partial(Site, directory=folder)) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"{'http' if context is None else 'https'}://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.fixture
+def website(tmp_path):
+    with serving(tmp_path) as address:
+        yield address
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")
+def test_a_job_with_points_over_tls(points, tmp_path):
+    """In processes of their own, as certificates are loaded once."""
+    np.save(tmp_path / "points.npy", points)
+    np.save(tmp_path / "cut.npy", points)
+    made = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test", *made]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+
+    def fit(file, certificates):
+        command = [sys.executable, "-m", "ies_gpu", "fit", f"{address}/{file}?signature=secret", *FIT]
+        environment = os.environ | {"SSL_CERT_FILE": str(certificates)}
+        command += ["-o", str(tmp_path / "run.npz")]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    with serving(tmp_path, context) as address:
+        done = fit("points.npy", tmp_path / "cert.pem")
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        assert load(tmp_path / "run.npz").diagnostics["configuration"]["points"]["value"] == f"{address}/points.npy"
+        (tmp_path / "run.npz").unlink()
+        (tmp_path / "none.pem").touch()
+        for file, certificates in (("cut.npy", "cert.pem"), ("points.npy", "none.pem")):
+            done = fit(file, tmp_path / certificates)
+            assert done.returncode == 1 and done.stderr.count("\n") == 1
+            assert f"{address}/{file}: reading failed (" in done.stderr and "secret" not in done.stderr
+        assert "CERTIFICATE_VERIFY_FAILED" in done.stderr and not (tmp_path / "run.npz").exists()
 
 
 def test_points_from_the_web(website, points, tmp_path):
@@ -255,6 +303,25 @@ def test_points_from_the_web(website, points, tmp_path):
     with pytest.raises(PermissionError, match=r"private.npy: access was refused") as caught:
         read_points(f"{website}/private.npy?signature=secret")
     assert "secret" not in str(caught.value)
+
+
+def test_a_kind_that_is_not_read_is_not_fetched(website):
+    """It is not there either, but nobody has asked."""
+    for path in ("points.xyz", "folder/", ""):
+        with pytest.raises(ValueError, match=r"points are read from .npy"):
+            read_points(f"{website}/{path}")
+
+
+def test_a_full_temporary_folder_is_told_from_a_broken_connection(monkeypatch):
+    class Full:
+        def get_file(self, *_):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(remote, "file_system", lambda url: (Full(), url))
+    with pytest.raises(
+        OSError, match=r"s3://jobs/points.npy: the temporary folder .* is full; make room, or set TMPDIR"
+    ):
+        read_points("s3://jobs/points.npy")
 
 
 def test_a_server_that_is_not_there(monkeypatch):

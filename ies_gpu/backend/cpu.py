@@ -48,7 +48,10 @@ def available_memory() -> int:
 
 def load_kernels() -> Any:
     """The Numba kernels, or the plain ones without Numba (or with ``IES_GPU_KERNELS=plain``)."""
-    if os.environ.get("IES_GPU_KERNELS", "") == "plain":
+    asked = os.environ.get("IES_GPU_KERNELS", "")
+    if asked not in ("", "plain"):
+        raise ValueError(f"the environment variable IES_GPU_KERNELS must be 'plain' or empty, got {asked!r}")
+    if asked:
         return plain
     try:
         from .kernels import numba_

@@ -60,7 +60,7 @@ class StageFiles:
     ) -> None:
         self.folder, self.stages, self.records, self.note = made(folder), stages, records, note
         self.lock: int | None = locked(self.folder)
-        self.job = encode(job, "job", {}, {})
+        self.job = encode({**job, "format": VERSION}, "job", {}, {})
         self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
         for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
             leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote

@@ -6,6 +6,7 @@ Only the standard library is imported here; each command imports what it needs, 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import signal
@@ -22,9 +23,24 @@ from . import data, demo, doctor, estimate, fit, reproduce, show, transform
 from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
+SILENT = logging.NullHandler()  # for what libraries log, tracebacks too: without a handler it is printed
 COMMANDS = (fit, show, transform, data, demo, doctor, estimate, reproduce)
 # errors whose message is a sentence for the user; of others the kind is told too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
+
+
+def program() -> None:
+    """``ies-gpu``: run a command and end the process with its status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    status = main()
+    if status in (INTERRUPTED, TERMINATED):
+        # All is cleaned up, and Python would now wait for its threads: one that was being started when the signal came
+        # may be known to nobody, and would never end.
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,6 +50,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         args = build_parser().parse_args(argv)
         console, debug = Console(sys.stderr, style_of(args)), args.debug
+        if not debug:
+            logging.getLogger().addHandler(SILENT)
         with shown_warnings(console), stopped_by_sigterm():
             status = args.run(args, console)
             console.close()
@@ -87,18 +105,21 @@ class Terminated(BaseException):
 
 @contextmanager
 def stopped_by_sigterm() -> Iterator[None]:
+    """SIGTERM as an exception, once: while the process ends no further one may break into what it still has to do."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
 
     def stop(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if signal.getsignal(signal.SIGTERM) is stop:
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -69,6 +69,11 @@ def show(args: argparse.Namespace, found: Estimate) -> None:
     say(f"  checkpoint      {found.checkpoint_bytes / 1e9:.2f} GB of disk")
     if found.tiled:
         say("  kernel          too dense for the memory limit: in tiles, which takes longer")
+    say(
+        "  not in this     automatic runs: without --bandwidth a scan of at most 10,000 points comes first "
+        f"({found.scan_bytes / 1e9:.2f} GB on the CPU; a minute or so), and the neighbours are as many as it finds"
+    )
+    say("                  the time of searches other than exhaustive")
     if found.seconds is not None:
         say("  time            rough, to a factor of five or so; a first run compiles for half a minute more")
 

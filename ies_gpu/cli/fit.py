@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import time
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for option, output in (("-o", args.output), ("--model", args.model)):
         if output and Path(output).suffix.lower() != ".npz":
             args.parser.error(f"{option} must name an .npz file, got {output}")
-    if args.output and args.model and os.path.realpath(args.output) == os.path.realpath(args.model):
-        args.parser.error(f"-o and --model must name different files, got {args.output} twice")
+    named = [(n, p) for n, p in (("POINTS", args.points), ("-o", args.output), ("--model", args.model)) if p]
+    for (name, path), (other, second) in combinations(named, 2):
+        if os.path.realpath(path) == os.path.realpath(second):
+            args.parser.error(f"{name} and {other} must name different files, got {shown(path)} twice")
     if args.quiet and not (args.output or args.model or args.json):
         args.parser.error("--quiet without -o would leave nothing behind; give -o, or --json")
     if args.resume and not args.checkpoint:
