@@ -26,6 +26,14 @@ def auto_is_the_cpu():
         yield
 
 
+@pytest.fixture(scope="module")
+def plain_kernels():
+    """For modules in which nothing depends on the kernels: a fresh machine would compile the others first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        yield
+
+
 @pytest.fixture(params=["plain", "numba"])
 def backend(request):
     """A backend that answers ``backend_of`` during the test."""

@@ -26,17 +26,11 @@ from ies_gpu.checkpoints.checkpoint import STAGES
 from ies_gpu.checkpoints.fingerprint import data_digest
 from ies_gpu.laplacian import gaussian_kernel, graph_laplacian
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}
 # how long it took, how much memory, and what was resumed may differ between two runs of one job
 TOLD_APART = ("seconds", "peak_bytes", "checkpoint", "configuration")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plain_kernels():
-    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IES_GPU_KERNELS", "plain")
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -22,24 +22,24 @@ from ies_gpu.console import Console
 from ies_gpu.files import write_array
 from ies_gpu.search import METHODS
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6"]
 COMMANDS = ("fit", "show", "data", "demo", "doctor", "estimate")
 
 
 @pytest.fixture(autouse=True)
-def plain_kernels(monkeypatch):
-    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
-    monkeypatch.setenv("IES_GPU_KERNELS", "plain")
+def columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.parametrize("kernels", ["plain", "numba"])
+@pytest.mark.parametrize("kernels", ["plain", ""])
 def test_whether_kernels_are_still_to_be_compiled(kernels, tmp_path):
     """In an empty cache all Numba kernels are missing; the plain ones are never compiled."""
     code = "from ies_gpu.backend.cpu import compiles_first; print(compiles_first())"
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "IES_GPU_KERNELS": kernels}
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == str(kernels == "numba")
+    assert found.stdout.strip() == str(kernels == "")
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,9 @@ import pytest
 
 from ies_gpu import cli, demo, load
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
 PICTURES = ["1-points.png", "2-naive.png", "3-chosen.png", "4-path.png", "5-volumes.png"]
-
-
-@pytest.fixture(autouse=True)
-def plain_kernels(monkeypatch):
-    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
-    monkeypatch.setenv("IES_GPU_KERNELS", "plain")
 
 
 @pytest.fixture(scope="module")

@@ -23,16 +23,11 @@ from ies_gpu import cli, datasets, load, remote, save
 from ies_gpu.files import check_output, read_points
 from tests.test_checkpoint import assert_equal_selections
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the server and its libraries
+pytestmark = [
+    pytest.mark.usefixtures("plain_kernels"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of the server and its libraries
+]
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.6", "--quiet", "--json"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def plain_kernels():
-    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IES_GPU_KERNELS", "plain")
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,15 @@ import pytest
 from ies_gpu import cli, load, remote
 from ies_gpu.files import check_output, read_points
 from tests.test_checkpoint import assert_equal_selections
-from tests.test_remote import FIT, CuttingProxy, Server, plain_kernels, points  # noqa: F401 - fixtures
+from tests.test_remote import FIT, CuttingProxy, Server, points  # noqa: F401 - fixtures
 
 gcsfs = pytest.importorskip("gcsfs")
 emulator = pytest.importorskip("gcp_storage_emulator.server")
 # of aiohttp, which does not like how gcsfs hands it a large object
-pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("plain_kernels"),
+    pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
+]
 # what Google answers to those who may not: nobody in particular, and somebody
 REFUSALS = {
     "closed": (401, "Anonymous caller does not have storage.objects.get access to the Google Cloud Storage object."),

@@ -20,13 +20,7 @@ from ies_gpu import datasets, load, save, select_coordinates, storage
 from ies_gpu.path import Segment
 from ies_gpu.selection import Ranking
 
-
-@pytest.fixture(scope="module", autouse=True)
-def plain_kernels():
-    """Nothing here depends on the kernels, and a fresh machine would compile the others first."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IES_GPU_KERNELS", "plain")
-        yield
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 @pytest.fixture(scope="module")
