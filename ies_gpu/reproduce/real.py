@@ -88,8 +88,8 @@ def fill(
         except ValueError as error:  # the others go on; the page says what is wrong with this one
             book.text(f"{case.name}-failed", f"{case.name}: not computed", str(error))
             continue
-        add_scan(book, done[-1])
         add_pictures(book, done[-1])
+        add_scan(book, done[-1])  # without a label of the paper's: it stays beside its pictures
     if done:
         add_runtimes(book, done)
         add_torsions(book, done)
@@ -130,7 +130,7 @@ def add_scan(book: Book, done: Done) -> None:
         note += "; no point is its own neighbour"
     columns = ["eps", "mean degree", "in one part", "chosen", "explained"]
     title = f"{case.name}: bandwidths"
-    book.table(f"{case.name}-scan", title, columns, rows, label="tab:real-dataset-runtime", note=f"{note}.")
+    book.table(f"{case.name}-scan", title, columns, rows, note=f"{note}.")
 
 
 def add_pictures(book: Book, done: Done) -> None:
@@ -198,4 +198,4 @@ def add_torsions(book: Book, done: list[Done]) -> None:
         note = (
             "R² of (cos, sin) of the torsion, predicted at each point by the mean of its 10 nearest others in the map."
         )
-        book.table("real-torsions", "Torsions explained", columns, rows, label="tab:real-dataset-runtime", note=note)
+        book.table("real-torsions", "Torsions explained", columns, rows, note=note)

@@ -137,5 +137,5 @@ def add_seconds(book: Book, log: Stages) -> None:
     """How long each part took."""
     rows = [(name, round(taken, 1)) for name, taken in log.seconds.items()]
     rows.append(("all", round(sum(log.seconds.values()), 1)))
-    book.table("seconds", "Seconds by part", ["part", "seconds"], rows, label="fig:d8-emb-rank-2",
-               note="Of this run, by the clock; the paper reports none for these data.")  # fmt: skip
+    note = "Of this run, by the clock; the paper reports none for these data."
+    book.table("seconds", "Seconds by part", ["part", "seconds"], rows, note=note)
