@@ -62,7 +62,7 @@ def test_a_small_reproduction_has_all_its_pages(small):
     for item in book.items:
         made = [f"{item.name}.png"] if item.image else [f"{item.name}.csv", f"{item.name}.md"]
         assert all((book.folder / name).stat().st_size > 0 for name in made)
-        assert item.label  # each answers to something in the paper
+        assert item.label or item.name == "seconds"  # all others answer to something in the paper
     assert ("D1", 1, 1) in parts
     ours, paper = rows_of(book.folder, "results")
     assert ours["1"].startswith("{1, ")
