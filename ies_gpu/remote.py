@@ -110,7 +110,7 @@ def file_system(url: str) -> tuple[Any, str]:
     # an instance of our own: shared ones keep connections and settings of whoever came first
     if HOW_TO_LOG_IN.get(scheme_of(url)) != GOOGLE:
         return fsspec.core.url_to_fs(url, skip_instance_cache=True)
-    # Plain HTTP: the gRPC of the class that fsspec would take has nothing that whole objects need, waits for minutes
+    # HTTPS only: the gRPC of the class that fsspec would take has nothing that whole objects need, waits for minutes
     # where it is blocked, and shows objects of zonal buckets while they are being written.
     from gcsfs.core import GCSFileSystem
 
