@@ -34,7 +34,9 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     -------
     Selection
     """
-    entry, value = entry_of(adata, use)
+    entry, value = entry_of(adata, use, options.get("self_loops", True))
+    if entry == "kernel":
+        options.pop("self_loops", None)  # it has the diagonal asked for
     selection = select_coordinates(**{entry: value}, **options)
     embedding = backend_of(selection.embedding).to_host(selection.embedding)
     whole = np.full((adata.n_obs, embedding.shape[1]), np.nan)
@@ -44,12 +46,12 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     return selection
 
 
-def entry_of(adata: Any, use: str) -> tuple[str, Any]:
+def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
     if use == "X":
         return "X", adata.X.toarray() if scipy.sparse.issparse(adata.X) else adata.X
     if use in adata.obsp:
-        return "kernel", with_self(adata.obsp[use])
+        return "kernel", with_self(adata.obsp[use]) if self_loops else scipy.sparse.csr_array(adata.obsp[use])
     if use in adata.obsm:
         return "X", adata.obsm[use]
     known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])

@@ -53,7 +53,8 @@ def nystrom_extension(
     degrees : array (n,), optional
         ``w`` of the training points (:func:`kernel_degrees`), computed unless given.
     self_loops : bool
-        As in training. Without them a training point is no neighbour of a new point that equals it.
+        As in training. Without them a new point that equals a training point is taken for it, and is not its own
+        neighbour; other copies of it are.
     isolated : {"nan", "nearest"}
         What points without a neighbour within the radius get: NaN, or the coordinates of the nearest training point.
     progress : callable, optional
@@ -77,20 +78,22 @@ def nystrom_extension(
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
-            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius) - (not self_loops)
+            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
             raise ValueError(f"degrees must be {len(X)} positive numbers, one for each row of X")
         return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress, self_loops)
 
 
-def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None) -> Any:
-    """``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` over the points within the radius, the point itself included.
+def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Any:
+    """``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` over the points within the radius.
 
     Parameters
     ----------
     X : array (n, D)
     bandwidth, radius : float
+    self_loops : bool
+        Whether the point itself counts.
 
     Returns
     -------
@@ -100,7 +103,8 @@ def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None) -> 
     bandwidth, radius = check_scales(bandwidth, radius)
     backend = backend_of(X)
     with backend.active():
-        return kernel_sums(X, X, backend.xp.ones((len(X), 1)), bandwidth, radius)[:, 0]
+        ones = backend.xp.ones((len(X), 1))
+        return kernel_sums(X, X, ones, bandwidth, radius, self_loops=self_loops)[:, 0]
 
 
 def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
@@ -177,7 +181,7 @@ def kernel_sums(
 ) -> Any:
     """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
 
-    Without ``self_loops`` equal points do not count.
+    Without ``self_loops`` one training point that equals the new one does not count.
 
     Parameters
     ----------
@@ -201,18 +205,31 @@ def kernel_sums(
         with attempt as part:
             low, high = (backend.to_host(side) for side in (boxes[part].min(axis=0), boxes[part].max(axis=0)))
             total = xp.zeros((part.stop - part.start, V.shape[1]))
+            found_itself = xp.zeros(len(total), dtype=bool)
             for columns in cells.columns_of(cells.near_box(low, high)):
                 counts, place, distance = backend.kernels.tile_graph(Q[part], Z[columns], reach)
                 ratio = distance * (unit / bandwidth)
                 indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
                 weights = xp.exp(-ratio * ratio)
                 if not self_loops:
-                    weights *= distance > 0
+                    itself = first_equal(distance, counts, indptr, found_itself)
+                    weights *= ~itself
                 total += backend.kernels.spmm(indptr, place, weights, V[columns])
             sums[rows[part]] = total
             if progress is not None:
                 progress(part.stop, len(rows))
     return sums
+
+
+def first_equal(distance: Any, counts: Any, indptr: Any, before: Any) -> Any:
+    """Marks the first distance of zero in each row of a CSR, but for rows in ``before``, where such rows are added."""
+    xp = backend_of(distance).xp
+    equal = distance == 0
+    running = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(equal)])
+    first = equal & (running[1:] - xp.repeat(running[indptr[:-1]], counts) == 1)
+    first &= ~xp.repeat(before, counts)
+    before |= running[indptr[1:]] > running[indptr[:-1]]
+    return first
 
 
 def within_reach(new: Any, Z: Any, cells: Cells, unit: float, reach: float) -> tuple[Any, Any, Any]:

@@ -156,7 +156,7 @@ def make_model(
 ) -> Model:
     """A model of checked points; their degrees, which no result keeps, cost one pass over the pairs."""
     names = None if feature_names is None else tuple(map(str, feature_names))
-    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius) - (not self_loops)
+    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
     return Model(X, degrees, coordinates, eigenvalues, bandwidth, radius, tuple(subset), names, self_loops)
 
 

@@ -340,7 +340,7 @@ def select_coordinates(
         keep = bases.nbytes <= KEEP_BYTES if keep_bases is None else keep_bases
         with log.stage("result"):
             result = run.backend.retried("result", partial(assemble, work, bases, sigma, found, keep, run, home))
-    for message in doubts_of(result.diagnostics, len(work.points), m, d, from_points=entry == "X"):
+    for message in doubts_of(result.diagnostics, len(work.points), m, d, entry, request.self_loops):
         log.warn(message)
     log.keep(run.backend.complaints())
     parameters = {"entry": entry, **request._asdict(), "n_components": m, "intrinsic_dim": d, "subset_size": s}

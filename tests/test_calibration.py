@@ -407,6 +407,27 @@ def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():
     assert scanned({2: 0.1000}, {2: 0.0950}, {2: 0.2}).best(2).bandwidth == 2
 
 
+def test_a_narrow_choice_is_looked_at_more_closely():
+    """The best bandwidth leaves .04, a step beside it half as much again; trials between do not take the doubt away."""
+    narrow = scanned({2: 0.06}, {2: 0.04}, {2: 0.06})
+    assert narrow.is_narrow(2) and narrow.beside(2) == pytest.approx(1.5)
+    np.testing.assert_allclose(narrow.between(), [2**0.5, 2**1.5])
+    assert not scanned({2: 0.046}, {2: 0.04}, {2: 0.046}).is_narrow(2)  # 15 % more
+    assert not scanned({2: 0.006}, {2: 0.004}, {2: 0.006}).is_narrow(2)  # .002 of the variance
+    assert scanned({2: 0.04}).beside(2) == 0
+    close = Scan(
+        tuple(SimpleNamespace(bandwidth=2 ** (0.25 * k), fvu=lambda s, k=k: 0.04 + 0.01 * abs(k)) for k in (-1, 0, 1)),
+        {}, 1.0,
+    )  # fmt: skip
+    steps = Scan(
+        tuple(SimpleNamespace(bandwidth=2 ** (0.5 * k), fvu=lambda s, k=k: 0.04 + 0.02 * abs(k)) for k in (-1, 0, 1)),
+        {}, 1.0,
+    )  # fmt: skip
+    both = steps.joined(close)
+    assert [t.bandwidth for t in both.trials] == sorted(t.bandwidth for t in both.trials)
+    assert both.best(2).fvu(2) == 0.04 and both.beside(2) == pytest.approx(1.5)  # a step away, as before
+
+
 def test_the_largest_size():
     assert largest_size(1, 20) == 2
     assert largest_size(2, 20) == 4

@@ -183,6 +183,21 @@ def test_names_and_rows_that_were_left_out(strip):
     np.testing.assert_array_equal(whole.knots[0], own.knots[0])
 
 
+@pytest.mark.parametrize("end", [False, True])
+def test_the_laplacian_of_all_points_whichever_were_left_out(end):
+    """Three points far away are no part of the map; the graph has them, in front or behind."""
+    flat = np.random.default_rng(0).uniform(0, 1, (600, 2)) * [3, 1]
+    far = [[99.0, 0], [99.01, 0], [99, 0.01]]
+    points = np.vstack([flat, far] if end else [far, flat])
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.08, "n_components": 8, "components": "largest"}
+    with pytest.warns(ies_gpu.IESWarning, match="largest"):
+        part = ies_gpu.select_coordinates(points, **options)
+    every = ies_gpu.gaussian_kernel(radius_graph(points, radius=0.24), bandwidth=0.08)
+    own = ies_gpu.gaussian_kernel(radius_graph(flat, radius=0.24), bandwidth=0.08)
+    first, second = (diagnose(part, laplacian=ies_gpu.graph_laplacian(kernel)) for kernel in (every, own))
+    assert first.counts == second.counts and first.notes == second.notes
+
+
 def test_curves():
     """d = 1: half a circle is kept by its first function, a whole one is folded by it and needs two."""
     angle = np.random.default_rng(0).uniform(0, np.pi, 800)

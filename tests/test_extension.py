@@ -52,6 +52,22 @@ def test_so_they_do_without_self_loops(backend, strip):
     assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
 
 
+def test_copies_are_neighbours_of_each_other_without_self_loops(backend, strip, monkeypatch):
+    """A training point is not its own neighbour, but its copies are, in whatever blocks; a far one keeps its degree."""
+    monkeypatch.setattr("ies_gpu.graph.TILE_COLUMNS", 256)
+    X, bandwidth, _ = strip
+    X = np.vstack([X, X[::10], X[:1] - [6.2 * bandwidth, 0, 0]])  # exp(-6.2^2) is lost beside 1
+    radius = 6.5 * bandwidth
+    kernel = gaussian_kernel(radius_graph(X, radius=radius), bandwidth=bandwidth)
+    kernel.setdiag(0)
+    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=False)
+    np.testing.assert_allclose(degrees, np.asarray(kernel.sum(axis=1)).ravel(), rtol=1e-9)
+    found = diffusion_map(graph_laplacian(kernel), n_components=4)
+    options = {"bandwidth": bandwidth, "radius": radius, "self_loops": False}
+    again = nystrom_extension(X, X, found.coordinates, found.eigenvalues, **options)
+    assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
+
+
 @pytest.mark.parametrize("radius", [None, 2.0])
 def test_new_points_follow_the_definition(backend, strip, rng, radius):
     X, bandwidth, found = strip

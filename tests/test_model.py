@@ -165,6 +165,14 @@ def test_the_command_line_fits_and_transforms(strip, tmp_path, monkeypatch, caps
     assert np.load("phi.npy").shape == (50, 10)
 
 
+def test_the_command_line_does_not_write_over_what_it_reads(strip, tmp_path, capsys):
+    np.save(tmp_path / "new.npy", strip.X[:5])
+    new = str(tmp_path / "new.npy")
+    assert main(["transform", str(tmp_path / "model.npz"), new, "-o", new]) == 2
+    assert "POINTS and -o must name different files" in capsys.readouterr().err
+    np.testing.assert_array_equal(np.load(new), strip.X[:5])
+
+
 @pytest.mark.filterwarnings("default::ies_gpu.IESWarning")
 def test_the_command_line_names_what_is_wrong(strip, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

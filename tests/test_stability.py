@@ -201,6 +201,8 @@ def test_subsamples_that_fall_apart_are_told():
     found = selection_stability(fit, X=points, n_bootstrap=5, n_refits=3)
     assert found.failed_refits == 3 and found.confidence is None
     assert "3 of 3 subsamples fell apart" in found.verdict and "pass the points" not in found.verdict
+    wider = selection_stability(fit, X=points, n_bootstrap=5, n_refits=3, bandwidth=8 * 2.1 / 3 / 149)
+    assert wider.failed_refits == 0  # as the advice says: the radius grows with the bandwidth
     with pytest.raises(ValueError, match=r"share=0\.04 leaves 6 points, and n_components=6 need 8"):
         selection_stability(fit, X=points, share=0.04)
 

@@ -65,7 +65,10 @@ def compiles_first() -> bool:
     kernels = load_kernels()
     if kernels is plain:
         return False
-    folder = kernels.multiply_block.stats.cache_path
+    stats = getattr(kernels.multiply_block, "stats", None)
+    if stats is None:  # NUMBA_DISABLE_JIT
+        return False
+    folder = stats.cache_path
     return folder is None or not any(Path(folder).glob("numba_*.nbi"))
 
 

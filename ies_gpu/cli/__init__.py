@@ -93,9 +93,14 @@ def sentence(error: Exception) -> str:
         text = f"{error.filename}: {error.strerror}"
     if not any(kind in kinds for kind in EXPECTED):
         return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
-    # components='largest' and "use radius=0.6" are advice in Python; here they are options
+    return as_options(text)
+
+
+def as_options(text: str) -> str:
+    """Advice in Python, components='largest' or "use radius=0.6", in the words of the command line."""
     text = re.sub(r"\b(components|device|dtype)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bresume=True\b", "--resume", text)
+    text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
 
 
@@ -127,7 +132,7 @@ def shown_warnings(console: Console) -> Iterator[None]:
     """Warnings as one clean line each."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        console.warning(str(message))
+        console.warning(as_options(str(message)))
 
     with warnings.catch_warnings():
         warnings.showwarning = show

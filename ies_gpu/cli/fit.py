@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
 from ..remote import file_size, is_remote, shown
 from .configuration import layered
-from .options import add_command, add_details, add_job, add_machine, add_talk, count, or_auto, positive
+from .options import (
+    add_command,
+    add_details,
+    add_job,
+    add_machine,
+    add_talk,
+    check_different,
+    count,
+    or_auto,
+    positive,
+)
 from .output import announce_compiling, say
 
 if TYPE_CHECKING:
@@ -46,10 +54,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for option, output in (("-o", args.output), ("--model", args.model)):
         if output and Path(output).suffix.lower() != ".npz":
             args.parser.error(f"{option} must name an .npz file, got {output}")
-    named = [(n, p) for n, p in (("POINTS", args.points), ("-o", args.output), ("--model", args.model)) if p]
-    for (name, path), (other, second) in combinations(named, 2):
-        if os.path.realpath(path) == os.path.realpath(second):
-            args.parser.error(f"{name} and {other} must name different files, got {shown(path)} twice")
+    check_different(args.parser, {"POINTS": args.points, "-o": args.output, "--model": args.model})
     if args.quiet and not (args.output or args.model or args.json):
         args.parser.error("--quiet without -o would leave nothing behind; give -o, or --json")
     if args.resume and not args.checkpoint:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any, NoReturn
+
+from ..remote import shown
 
 WRONG_USE = 2
 SEARCHES = ("exhaustive", "greedy", "submodular", "branch_and_bound")  # of ies_gpu.search, which --help must not load
@@ -85,6 +89,14 @@ def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: b
         option("--quiet", action="store_true", help="no progress and no summary, only warnings and errors")
         option("--log-format", choices=("text", "json"), default="text", help="of the progress on stderr (text)")
     option("--debug", action="store_true", help="show the traceback of an error")
+
+
+def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None]) -> None:
+    """Nothing is read from and written to the same file."""
+    named = [(name, path) for name, path in paths.items() if path]
+    for (name, path), (other, second) in combinations(named, 2):
+        if os.path.realpath(path) == os.path.realpath(second):
+            parser.error(f"{name} and {other} must name different files, got {shown(path)} twice")
 
 
 def positive(text: str) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..console import Console
-from .options import add_command, add_machine, add_talk
+from .options import add_command, add_machine, add_talk, check_different
 from .output import say
 
 
@@ -32,6 +32,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     if Path(args.output).suffix.lower() != ".npy":
         args.parser.error(f"-o must name an .npy file, got {args.output}")
+    check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
     from ..export import coordinate_names
     from ..files import check_output, read_points, write_array
     from ..model import load_model

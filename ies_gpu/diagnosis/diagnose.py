@@ -156,7 +156,9 @@ def diagnose(
     collapse, flatness = check_number("collapse", collapse, low=1.0), check_number("flatness", flatness, high=1.0)
     angle = check_number("angle", angle, high=90.0)
     volumes = np.exp(host(selection.score(chosen)))  # checks the set and the bases
-    adjacency, notes = _adjacency(laplacian, Y, values, k, host(selection.points))
+    adjacency, notes = _adjacency(
+        laplacian, Y, values, k, host(selection.points), (selection.diagnostics.get("graph_components") or 1) > 1
+    )
     members = list(chosen)
     every = Y / np.sqrt(np.maximum(values, 1e-300))  # then all of them have mean gradients of the same length
     every /= float(np.abs(every).max()) or 1.0
@@ -257,13 +259,13 @@ def _groups(adjacency: Any, marked: np.ndarray, least: int) -> list[np.ndarray]:
 
 
 def _adjacency(
-    laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int, points: np.ndarray
+    laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int, points: np.ndarray, some_left_out: bool
 ) -> tuple[Any, tuple[str, ...]]:
     """Which points are neighbours, as a CSR on the host, and what has to be said about it."""
     if laplacian is not None:
         laplacian = check_laplacian(laplacian)
         given = laplacian.shape[0]
-        every = given > points.max() and len(points) <= points.max()  # parts of the input were left out
+        every = given > points.max() and (some_left_out or len(points) <= points.max())
         if given != len(Y) and not every:
             raise ValueError(f"laplacian is for {given} points, but the selection has {len(Y)}; make it from the same")
         if not isinstance(laplacian.transition, TiledTransition):

@@ -111,6 +111,7 @@ def estimate_bandwidth(
     subset_size: int | str = "auto",
     n_components: int = 20,
     degree: float = DEGREE,
+    self_loops: bool = True,
     sample_size: int = SAMPLE_SIZE,
     device: str = "auto",
     n_threads: int | None = None,
@@ -122,7 +123,7 @@ def estimate_bandwidth(
     ----------
     X : array (n, D)
     method : {"fvu", "degree", "slope", "consistency"}
-        ``fvu`` tries five bandwidths around the one of ``degree`` and takes the one whose chosen coordinates explain X
+        ``fvu`` tries bandwidths around the one of ``degree`` and takes the one whose chosen coordinates explain X
         best. ``degree``: neighbours within 3 eps are the share ``degree`` of all points. ``slope``: the sum of the
         kernel grows fastest. ``consistency``: the Laplacian's metric is closest to that of the data.
     intrinsic_dim, subset_size : int or "auto"
@@ -131,6 +132,8 @@ def estimate_bandwidth(
         For ``fvu``.
     degree : float
         For ``degree``.
+    self_loops : bool
+        For ``fvu``, as in :func:`select_coordinates`.
     sample_size : int
         At most so many points, drawn with the seed, are looked at. The value is for so many: with more points a
         smaller bandwidth does, and ``select_coordinates`` shrinks it.
@@ -140,7 +143,7 @@ def estimate_bandwidth(
     check_choice("method", method, METHODS)
     if method == "fvu":
         done = _calibrated(
-            X, AUTO, intrinsic_dim, subset_size, n_components, sample_size, device, n_threads, random_state
+            X, AUTO, intrinsic_dim, subset_size, n_components, sample_size, device, n_threads, random_state, self_loops
         )
         rows = done["scan"]
         curve = np.array([row["fvu"] for row in rows])
@@ -212,6 +215,7 @@ def _calibrated(
     device: str,
     n_threads: int | None,
     random_state: int,
+    self_loops: bool = True,
 ) -> dict[str, Any]:
     """The report of a calibration on a sample."""
     size = check_integer("sample_size", sample_size, low=2)
@@ -227,7 +231,7 @@ def _calibrated(
     def find(bases: Any, values: np.ndarray, s: int, run: Run) -> SearchResult:
         return search_stage(bases, values, Ask("exhaustive", s, seed), None, 75.0, run)
 
-    settings = Settings("raise", m, seed, 1e-8, None, True, find)
+    settings = Settings("raise", m, seed, 1e-8, None, self_loops, find)
     run = Run(get_backend(device, n_threads=n_threads), Stages(), "float64", {})
     with run.backend.active():
         X = run.backend.retried("checks", lambda: moved(X, run.backend))

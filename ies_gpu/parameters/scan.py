@@ -21,6 +21,7 @@ from ..validation import DisconnectedGraphError, check_integer, check_real_array
 from .bandwidth import Distances, mean_degree
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
+STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials between are nearer
 SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered
 DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see
 TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neighbours is taken
@@ -174,11 +175,11 @@ class Scan:
         return min(close, key=lambda t: abs(np.log(t.bandwidth / self.centre)))
 
     def beside(self, s: int) -> float:
-        """How many times as much the bandwidths next to the best one leave unexplained; 0 without any."""
+        """How many times as much bandwidths a step below and above the best one leave unexplained; 0 without any."""
         best = self.best(s)
-        place = self.trials.index(best)
-        others = [t.fvu(s) for t in self.trials[max(0, place - 1) : place + 2] if t is not best]
-        return max(others, default=0.0) / max(best.fvu(s), 1e-12)
+        below = [t for t in self.trials if t.bandwidth <= STEP * best.bandwidth]
+        above = [t for t in self.trials if t.bandwidth >= best.bandwidth / STEP]
+        return max((t.fvu(s) for t in below[-1:] + above[:1]), default=0.0) / max(best.fvu(s), 1e-12)
 
     def is_narrow(self, s: int) -> bool:
         """Whether a bandwidth next to the best one is visibly worse."""

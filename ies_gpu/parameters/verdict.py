@@ -142,8 +142,8 @@ def stray_coordinates(coordinates: Any, backend: Backend) -> tuple[list[int], np
     A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
     on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
     """
-    squares = coordinates * coordinates
-    spread = backend.to_host(squares.sum(axis=0) ** 2 / (squares * squares).sum(axis=0))
+    squares = (coordinates / backend.xp.maximum(abs(coordinates).max(axis=0), 1e-300)) ** 2
+    spread = backend.to_host(squares.sum(axis=0) ** 2 / backend.xp.maximum((squares * squares).sum(axis=0), 1e-300))
     stray = np.flatnonzero(spread < min(FEW, len(coordinates) / 100))
     if len(stray) == 0:
         return [], stray
@@ -152,14 +152,14 @@ def stray_coordinates(coordinates: Any, backend: Backend) -> tuple[list[int], np
     return stray.tolist(), backend.to_host(rows)
 
 
-def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, *, from_points: bool) -> list[str]:
+def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, entry: str, self_loops: bool) -> list[str]:
     """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension.
 
     ``facts`` are the diagnostics of the result. Whoever gives a graph and not points may mean it to be complete.
     """
     found = []
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
-    if from_points and share > COMPLETE:
+    if entry == "X" and share > COMPLETE:
         found.append(
             f"the bandwidth joins {share:.0%} of all pairs of points, so that little shape is left to see; "
             "lower it, or try bandwidth='auto'"
@@ -171,9 +171,11 @@ def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, *, from_points: boo
         )
     stray, rows = facts["stray_coordinates"], facts["stray_points"]
     if len(stray) > CROWDED * m:
+        ways = ["set self_loops=False"] if self_loops and entry in ("X", "graph") else []
+        ways += ["raise bandwidth"] if entry == "X" else []
         found.append(
             f"{len(stray)} of phi1..phi{m} live on a few stray points each ({len(rows)} in all), which leaves less "
-            "room for the shape: set self_loops=False, raise bandwidth, or leave out the rows in "
+            f"room for the shape: {', '.join([*ways, ''])}{'or ' if ways else ''}leave out the rows in "
             "diagnostics['stray_points']"
         )
     return found

@@ -137,11 +137,14 @@ def add_pictures(book: Book, done: Done) -> None:
     case, selection = done.case, done.selection
     first = tuple(range(case.s))
     sets = [selection.subset] + ([first] if first != selection.subset else [])
+    words = "chosen above, first below" if len(sets) > 1 else "the chosen coordinates are the first"
     if case.name == "chloromethane":
         note = f"{case.what}. Coordinates are counted from 1."
         if done.found.mirror is not None:
             image = mirror_set(selection, done.found.mirror, selection.subset)
-            sets.insert(1, image.subset)
+            if image.subset not in sets:
+                sets.insert(1, image.subset)
+                words = "chosen, its mirror image" + (", first" if len(sets) > 2 else "")
             note += (
                 f" With the two chlorines exchanged the chosen set comes nearest to {named(image.subset)}, number "
                 f"{image.place} of {len(selection.ranking.subsets)} (each coordinate correlates by {image.alike:.2f} "
@@ -152,8 +155,6 @@ def add_pictures(book: Book, done: Done) -> None:
             "chloromethane-loss", title, heat_map(selection, case.name), label="fig:rest-images-table", note=note
         )
     name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
-    words = "chosen above, first below" if len(sets) > 1 else "the chosen coordinates are the first"
-    words = "chosen, its mirror image, first" if len(sets) > 2 else words
     figure = maps(selection, done.colors, sets, f"{case.name}: {words}")
     book.figure(
         name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnose(selection).verdict}"

@@ -125,6 +125,8 @@ def _starting_point(given: Any, X: Any, options: dict[str, Any]) -> tuple[Select
         used = selection.diagnostics["parameters"]  # refits repeat the fit, with what it found where that was automatic
         return selection, X[selection.points], again | {k: used[k] for k in OPTIONS if used.get(k) is not None}
     known = given.diagnostics.get("parameters", {})
+    if "bandwidth" in again:  # another bandwidth has another radius
+        known = known | {"radius": None}
     again = {name: known[name] for name in OPTIONS if known.get(name) is not None} | again
     if X is not None:
         if known.get("entry", "X") != "X":
