@@ -21,8 +21,8 @@ result         the same and all arrays once more, in the user's order
 
 A kernel that would take more than half of ``memory_limit`` is kept as tiles, ``2 n^2`` bytes, or computed anew.
 
-Where the bandwidth is to be found, a scan comes first: five to nine bandwidths on at most 10,000 points, the largest of which
-joins ``2^d`` times as many pairs as the middle one does, 6 % of all. It takes what a run on so many takes.
+Where the bandwidth is to be found, a scan comes first: five to nine bandwidths on at most 10,000 points, the largest of
+which joins ``2^d`` times as many pairs as the middle one does, 6 % of all. It takes what a run on so many takes.
 """
 
 from __future__ import annotations
