@@ -52,6 +52,15 @@ def test_arrays_on_the_device_stay_there(cupy, points, expected):
     np.testing.assert_allclose(found.get(), on_cpu, rtol=0, atol=1e-12)
 
 
+def test_without_self_loops(cupy, points):
+    """Training points and copies among them return to their coordinates, on the device as on the CPU."""
+    X = np.vstack([points, points[:40]])
+    selection = select_coordinates(X, device="cpu", self_loops=False, **SIZES)
+    model = model_of(selection, X)
+    np.testing.assert_allclose(model.transform(X, device="cpu"), selection.embedding, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(model.transform(X, device="cuda"), selection.embedding, rtol=0, atol=1e-8)
+
+
 @pytest.mark.parametrize("isolated", ["nan", "nearest"])
 def test_a_model_works_on_any_device(cupy, points, expected, isolated):
     _, model = expected
