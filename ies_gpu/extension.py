@@ -212,8 +212,7 @@ def kernel_sums(
                 indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
                 weights = xp.exp(-ratio * ratio)
                 if not self_loops:
-                    itself = first_equal(distance, counts, indptr, found_itself)
-                    weights *= ~itself
+                    weights *= ~first_equal(distance, counts, indptr, found_itself)
                 total += backend.kernels.spmm(indptr, place, weights, V[columns])
             sums[rows[part]] = total
             if progress is not None:
