@@ -2,22 +2,21 @@
 
 python examples/ethanol.py trajectory.npz [number of frames]
 
-Features are all angles of all triangles of atoms, then principal components.
+Features are all angles of all triangles of atoms, then principal components. A molecule vibrates in all of its
+dimensions, so that no frame has near neighbours: without self-loops its own weight does not outweigh theirs.
 """
 
 import sys
 
-from sklearn.decomposition import PCA
-
 from ies_gpu import datasets, plot, select_coordinates
 
 path, n = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
-molecule = datasets.load_molecule(path)
-frames = slice(None, None, max(1, len(molecule.R) // n))
-X = PCA(50, random_state=0).fit_transform(datasets.planar_angles(molecule.R[frames]))
+R = datasets.load_molecule(path).R
+R = R[:: max(1, len(R) // n)]
+X = datasets.pca(R, 50, transform=datasets.planar_angles).scores
 
-selection = select_coordinates(X, intrinsic_dim=2, subset_size=3, bandwidth=0.6 * (10_000 / len(X)) ** 0.25)
+selection = select_coordinates(X, intrinsic_dim=2, subset_size=3, components="largest", self_loops=False)
 print(selection)
-torsions = molecule.values.get("tau")
-colors = None if torsions is None else {"first torsion": torsions[frames, 0], "second torsion": torsions[frames, 1]}
+torsions = {"OH torsion": (8, 2, 0, 1), "methyl torsion": (5, 1, 0, 2)}  # as sGDML and MD17 number the atoms
+colors = {name: datasets.torsion(R, atoms)[selection.points] for name, atoms in torsions.items()}
 plot.embedding(selection, colors=colors, cmap="twilight").savefig("ethanol.png")
