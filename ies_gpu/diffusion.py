@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from .backend import backend_of
 from .eigen import SymmetricTransition, leading_eigenpairs
 from .eigsh import SOLVERS
 from .laplacian import Laplacian
-from .validation import DisconnectedGraphError, IESWarning, check_choice, check_integer, check_number
+from .validation import DisconnectedGraphError, check_choice, check_integer, check_number, warn_caller
 
 
 @dataclass(frozen=True)
@@ -107,10 +106,7 @@ def eigenmap(
             f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
             "care or use fewer components"
         )
-        if warn is not None:
-            warn(message)
-        else:
-            warnings.warn(message, IESWarning, stacklevel=3)
+        (warn or warn_caller)(message)
     if float(pairs.values[1]) > 1 - 1e-13:
         raise DisconnectedGraphError(
             "the graph is joined only by weights so small that they are lost to rounding (the first eigenvalue is 0); "

@@ -24,6 +24,7 @@ from .stages import Run
 from .tiles import TiledKernel
 from .validation import (
     DisconnectedGraphError,
+    check_flag,
     check_number,
     check_points,
     check_real_array,
@@ -66,9 +67,7 @@ def check_request(
     entry: str, bandwidth: Any, radius: Any, components: str, n_components: int, self_loops: bool = True
 ) -> Request:
     """Bandwidth, radius and self-loops that fit to the entry."""
-    if not isinstance(self_loops, bool | np.bool_):
-        raise TypeError(f"self_loops must be True or False, got {self_loops!r}")
-    if not self_loops and entry in ("kernel", "laplacian"):
+    if not check_flag("self_loops", self_loops) and entry in ("kernel", "laplacian"):
         raise ValueError(f"self_loops=False goes with X or graph; a {entry} has its diagonal already")
     if entry in ("X", "graph") and bandwidth is None:
         raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from .parameters.verdict import is_auto
 from .pipeline import embed
 from .selection import select_coordinates
 from .stages import DTYPES, Run, Stages
-from .validation import IESWarning, check_choice, check_integer, check_number, check_points, check_real_array
+from .validation import check_choice, check_integer, check_number, check_points, check_real_array, warn_caller
 
 FEWEST = 4  # points: fewer have no map with two coordinates
 FEW = 100  # below this many points nothing can be estimated from their distances
@@ -110,11 +109,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """m; where there are too few points for it, as many as they allow, with a warning."""
         m = check_integer("n_components", self.n_components, low=1)
         if m > len(X) - 2:
-            warnings.warn(
-                f"n_components={m} needs at least {m + 2} points; {len(X) - 2} are used for {len(X)} points",
-                IESWarning,
-                stacklevel=3,
-            )
+            warn_caller(f"n_components={m} needs at least {m + 2} points; {len(X) - 2} are used for {len(X)} points")
         return min(m, len(X) - 2)
 
     def _seed(self) -> int:
@@ -391,10 +386,8 @@ def few_points_sizes(X: Any, m: int, d: Any, s: Any, bandwidth: Any) -> tuple[An
         d = min(2, m, X.shape[1]) if is_auto(s) else min(2, m, X.shape[1], s)
     s = d if is_auto(s) else s
     bandwidth = few_points_bandwidth(X) if is_auto(bandwidth) else check_number("bandwidth", bandwidth)
-    warnings.warn(
+    warn_caller(
         f"{len(X)} points are too few to estimate anything from them; going on with intrinsic_dim={d}, "
         f"subset_size={s}, bandwidth={bandwidth:.4g}: give them if you know better",
-        IESWarning,
-        stacklevel=3,
     )
     return d, s, bandwidth

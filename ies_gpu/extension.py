@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from .backend import Backend, backend_of
 from .graph import Cells, in_units_of
 from .ordering import spatial_order
-from .validation import IESWarning, check_choice, check_number, check_points, check_real_array
+from .validation import check_choice, check_flag, check_number, check_points, check_real_array, warn_caller
 
 ISOLATED = ("nan", "nearest")
 FAINT = 1e-3  # eigenvalues of P below this are noise, and dividing by them makes it loud
@@ -69,6 +68,7 @@ def nystrom_extension(
     X = check_points(X)
     home = backend_of(X)
     bandwidth, radius = check_scales(bandwidth, radius)
+    self_loops = check_flag("self_loops", self_loops)
     Y = home.asarray(check_real_array("coordinates", coordinates, 2))
     if len(Y) != len(X):
         raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
@@ -101,6 +101,7 @@ def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None, sel
     """
     X = check_points(X)
     bandwidth, radius = check_scales(bandwidth, radius)
+    self_loops = check_flag("self_loops", self_loops)
     backend = backend_of(X)
     with backend.active():
         ones = backend.xp.ones((len(X), 1))
@@ -141,7 +142,7 @@ def extended(
     faint = np.flatnonzero(np.abs(mu) < FAINT)
     if len(faint):
         shown = ", ".join(f"phi{k + 1}" for k in faint[:5]) + (", ..." if len(faint) > 5 else "")
-        warn(
+        warn_caller(
             f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so that new points get mostly noise "
             "there; lower n_components or bandwidth"
         )
@@ -156,7 +157,7 @@ def extended(
     if len(lonely):
         got = "NaN" if isolated == "nan" else "the coordinates of the nearest training point"
         rows = ", ".join(map(str, lonely[:5])) + (", ..." if len(lonely) > 5 else "")
-        warn(
+        warn_caller(
             f"{len(lonely):,} of {len(new):,} new points have no training point within radius={radius:g} and get {got} "
             f"(rows {rows})"
         )
@@ -164,10 +165,6 @@ def extended(
             where = backend.asarray(lonely)
             phi[where] = Y[nearest_rows(new[where], X, backend)]
     return phi
-
-
-def warn(message: str) -> None:
-    warnings.warn(message, IESWarning, stacklevel=4)
 
 
 def kernel_sums(

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from .remote import check_remote_output, fetched, is_remote, shown, uploaded
-from .validation import IESWarning
+from .validation import warn_caller
 
 TEXT = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".npy", ".npz", *TEXT)
@@ -280,11 +280,9 @@ def _look(path: Path) -> tuple[int, str]:
 
 def _warn_of_column_numbers(path: Path, cells: list[str]) -> None:
     if len(cells) > 1 and cells == [str(k) for k in range(len(cells))]:
-        warnings.warn(
+        warn_caller(
             f"{path}: the first line, {', '.join(cells[:4])}{', ...' if len(cells) > 4 else ''}, is taken as a point; "
             "if it numbers the columns, delete it",
-            IESWarning,
-            stacklevel=5,
         )
 
 

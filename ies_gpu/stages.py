@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .backend import Backend
 from .memory import peak_memory
-from .validation import IESWarning
+from .validation import warn_caller
 
 logger = logging.getLogger("ies_gpu")
 Progress = Callable[[str, int, int], None]
@@ -57,7 +56,7 @@ class Stages:
         if message in self.warnings:  # a scan and the run after it come by the same place
             return
         self.warnings.append(message)
-        warnings.warn(message, IESWarning, stacklevel=4)
+        warn_caller(message)
 
     def keep(self, messages: list[str]) -> None:
         """Keep sentences that were said elsewhere, perhaps in an earlier run."""

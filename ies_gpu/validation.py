@@ -11,6 +11,7 @@ import scipy.sparse
 
 from .backend import Backend, backend_of
 from .backend import IESWarning as IESWarning
+from .backend import warn_caller as warn_caller
 
 
 class DisconnectedGraphError(ValueError):
@@ -48,6 +49,13 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return value
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64) -> Any:

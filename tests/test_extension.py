@@ -193,6 +193,7 @@ def test_no_new_points_are_no_trouble(backend, strip):
         ({"bandwidth": 0}, ValueError, "bandwidth must be a finite number greater than 0"),
         ({"radius": -1.0}, ValueError, "radius must be"),
         ({"degrees": np.zeros(700)}, ValueError, "degrees must be 700 positive numbers"),
+        ({"self_loops": 0.5}, TypeError, "self_loops must be True or False, got 0.5"),
         ({"isolated": "zero"}, ValueError, "isolated must be one of 'nan', 'nearest', got 'zero'"),
     ],
 )

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-import warnings
 from functools import cache
 from typing import Any
 
-from .base import Backend, Block, DeviceError, IESWarning, OutOfMemoryError, current
+from .base import Backend, Block, DeviceError, IESWarning, OutOfMemoryError, current, warn_caller
 from .cpu import CpuBackend
 from .exchange import cuda_device, is_foreign
 from .exchange import host_view as host_view
 
-__all__ = ["Backend", "Block", "DeviceError", "IESWarning", "OutOfMemoryError", "backend_of", "get_backend"]
+__all__ = [
+    "Backend", "Block", "DeviceError", "IESWarning", "OutOfMemoryError", "backend_of", "get_backend", "warn_caller",
+]  # fmt: skip
 
 
 def get_backend(device: str = "auto", **options: Any) -> Backend:
@@ -53,7 +54,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     if device != "auto":
         raise DeviceError(f"device={device!r} cannot be used: {found.detail}")
     if found.code != "not-installed":  # whoever installed CuPy expects it to run
-        warnings.warn(f"running on the CPU: {found.detail}", RuntimeWarning, stacklevel=3)
+        warn_caller(f"running on the CPU: {found.detail}", RuntimeWarning)
     return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
 
 

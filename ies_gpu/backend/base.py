@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+PACKAGE = str(Path(__file__).parent.parent) + os.sep
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
 
 
@@ -18,6 +23,16 @@ class DeviceError(RuntimeError):
 
 class IESWarning(UserWarning):
     """The result may not be what was wanted; the message says why and what to do."""
+
+
+def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
+    """Warn at the line outside this package that called it, however deep inside the reason was found."""
+    frame, level, ours = sys._getframe(), 1, 1
+    while frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            ours = level
+    warnings.warn(message, category, stacklevel=ours + 1)
 
 
 class OutOfMemoryError(MemoryError):

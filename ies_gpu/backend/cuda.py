@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
-import warnings
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .base import Backend, DeviceError, IESWarning
+from .base import Backend, DeviceError, warn_caller
 from .exchange import cuda_device, is_foreign, shared
 from .kernels import cuda_, plain
 
@@ -197,7 +196,7 @@ class Kernels:
                 break
         self.compared.add(name)
         if self.fault:
-            warnings.warn(self.complaint, IESWarning, stacklevel=2)
+            warn_caller(self.complaint)
         return not self.fault
 
 

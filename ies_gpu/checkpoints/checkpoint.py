@@ -8,7 +8,6 @@ is no part of the job: only products with tiles depend on it, and the digests te
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
@@ -22,6 +21,7 @@ from ..parameters.automatic import Calibrated
 from ..path import Segment
 from ..search import SearchResult
 from ..stages import Run
+from ..validation import warn_caller
 from .fingerprint import data_digest
 from .stagefiles import Saved, StageFiles
 
@@ -248,7 +248,7 @@ class Checkpoint:
 
     def _note(self, message: str) -> None:
         self.notes.append(message)
-        warnings.warn(message, CheckpointWarning, stacklevel=6)
+        warn_caller(message, CheckpointWarning)
 
 
 def described(work: Prepared) -> dict[str, Any]:
