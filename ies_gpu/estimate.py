@@ -11,8 +11,8 @@ points         ``8 n D`` all the time; once more in order, until the Laplacian i
 checks         distances of sampled rows, at most 64 MB
 graph          ``12 z`` for distances and indices, ``10 z`` for the blocks that they were gathered from, which the
                allocator keeps until something else needs the room
-laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above, ``12 z`` to count the parts of the graph (and ``8 z`` to
-               convert float32 for that)
+laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32, to count the parts of the
+               graph)
 eigenvectors   the matrix, ``4 z`` for it in float32, and ``72 n (m + 10)`` for vectors, their images and the
                correction of the multilevel method; ``36 n (m + 5)`` for Lanczos
 tangents       the matrix, coordinates twice, ``w n m d`` bases
@@ -22,7 +22,8 @@ result         the same and all arrays once more, in the user's order
 A kernel that would take more than half of ``memory_limit`` is kept as tiles, ``2 n^2`` bytes, or computed anew.
 
 Where the bandwidth is to be found, a scan comes first: five to nine bandwidths on at most 10,000 points, the largest of
-which joins ``2^d`` times as many pairs as the middle one does, 6 % of all. It takes what a run on so many takes.
+which joins ``2^d`` to ``2^(d + 1)`` times as many pairs as the middle one does (noise and curvature add to the
+dimension), 6 % of all. It takes what a run on so many takes.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def estimate_resources(
     matrix = 0.0 if tiled else (size.w + 4) * size.z
     disk = int(matrix + 8.0 * n * (m + 6) + size.w * n * m * d + 8.0 * n * d)
     total = sum(times.values()) if known else None
-    sampled, share = min(n, SAMPLE_SIZE), min(DENSEST, DEGREE * max(FACTORS) ** d)
+    sampled, share = min(n, SAMPLE_SIZE), min(DENSEST, DEGREE * max(FACTORS) ** (d + 0.5))
     scan = START + max(sparse_bytes(size._replace(n=sampled, z=share * sampled**2)).values())
     return Estimate(tuple(stages), peak, int(SLACK * peak), on_device, disk, total, tiled, int(scan))
 
@@ -160,7 +161,7 @@ def sparse_bytes(size: Size) -> dict[str, float]:
     """Bytes above START of each stage, with the kernel as a sparse matrix."""
     n, z, w, points = size.n, size.z, size.w, 8.0 * size.n * size.D
     matrix, kept = (w + 4) * z, 10 * z
-    count = 20 * z if w == 4 else 12 * z
+    count = 8 * z if w == 4 else 0.0
     vectors = 72.0 * n * (size.m + 10) + 4 * z if takes_multilevel(size) else 36.0 * n * (size.m + 5)
     coordinates = 8.0 * n * size.m
     after = points + matrix
