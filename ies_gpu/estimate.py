@@ -11,7 +11,7 @@ points         ``8 n D`` all the time; once more in order, until the Laplacian i
 checks         distances of sampled rows, at most 64 MB
 graph          ``12 z`` for distances and indices, ``10 z`` for the blocks that they were gathered from, which the
                allocator keeps until something else needs the room
-laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32, to count the parts of the
+laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32 and count parts of the
                graph)
 eigenvectors   the matrix, ``4 z`` for it in float32, and ``72 n (m + 10)`` for vectors, their images and the
                correction of the multilevel method; ``36 n (m + 5)`` for Lanczos

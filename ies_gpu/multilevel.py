@@ -9,7 +9,8 @@ start a block iteration (LOBPCG, that is Davidson with a short memory) on S, and
     T = R + (1 + lambda) S P0 z,    (1 - kappa lambda - Sc) z = kappa P0' R,    lambda = 1 - mu
 
 The first term after the coarse correction is one Richardson step, which removes the steps at the edges of cells. The
-coarse eigenproblem is solved the same way, one level down. T and its image are float32: only the part of the new
+coarse eigenproblem is solved the same way, one level down. Points that are almost cut off from the others have vectors
+of their own, and are cells of their own on all levels. T and its image are float32: only the part of the new
 vectors that they contribute carries their rounding, and the images are computed again in float64 before the end.
 """
 
@@ -37,9 +38,9 @@ MAX_ITERATIONS = 60
 SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
 LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
 CG_TOL, CG_STEPS = 0.1, 100
-TRAP_STEPS = 3, 7  # of the search for points that are cut off:
-TRAP, LASTING = 0.06, 0.65  # the chance of return that betrays one, and what must be left of it at the second look
-LONG, STAYING = 16, 0.8  # steps to a third look where the second left doubt, and what a wanted vector would leave then
+LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
+LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
+TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
 
 
 class NotConvergedError(ArithmeticError):
@@ -102,13 +103,35 @@ def build_levels(operator: Any, count: int) -> list[Level]:
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
     entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
     levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
+    lonely = lonely_points(levels[0])
     cuts = n_levels(operator.n, LEAF)
     fine = np.arange(operator.n + 1)
     while not levels[1:] or 1 << cuts >= max(SMALLEST, 4 * count):
-        starts = cell_starts(operator.n, cuts)
+        starts = np.unique(np.concatenate([cell_starts(operator.n, cuts), lonely, lonely + 1]))
         levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
         fine, cuts = starts, cuts - RATIO
     return levels
+
+
+def lonely_points(level: Level) -> np.ndarray:
+    """Rows that hold what starts there: their vectors have eigenvalues far from 0, and no cell fits them.
+
+    Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
+    the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
+    about 1 / c and lasting in a group of c points.
+    """
+    backend = level.backend
+    signs = np.random.default_rng(level.n).integers(0, 2, size=(level.n, 32), dtype=np.int8)
+    Y = level.product(backend.asarray((2 * signs - 1).astype(np.float32)))
+    chances = [backend.to_host((Y * Y).mean(axis=1))]
+    Y = backend.xp.ascontiguousarray(Y[:, :8])  # enough to tell what lasts
+    for step in range(2, LOOKS[-1] + 1):
+        Y = level.product(Y)
+        if step in LOOKS:
+            chances.append(backend.to_host((Y * Y).mean(axis=1)))
+    first, second, last = chances
+    alone = first > max(LONELY, UNUSUAL * float(np.median(first)))
+    return np.flatnonzero(alone | ((last > TRAP) & (last > LASTING * second)))
 
 
 @dataclass
@@ -380,10 +403,7 @@ def multilevel_eigenpairs(
     levels = build_levels(operator, count + GUARDS)
     history: list[float] = []
     try:
-        suspects = find_traps(levels[0])
         values, W, coarse = solve(levels[0], count, AIM * tol, 0.0, last, operator, history, progress)
-        if suspects is not None:
-            check_traps(levels[0], suspects, float(values[count - 1]))
     finally:
         operator.products += levels[0].columns
         info["block_products"], info["iterations"] = levels[0].products, len(history)
@@ -392,37 +412,6 @@ def multilevel_eigenpairs(
     check_interlacing(values, coarse.values, count)
     xp = operator.backend.xp
     return xp.asarray(values[:count].copy()), xp.ascontiguousarray(W[:, :count])
-
-
-def find_traps(level: Level) -> tuple[Any, Any, Any] | None:
-    """Points that may hold what starts there: their vectors have eigenvalues near 1, and no cell fits them.
-
-    Outliers and tiny groups that are almost cut off are such traps; the coarse levels do not see them, and the block
-    could settle without them. After some steps from random signs, of variance 1, the variance at a point is the chance
-    of being back there after twice as many: small and falling on a manifold, about 1 / c and lasting in a trap of c
-    points.
-    """
-    backend = level.backend
-    signs = np.random.default_rng(level.n).integers(0, 2, size=(level.n, 8), dtype=np.int8)
-    Y = backend.asarray((2 * signs - 1).astype(np.float32))
-    chances = []
-    for step in range(1, TRAP_STEPS[1] + 1):
-        Y = level.product(Y)
-        if step in TRAP_STEPS:
-            chances.append((Y * Y).mean(axis=1))
-    early, late = chances
-    trapped = (late > TRAP) & (late > LASTING * early)
-    return (Y, late, trapped) if bool(trapped.any()) else None
-
-
-def check_traps(level: Level, suspects: tuple[Any, Any, Any], last: float) -> None:
-    """Give up where a suspect lasts as long as a vector with the ``last`` wanted eigenvalue would."""
-    Y, late, trapped = suspects
-    for _ in range(LONG):
-        Y = level.product(Y)
-    count = int((trapped & ((Y * Y).mean(axis=1) > STAYING * last ** (2 * LONG) * late)).sum())
-    if count:
-        raise NotConvergedError(f"{count} points are almost cut off from the others: their vectors are not smooth")
 
 
 def check_interlacing(values: np.ndarray, coarse: np.ndarray, count: int) -> None:
