@@ -269,3 +269,27 @@ def test_fits(tmp_path, rng):
     (tmp_path / "broken.fits").write_bytes(b"SIMPLE  =  no")
     with pytest.raises(ValueError, match=r"broken\.fits"):
         datasets.load_spectra(tmp_path / "broken.fits")
+
+
+def write_table(path, **columns):
+    """A FITS table; columns with two axes hold a spectrum in each row."""
+    fits = pytest.importorskip("astropy.io.fits")
+    cells = {name: f"{values.shape[1]}D" if values.ndim == 2 else "D" for name, values in columns.items()}
+    table = fits.BinTableHDU.from_columns([fits.Column(n, cells[n], array=v) for n, v in columns.items()])
+    fits.HDUList([fits.PrimaryHDU(), table]).writeto(path, overwrite=True)
+    return path
+
+
+def test_channels_without_a_measurement_lie_between_their_neighbours(tmp_path):
+    waves = np.linspace(4000, 5000, 20)
+    line = waves / 1000  # so that what lies between is known
+    seen, ivar = line.copy(), np.ones(20)
+    seen[5:8], ivar[5:8] = -99, 0
+    falling = write_table(tmp_path / "a.fits", flux=seen[::-1], wavelength=waves[::-1], ivar=ivar[::-1])
+    np.testing.assert_allclose(datasets.load_spectra(falling).flux[0], line)
+    flux, weights = np.vstack([seen, 2 * line]), np.vstack([ivar, np.ones(20)])
+    many = write_table(tmp_path / "b.fits", flux=flux, wavelength=np.tile(waves, (2, 1)), ivar=weights)
+    np.testing.assert_allclose(datasets.load_spectra(many).flux, [line, 2 * line])
+    none = write_table(tmp_path / "c.fits", flux=seen, wavelength=waves, ivar=0 * ivar)
+    with pytest.raises(ValueError, match=r"c\.fits: 0 channels of spectrum 0 were measured"):
+        datasets.load_spectra(none)

@@ -43,13 +43,12 @@ def _from_tables(path: Path, units: Any) -> Read | None:
         if "flux" not in names:
             continue
         columns = {low: _native(unit.data[name]) for low, name in names.items()}
-        flux = columns.pop("flux")
+        flux, weights = columns.pop("flux"), columns.get("ivar")
+        waves = wavelengths_of(columns)
         if flux.ndim == 1:  # one spectrum, a channel in each row
-            waves = wavelengths_of(columns)
             if waves is None:
                 raise ValueError(f"{path}: the table has a flux but no wavelength or loglam")
-            return _filled(path, flux, columns.get("ivar"), waves)[None], waves, {}
-        waves = wavelengths_of(columns)
+            return _filled(path, flux[None], None if weights is None else weights[None], waves), waves, {}
         if waves is not None and waves.ndim == 2:
             if (waves != waves[0]).any():
                 raise ValueError(f"{path}: each spectrum has wavelengths of its own; write one file for each")
@@ -61,7 +60,7 @@ def _from_tables(path: Path, units: Any) -> Read | None:
         values = {name: c for name, c in columns.items() if c.shape == (len(flux),) and c.dtype.kind in "buif"}
         if "z" in values:
             values["redshift"] = values.pop("z")
-        return flux, waves, values
+        return _filled(path, flux, weights, waves), waves, values
     return None
 
 
@@ -104,13 +103,18 @@ def _redshift(units: Any) -> float | None:
 
 
 def _filled(path: Path, flux: np.ndarray, weights: np.ndarray | None, waves: np.ndarray) -> np.ndarray:
-    """Channels without a measurement (weight 0) between their neighbours."""
-    if weights is None or weights.shape != flux.shape:
+    """Flux (n, channels), in which channels without a measurement (weight 0) lie between their neighbours."""
+    if weights is None or weights.shape != flux.shape or waves.shape != flux.shape[1:]:
         return flux
+    order = np.argsort(waves)  # np.interp asks for rising wavelengths
     good = (weights > 0) & np.isfinite(flux)
-    if good.sum() < 2:
-        raise ValueError(f"{path}: {int(good.sum())} channels were measured; a spectrum needs 2")
-    return np.interp(waves, waves[good], flux[good])
+    filled = flux.astype(np.float64)
+    for row in np.flatnonzero(~good.all(axis=1)):
+        known = order[good[row, order]]
+        if len(known) < 2:
+            raise ValueError(f"{path}: {len(known)} channels of spectrum {row} were measured; a spectrum needs 2")
+        filled[row] = np.interp(waves, waves[known], flux[row, known])
+    return filled
 
 
 def _native(array: Any) -> np.ndarray:
