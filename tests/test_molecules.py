@@ -293,3 +293,26 @@ def test_channels_without_a_measurement_lie_between_their_neighbours(tmp_path):
     none = write_table(tmp_path / "c.fits", flux=seen, wavelength=waves, ivar=0 * ivar)
     with pytest.raises(ValueError, match=r"c\.fits: 0 channels of spectrum 0 were measured"):
         datasets.load_spectra(none)
+
+
+def test_texts_and_objects_beside_the_numbers(tmp_path, rng):
+    flux, waves = rng.uniform(1, 2, (5, 9)), np.arange(1.0, 10)
+    path = tmp_path / "a.npz"
+    names = np.array(["a", None, "b", "c", "d"], dtype=object)
+    np.savez(path, flux=flux, wavelengths=waves, names=names)
+    np.testing.assert_array_equal(datasets.load_spectra(path).flux, flux)
+    np.savez(path, flux=flux, wavelengths=np.array(list("abcdefghi")))
+    with pytest.raises(ValueError, match=r"a\.npz has no wavelengths.*numbers: flux \(5, 9\)"):
+        datasets.load_spectra(path)
+    np.savez(path, R=random_frames(rng), z=np.array(list("CHHHH")))
+    with pytest.raises(ValueError, match=r"a\.npz has no atomic numbers.*numbers: R \(7, 5, 3\)"):
+        datasets.load_molecule(path)
+
+
+def test_a_damaged_fits_file_is_named_wherever_it_is_cut(tmp_path, rng):
+    path = write_table(tmp_path / "cut.fits", flux=rng.uniform(1, 2, 20), wavelength=np.arange(20.0))
+    whole = path.read_bytes()
+    for size in (0, 100, 2880, 5760, len(whole) // 2880 * 2880 - 2880):  # blocks of FITS have 2880 bytes
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"cut\.fits"):
+            datasets.load_spectra(path)

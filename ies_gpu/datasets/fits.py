@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files import ContentError
 from .spectra import wavelengths_of
 
 Read = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
@@ -25,7 +26,7 @@ def read_fits(path: Path) -> Read:
             with fits.open(path, memmap=False) as units:
                 found = _from_tables(path, units) or _from_image(path, units)
                 redshift = _redshift(units)
-        except ValueError:
+        except ContentError:
             raise
         except Exception as error:  # astropy raises many kinds about a damaged file
             raise ValueError(f"{path} is no FITS file, or is cut short or damaged ({error}); fetch it again") from None
@@ -47,16 +48,16 @@ def _from_tables(path: Path, units: Any) -> Read | None:
         waves = wavelengths_of(columns)
         if flux.ndim == 1:  # one spectrum, a channel in each row
             if waves is None:
-                raise ValueError(f"{path}: the table has a flux but no wavelength or loglam")
+                raise ContentError(f"{path}: the table has a flux but no wavelength or loglam")
             return _filled(path, flux[None], None if weights is None else weights[None], waves), waves, {}
         if waves is not None and waves.ndim == 2:
             if (waves != waves[0]).any():
-                raise ValueError(f"{path}: each spectrum has wavelengths of its own; write one file for each")
+                raise ContentError(f"{path}: each spectrum has wavelengths of its own; write one file for each")
             waves = waves[0]
         if waves is None:
             waves = _header_wavelengths(unit.header, flux.shape[1])
         if waves is None:
-            raise ValueError(f"{path}: the table has spectra but no wavelength or loglam")
+            raise ContentError(f"{path}: the table has spectra but no wavelength or loglam")
         values = {name: c for name, c in columns.items() if c.shape == (len(flux),) and c.dtype.kind in "buif"}
         if "z" in values:
             values["redshift"] = values.pop("z")
@@ -73,7 +74,7 @@ def _from_image(path: Path, units: Any) -> Read | None:
             flux = flux[:1]
         waves = _header_wavelengths(unit.header, flux.shape[1])
         if waves is None:
-            raise ValueError(
+            raise ContentError(
                 f"{path}: the image's header gives no wavelengths (COEFF0 and COEFF1, or CRVAL1 and CDELT1)"
             )
         return flux, waves, {}
@@ -112,7 +113,7 @@ def _filled(path: Path, flux: np.ndarray, weights: np.ndarray | None, waves: np.
     for row in np.flatnonzero(~good.all(axis=1)):
         known = order[good[row, order]]
         if len(known) < 2:
-            raise ValueError(f"{path}: {len(known)} channels of spectrum {row} were measured; a spectrum needs 2")
+            raise ContentError(f"{path}: {len(known)} channels of spectrum {row} were measured; a spectrum needs 2")
         filled[row] = np.interp(waves, waves[known], flux[row, known])
     return filled
 

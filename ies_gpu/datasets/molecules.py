@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, backend_of
-from ..files import DAMAGED, check_readable
+from ..files import check_readable, listed, read_numbers
 from ..validation import check_real_array
 from .xyz import SYMBOLS, read_xyz
 
@@ -81,31 +81,18 @@ def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: array for name in file.files if (array := _numeric(file, name)) is not None}
-    except (*DAMAGED, TypeError):  # the last where the file is a single array
-        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
-    found = []
+    arrays = read_numbers(path)
+    chosen = []
     for what, names in (("positions", POSITIONS), ("atomic numbers", NUMBERS)):
         name = next((name for name in names if name in arrays), None)
         if name is None:
-            listed = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "no numbers"
-            raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; it holds {listed}")
-        found.append(arrays.pop(name))
-    n = len(found[0]) if found[0].ndim else 0
-    return found[0], found[1], {key: a for key, a in arrays.items() if a.ndim and len(a) == n}
-
-
-def _numeric(file: Any, name: str) -> np.ndarray | None:
-    """An array of numbers; None for texts, and for objects, which are never unpickled."""
-    try:
-        array = file[name]
-    except ValueError as error:
-        if "pickle" in str(error):
-            return None
-        raise
-    return array if isinstance(array, np.ndarray) and array.dtype.kind in "buif" else None
+            raise ValueError(
+                f"{path} has no {what}, which are called {', '.join(names)}; its arrays of numbers: {listed(arrays)}"
+            )
+        chosen.append(name)
+    R, z = arrays[chosen[0]], arrays[chosen[1]]
+    n = len(R) if R.ndim else 0
+    return R, z, {key: a for key, a in arrays.items() if key not in chosen and a.ndim and len(a) == n}
 
 
 def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

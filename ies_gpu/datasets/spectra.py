@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import DAMAGED, check_readable
+from ..files import check_readable, listed, read_numbers
 from ..validation import check_choice, check_real_array
 
 FLUX = ("spectra", "flux", "fluxes", "X")
@@ -122,19 +122,15 @@ def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (*DAMAGED, TypeError):  # the last where the file is a single array
-        raise ValueError(f"{path} is not an .npz file of numbers, or is cut short or damaged; fetch it again") from None
-    listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    arrays = read_numbers(path)
+    there = listed(arrays)
     flux = next((arrays.pop(name) for name in FLUX if name in arrays), None)
     waves = wavelengths_of(arrays)
     if flux is None or waves is None:
         what, names = ("spectra", FLUX) if flux is None else ("wavelengths", (*WAVELENGTHS, *LOG_WAVELENGTHS))
-        raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; it holds {listed}")
+        raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; its arrays of numbers: {there}")
     n = len(flux) if flux.ndim else 0
-    return flux, waves, {name: a for name, a in arrays.items() if a.shape == (n,) and a.dtype.kind in "buif"}
+    return flux, waves, {name: a for name, a in arrays.items() if a.shape == (n,)}
 
 
 def wavelengths_of(arrays: dict[str, Any]) -> np.ndarray | None:
