@@ -316,3 +316,14 @@ def test_a_damaged_fits_file_is_named_wherever_it_is_cut(tmp_path, rng):
         path.write_bytes(whole[:size])
         with pytest.raises(ValueError, match=r"cut\.fits"):
             datasets.load_spectra(path)
+
+
+@pytest.mark.parametrize("redshift", [np.nan, -1.0, -9999.0])
+def test_a_redshift_that_is_none(tmp_path, redshift):
+    waves = np.linspace(4000, 5000, 20)
+    good, bad = (
+        write_table(tmp_path / name, flux=np.ones((1, 20)), wavelength=waves[None], z=np.array([z]))
+        for name, z in (("good.fits", 0.1), ("bad.fits", redshift))
+    )
+    with pytest.raises(ValueError, match=r"bad\.fits: spectrum 0 has the redshift"):
+        datasets.load_spectra([good, bad])

@@ -168,6 +168,9 @@ def _joined(paths: list[Path], where: str) -> Spectra:
     rests = []
     for part in parts:
         shifts = 1 + part.values.get("redshift", np.zeros(len(part)))
+        bad = np.flatnonzero(~(np.isfinite(shifts) & (shifts > 0)))
+        if len(bad):
+            raise ValueError(f"{part.path}: spectrum {bad[0]} has the redshift {shifts[bad[0]] - 1:g}; leave it out")
         rests += [(part.wavelengths / shift, row) for shift, row in zip(shifts, part.flux, strict=True)]
     low, high = max(w[0] for w, _ in rests), min(w[-1] for w, _ in rests)
     if low >= high:
