@@ -69,8 +69,13 @@ def test_torsion_is_the_angle_of_the_last_bond_about_the_middle_one(angle, rng):
 
 
 def test_torsion_has_no_value_on_a_line():
-    R = np.array([[[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 1, 0]]])
-    assert np.isnan(datasets.torsion(R, (0, 1, 2, 3))[0])
+    step = np.array([0.1, 0.2, 0.3])  # three of them are not exactly three steps
+    for line in ([0.0, 0, 0], [1, 0, 0], [2, 0, 0]), (0 * step, step, 3 * step):
+        R = np.array([[*line, [3, 1, 0]]])
+        assert np.isnan(datasets.torsion(R, (0, 1, 2, 3))[0])
+        assert np.isnan(datasets.torsion(R, (3, 2, 1, 0))[0])
+        R[0, 0, 2] += 1e-6  # all but a line
+        assert np.isfinite(datasets.torsion(R, (0, 1, 2, 3))[0])
 
 
 @pytest.mark.parametrize("p", [8, DENSE + 40])
@@ -190,8 +195,11 @@ def test_bad_geometry(rng):
     R[3, 1] = R[3, 4]
     with pytest.raises(ValueError, match="atoms 1 and 4 coincide in frame 3"):
         datasets.planar_angles(R)
-    with pytest.raises(ValueError, match="four different numbers"):
-        datasets.torsion(R, (0, 1, 1, 2))
+    for atoms in ((0, 1, 1, 2), (0, 1, 2), (0, 1, 2, 5)):
+        with pytest.raises(ValueError, match="four different numbers"):
+            datasets.torsion(R, atoms)
+    with pytest.raises(TypeError, match=r"atoms must be an integer, got 2\.5"):
+        datasets.torsion(R, (0, 1, 2.5, 3))
     with pytest.raises(ValueError, match="3 or more atoms"):
         datasets.planar_angles(R[:, :2])
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from ..backend import Backend, backend_of
 from ..files import check_readable, listed, read_numbers
-from ..validation import check_real_array
+from ..validation import check_integer, check_real_array
 from .xyz import SYMBOLS, read_xyz
 
 POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
+STRAIGHT = 1e-10  # the sine of an angle up to here is rounding
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")
 
 
@@ -195,20 +196,21 @@ def torsion(R: Any, atoms: Sequence[int]) -> Any:
     Returns
     -------
     array (n,)
-        In (-pi, pi]: 0 where a and d eclipse each other; positive where, seen along b to c, d stands clockwise of a.
+        In [-pi, pi]: 0 where a and d eclipse each other; positive where, seen along b to c, d stands clockwise of a.
         NaN where three of the atoms stand in one line.
     """
     R, backend = _positions(R, least=4)
-    chain = [int(k) for k in atoms]
-    if len(set(chain)) != 4 or len(chain) != 4 or not all(0 <= k < R.shape[1] for k in chain):
+    chain = [check_integer("atoms", k, low=0) for k in atoms]
+    if len(set(chain)) != 4 or len(chain) != 4 or max(chain) >= R.shape[1]:
         raise ValueError(f"atoms must be four different numbers between 0 and {R.shape[1] - 1}, got {tuple(atoms)}")
     xp = backend.xp
     a, b, c, d = (R[:, k] for k in chain)
-    axis = c - b
-    left, right = xp.cross(b - a, axis), xp.cross(axis, d - c)
+    before, axis, after = b - a, c - b, d - c
+    left, right = xp.cross(before, axis), xp.cross(axis, after)
+    least = [STRAIGHT * xp.linalg.norm(bond, axis=1) * xp.linalg.norm(axis, axis=1) for bond in (before, after)]
     sine = (xp.cross(left, right) * axis).sum(axis=1) / xp.maximum(xp.linalg.norm(axis, axis=1), 1e-300)
     cosine = (left * right).sum(axis=1)
-    undefined = (xp.linalg.norm(left, axis=1) == 0) | (xp.linalg.norm(right, axis=1) == 0)
+    undefined = (xp.linalg.norm(left, axis=1) <= least[0]) | (xp.linalg.norm(right, axis=1) <= least[1])
     return xp.where(undefined, xp.nan, xp.arctan2(sine, cosine))
 
 
