@@ -15,7 +15,7 @@ import numpy as np
 from ..backend import Backend, backend_of
 from ..files import check_readable, listed, read_numbers
 from ..validation import check_integer, check_real_array
-from .xyz import SYMBOLS, read_xyz
+from .xyz import SYMBOLS, check_atoms, read_xyz
 
 POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
 STRAIGHT = 1e-10  # the sine of an angle up to here is rounding
@@ -103,8 +103,7 @@ def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.n
         z = z[0]  # some files repeat the atoms for each frame
     if z.shape != R.shape[1:2]:
         raise ValueError(f"{path}: one atomic number for each of {R.shape[1]} atoms is needed, got shape {z.shape}")
-    if not ((z == np.floor(z)) & (z >= 1) & (z <= len(SYMBOLS))).all():
-        raise ValueError(f"{path}: atomic numbers must lie between 1 and {len(SYMBOLS)}, got {z.tolist()}")
+    check_atoms(str(path), z)
     bad = np.flatnonzero(~np.isfinite(R).all(axis=(1, 2)))
     if len(bad):
         raise ValueError(f"{path}: {len(bad)} frames hold NaN or infinite positions, the first is frame {bad[0]}")
