@@ -105,6 +105,12 @@ def test_fewer_components_than_asked_for(rng):
     np.testing.assert_allclose(found.explained, 1)
 
 
+@pytest.mark.parametrize("p", [8, DENSE + 40])
+def test_rows_that_do_not_vary_have_no_variance(p):
+    found = datasets.pca(np.full((9, p), 2.0), 6)
+    assert found.scores.shape == (9, 6) and not found.scores.any() and not found.variances.any()
+
+
 def test_xyz_round_trip(tmp_path, rng):
     R, z = random_frames(rng), np.array([6, 8, 17, 1, 1])
     energy = rng.normal(size=7)
