@@ -222,6 +222,15 @@ def test_bad_geometry(rng):
         datasets.planar_angles(R[:, :2])
 
 
+def test_the_advice_about_frames_with_nan_helps(rng):
+    R = random_frames(rng)
+    R[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"1 row \(3\)") as caught:
+        datasets.planar_angles(R)
+    advice = str(caught.value).partition("e.g. ")[2]
+    np.testing.assert_array_equal(eval(advice), np.delete(R, 3, axis=0))
+
+
 def test_normalised_spectra(rng):
     flux = rng.uniform(1, 2, (5, 9))
     np.testing.assert_allclose(np.linalg.norm(normalize_spectra(flux), axis=1), 1)
