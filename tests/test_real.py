@@ -149,8 +149,9 @@ def test_start_of_umap(strip):
     np.testing.assert_array_equal(start, umap_init(fit))
     assert umap_init(fit, (0, 1, 2)).shape == (400, 3)
     assert len(np.unique(umap_init(replace(fit, coordinates=fit.coordinates.round(2))), axis=0)) == 400
-    for bad in ((), (0, 0), (0, 8)):
-        with pytest.raises(ValueError, match="subset"):
+    np.testing.assert_array_equal(umap_init(fit, ("phi1", "phi3")), umap_init(fit, (0, 2)))
+    for bad in ((), (0, 0), (0, 8), (0, 1.5)):
+        with pytest.raises((TypeError, ValueError), match="subset"):
             umap_init(fit, bad)
 
 
