@@ -59,6 +59,13 @@ def test_a_good_map_is_clean(strip):
     np.testing.assert_allclose(found.volumes, np.exp(selection.score(found.subset)))
 
 
+def test_a_map_of_copies_is_not_called_clean_without_a_word(strip):
+    flat, selection, laplacian = strip
+    copies = exact(np.repeat(flat[:300], 12, axis=0))
+    assert "At 100% of the points most neighbours are copies" in diagnose(copies).verdict
+    assert "copies" not in diagnose(selection, laplacian=laplacian).verdict
+
+
 def test_two_functions_of_one_variable_are_dependent(strip):
     _, selection, laplacian = strip
     found = diagnose(selection, laplacian=laplacian, subset=number((1, 0), (2, 0)))
