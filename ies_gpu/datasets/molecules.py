@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -159,11 +158,6 @@ def planar_angles(R: Any) -> Any:
             with block as rows:
                 out[rows] = _angles(R[rows], corners, backend, rows.start)
     return out
-
-
-def angle_count(atoms: int) -> int:
-    """How many columns :func:`planar_angles` has."""
-    return 3 * comb(atoms, 3)
 
 
 def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Any:
