@@ -7,7 +7,6 @@ import pytest
 
 from ies_gpu import datasets
 from ies_gpu.datasets.reduction import DENSE
-from ies_gpu.datasets.spectra import normalize_spectra
 
 
 def random_frames(rng, n=7, atoms=5):
@@ -232,12 +231,12 @@ def test_the_advice_about_frames_with_nan_helps(rng):
 
 def test_normalised_spectra(rng):
     flux = rng.uniform(1, 2, (5, 9))
-    np.testing.assert_allclose(np.linalg.norm(normalize_spectra(flux), axis=1), 1)
-    np.testing.assert_allclose(normalize_spectra(flux, how="mean").mean(axis=1), 1)
+    np.testing.assert_allclose(np.linalg.norm(datasets.normalize_spectra(flux), axis=1), 1)
+    np.testing.assert_allclose(datasets.normalize_spectra(flux, how="mean").mean(axis=1), 1)
     brighter = flux * rng.uniform(1, 9, (5, 1))
-    np.testing.assert_allclose(normalize_spectra(brighter), normalize_spectra(flux))
+    np.testing.assert_allclose(datasets.normalize_spectra(brighter), datasets.normalize_spectra(flux))
     with pytest.raises(ValueError, match="1 spectra have a length"):
-        normalize_spectra(np.vstack([flux, np.zeros(9)]))
+        datasets.normalize_spectra(np.vstack([flux, np.zeros(9)]))
 
 
 def test_spectra_from_npz(tmp_path, rng):
