@@ -223,6 +223,8 @@ def test_pictures(strip, tmp_path):
         assert (tmp_path / "a.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="points must have 2000 rows"):
         plot_diagnosis(found, points=flat[:5])
+    with pytest.raises(ValueError, match="2 members or more to be drawn"):
+        plot_diagnosis(replace(found, subset=(0,), embedding=found.embedding[:, :1]))
 
 
 def test_bad_arguments(strip):
