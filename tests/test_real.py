@@ -12,7 +12,6 @@ import pytest
 
 import ies_gpu
 from ies_gpu import umap_init
-from ies_gpu.reproduce import EXPERIMENTS, experiment
 from ies_gpu.reproduce.book import Book
 from ies_gpu.reproduce.real import fill, run
 from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, mirror_set, neighbour_r2
@@ -123,12 +122,6 @@ def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):
     # the mean of 10 others that have nothing to do with it adds a tenth of the variance
     assert neighbour_r2(angle, rng.normal(size=(3000, 2))) == pytest.approx(-0.1, abs=0.03)
     assert neighbour_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
-
-
-def test_experiments_are_registered():
-    assert {"real", "umap"} <= set(EXPERIMENTS)
-    for name in ("real", "umap"):
-        assert callable(experiment(name).run)
 
 
 @pytest.fixture(scope="module")
