@@ -54,12 +54,16 @@ SPECTRA = replace(CASES[-1], file="s.npz")
 
 def test_the_book_has_tables_and_pictures(tmp_path, folder):
     book = Book(tmp_path / "book")
-    missing = replace(CASES[1], file="nowhere.npz")
-    fill(book, (CHAIN, SPECTRA, missing), folder, None, "cpu")
+    missing, damaged = replace(CASES[1], file="nowhere.npz"), replace(CASES[2], file="damaged.npz")
+    (folder / damaged.file).write_bytes(b"PK")
+    with pytest.warns(ies_gpu.IESWarning) as caught:
+        fill(book, (CHAIN, SPECTRA, missing, damaged), folder, None, "cpu")
+    said = [str(w.message) for w in caught if "not computed" in str(w.message)]  # on the console too, not only here
+    assert "nowhere.npz" in said[0] and "damaged.npz" in said[1]
     book.write()
     names = {item.name for item in book.items}
     assert {"chloromethane-loss", "chloromethane-maps", "chloromethane-scan", "itokawa-maps", "real-runtime"} <= names
-    assert {"real-torsions", "malondialdehyde-missing"} <= names
+    assert {"real-torsions", "malondialdehyde-missing", "aspirin-missing"} <= names
     for item in book.items:
         if item.image:
             assert (book.folder / item.image).stat().st_size > 5000
