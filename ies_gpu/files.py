@@ -218,6 +218,30 @@ def _read_npz(path: Path) -> np.ndarray:
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; write the points again") from None
 
 
+def read_numbers(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of real numbers in an ``.npz`` by name; texts are left out, and objects, which are never unpickled."""
+    try:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return {name: array for name in file.files if (array := _numbers(file, name)) is not None}
+    except (*DAMAGED, TypeError):  # the last where the file is a single array
+        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
+
+
+def _numbers(file: Any, name: str) -> np.ndarray | None:
+    try:
+        array = file[name]
+    except ValueError as error:
+        if "pickle" in str(error):
+            return None
+        raise
+    return array if isinstance(array, np.ndarray) and array.dtype.kind in "buif" else None
+
+
+def listed(arrays: dict[str, np.ndarray]) -> str:
+    """Names and shapes, for messages."""
+    return ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
+
+
 def _shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
     """The shape of an array, from its first bytes only."""
     with archive.open(name) as member:

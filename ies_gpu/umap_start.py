@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from .backend import backend_of
-from .selection import Selection
+from .selection import Selection, coordinate_numbers
 from .validation import check_integer
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10
 NOISE = 1e-4  # and adds this much, so that no two points coincide
 
 
-def umap_init(selection: Selection, subset: Sequence[int] | None = None, *, random_state: int = 0) -> np.ndarray:
+def umap_init(selection: Selection, subset: Sequence[int | str] | None = None, *, random_state: int = 0) -> np.ndarray:
     """The array for ``umap.UMAP(init=...)``, as umap-learn scales its own spectral start.
 
     umap-learn takes an array as it is, but for noise where points coincide, and stretches each column to [0, 10] before
@@ -23,8 +23,9 @@ def umap_init(selection: Selection, subset: Sequence[int] | None = None, *, rand
     Parameters
     ----------
     selection : Selection
-    subset : sequence of int, optional
-        0-based; the chosen set unless given. ``range(s)`` gives the usual start by the first eigenvectors.
+    subset : sequence of int or str, optional
+        0-based numbers or names such as "phi7"; the chosen set unless given. ``range(s)`` gives the usual start by the
+        first eigenvectors.
     random_state : int
         Seed of the noise.
 
@@ -34,10 +35,7 @@ def umap_init(selection: Selection, subset: Sequence[int] | None = None, *, rand
         For ``n_components=s``.
     """
     Y = backend_of(selection.coordinates).to_host(selection.coordinates)
-    members = [int(k) for k in (selection.subset if subset is None else subset)]
-    if not members or not all(0 <= k < Y.shape[1] for k in members) or len(set(members)) < len(members):
-        raise ValueError(f"subset must be different numbers between 0 and {Y.shape[1] - 1}, got {tuple(members)}")
-    chosen = Y[:, members]
+    chosen = Y[:, coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])]
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
     scaled = chosen * (REACH / np.abs(chosen).max())
     return (scaled + rng.normal(scale=NOISE, size=scaled.shape)).astype(np.float32)

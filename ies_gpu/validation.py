@@ -106,9 +106,10 @@ def _check_finite(name: str, array: Any, backend: Backend) -> None:
     if len(rows):
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         what = "row" if array.ndim > 1 else "entry"
+        axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
         raise ValueError(
             f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} ({shown}); "
-            f"drop them, e.g. {name}[np.isfinite({name}){'.all(axis=1)' if array.ndim > 1 else ''}]"
+            f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
         )
 
 

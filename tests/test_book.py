@@ -87,6 +87,21 @@ def test_a_file_is_no_folder(tmp_path):
         Book(tmp_path / "file")
 
 
+@pytest.mark.parametrize("name", ["README.md", "index.html"])
+def test_pages_of_others_are_not_replaced(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ValueError, match=f"{name} is not of a reproduction"):
+        Book(tmp_path)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_page_takes_the_place_of_an_older_one(book):
+    book.write()
+    again = Book(book.folder)
+    again.text("new", "Something new", "Words.")
+    assert "Something new" in again.write().read_text(encoding="utf-8")
+
+
 def test_a_picture_is_a_picture(book):
     assert (book.folder / "early.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert not list(book.folder.glob(".*"))  # nothing half-written is left

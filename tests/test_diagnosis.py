@@ -59,6 +59,13 @@ def test_a_good_map_is_clean(strip):
     np.testing.assert_allclose(found.volumes, np.exp(selection.score(found.subset)))
 
 
+def test_a_map_of_copies_is_not_called_clean_without_a_word(strip):
+    flat, selection, laplacian = strip
+    copies = exact(np.repeat(flat[:300], 12, axis=0))
+    assert "At 100% of the points most neighbours are copies" in diagnose(copies).verdict
+    assert "copies" not in diagnose(selection, laplacian=laplacian).verdict
+
+
 def test_two_functions_of_one_variable_are_dependent(strip):
     _, selection, laplacian = strip
     found = diagnose(selection, laplacian=laplacian, subset=number((1, 0), (2, 0)))
@@ -216,6 +223,8 @@ def test_pictures(strip, tmp_path):
         assert (tmp_path / "a.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="points must have 2000 rows"):
         plot_diagnosis(found, points=flat[:5])
+    with pytest.raises(ValueError, match="2 members or more to be drawn"):
+        plot_diagnosis(replace(found, subset=(0,), embedding=found.embedding[:, :1]))
 
 
 def test_bad_arguments(strip):

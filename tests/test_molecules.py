@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets
-from ies_gpu.datasets.molecules import angle_count
 from ies_gpu.datasets.reduction import DENSE
-from ies_gpu.datasets.spectra import normalize_spectra
 
 
 def random_frames(rng, n=7, atoms=5):
@@ -40,10 +38,10 @@ def test_a_nearly_straight_angle_keeps_its_digits():
 def test_angles_of_every_triangle_add_up_to_pi_and_ignore_motion(rng, backend):
     R = random_frames(rng)
     angles = datasets.planar_angles(R)
-    assert angles.shape == (7, angle_count(5)) == (7, 30)
+    assert angles.shape == (7, 30)
     np.testing.assert_allclose(angles.reshape(7, -1, 3).sum(axis=2), np.pi)
     np.testing.assert_allclose(datasets.planar_angles(moved(rng, R)), angles, atol=1e-12)
-    assert angle_count(9) == 252 and angle_count(21) == 3990
+    assert [datasets.planar_angles(random_frames(rng, n=1, atoms=k)).shape[1] for k in (9, 21)] == [252, 3990]
 
 
 def test_distances_in_the_order_of_scipy(rng):
@@ -69,8 +67,13 @@ def test_torsion_is_the_angle_of_the_last_bond_about_the_middle_one(angle, rng):
 
 
 def test_torsion_has_no_value_on_a_line():
-    R = np.array([[[0.0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 1, 0]]])
-    assert np.isnan(datasets.torsion(R, (0, 1, 2, 3))[0])
+    step = np.array([0.1, 0.2, 0.3])  # three of them are not exactly three steps
+    for line in ([0.0, 0, 0], [1, 0, 0], [2, 0, 0]), (0 * step, step, 3 * step):
+        R = np.array([[*line, [3, 1, 0]]])
+        assert np.isnan(datasets.torsion(R, (0, 1, 2, 3))[0])
+        assert np.isnan(datasets.torsion(R, (3, 2, 1, 0))[0])
+        R[0, 0, 2] += 1e-6  # all but a line
+        assert np.isfinite(datasets.torsion(R, (0, 1, 2, 3))[0])
 
 
 @pytest.mark.parametrize("p", [8, DENSE + 40])
@@ -100,6 +103,12 @@ def test_fewer_components_than_asked_for(rng):
     np.testing.assert_allclose(found.explained, 1)
 
 
+@pytest.mark.parametrize("p", [8, DENSE + 40])
+def test_rows_that_do_not_vary_have_no_variance(p):
+    found = datasets.pca(np.full((9, p), 2.0), 6)
+    assert found.scores.shape == (9, 6) and not found.scores.any() and not found.variances.any()
+
+
 def test_xyz_round_trip(tmp_path, rng):
     R, z = random_frames(rng), np.array([6, 8, 17, 1, 1])
     energy = rng.normal(size=7)
@@ -108,6 +117,16 @@ def test_xyz_round_trip(tmp_path, rng):
     np.testing.assert_array_equal(back.R, R)
     np.testing.assert_array_equal(back.values["energy"], energy)
     assert back.z.tolist() == z.tolist() and back.symbols == ("C", "O", "Cl", "H", "H")
+
+
+def test_what_xyz_cannot_hold_is_not_written(tmp_path, rng):
+    R, z, path = random_frames(rng), np.array([6, 8, 17, 1, 1]), tmp_path / "a.xyz"
+    for wrong in ([0, 8, 17, 1, 1], [6, 8, 17, 1, 119], [6, 8, 17, 1, 1.5]):
+        with pytest.raises(ValueError, match="z: atomic numbers must lie between 1 and 118"):
+            datasets.write_xyz(path, R, wrong)
+    with pytest.raises(ValueError, match=r"values\['energy'\] must have one number for each of 7 frames"):
+        datasets.write_xyz(path, R, z, values={"energy": np.zeros(3)})
+    assert not list(tmp_path.iterdir())
 
 
 def test_xyz_as_others_write_it(tmp_path):
@@ -142,13 +161,15 @@ BAD_XYZ = {
     "other atoms": ("1\n\nH 0 0 0\n1\n\nO 0 0 0\n", "line 4: the atoms of this frame"),
     "nan": ("1\n\nH 0 0 nan\n", "NaN"),
     "properties": ("1\nProperties=pos:R:3\n0 0 0\n", "line 2: Properties"),
+    "flat": ("1\nProperties=species:S:1:pos:R:2:mass:R:1\nO 0 0 16\n", "line 2: Properties"),
+    "odd digit": ("\u00b2\n\nH 0 0 0\n", "line 1: the number of atoms"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_XYZ)
 def test_bad_xyz(tmp_path, kind):
     text, message = BAD_XYZ[kind]
-    (tmp_path / "bad.xyz").write_text(text)
+    (tmp_path / "bad.xyz").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message) as caught:
         datasets.load_molecule(tmp_path / "bad.xyz")
     assert "bad.xyz" in str(caught.value)
@@ -190,20 +211,32 @@ def test_bad_geometry(rng):
     R[3, 1] = R[3, 4]
     with pytest.raises(ValueError, match="atoms 1 and 4 coincide in frame 3"):
         datasets.planar_angles(R)
-    with pytest.raises(ValueError, match="four different numbers"):
-        datasets.torsion(R, (0, 1, 1, 2))
+    for atoms in ((0, 1, 1, 2), (0, 1, 2), (0, 1, 2, 5)):
+        with pytest.raises(ValueError, match="four different numbers"):
+            datasets.torsion(R, atoms)
+    with pytest.raises(TypeError, match=r"atoms must be an integer, got 2\.5"):
+        datasets.torsion(R, (0, 1, 2.5, 3))
     with pytest.raises(ValueError, match="3 or more atoms"):
         datasets.planar_angles(R[:, :2])
 
 
+def test_the_advice_about_frames_with_nan_helps(rng):
+    R = random_frames(rng)
+    R[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"1 row \(3\)") as caught:
+        datasets.planar_angles(R)
+    advice = str(caught.value).partition("e.g. ")[2]
+    np.testing.assert_array_equal(eval(advice), np.delete(R, 3, axis=0))
+
+
 def test_normalised_spectra(rng):
     flux = rng.uniform(1, 2, (5, 9))
-    np.testing.assert_allclose(np.linalg.norm(normalize_spectra(flux), axis=1), 1)
-    np.testing.assert_allclose(normalize_spectra(flux, how="mean").mean(axis=1), 1)
+    np.testing.assert_allclose(np.linalg.norm(datasets.normalize_spectra(flux), axis=1), 1)
+    np.testing.assert_allclose(datasets.normalize_spectra(flux, how="mean").mean(axis=1), 1)
     brighter = flux * rng.uniform(1, 9, (5, 1))
-    np.testing.assert_allclose(normalize_spectra(brighter), normalize_spectra(flux))
+    np.testing.assert_allclose(datasets.normalize_spectra(brighter), datasets.normalize_spectra(flux))
     with pytest.raises(ValueError, match="1 spectra have a length"):
-        normalize_spectra(np.vstack([flux, np.zeros(9)]))
+        datasets.normalize_spectra(np.vstack([flux, np.zeros(9)]))
 
 
 def test_spectra_from_npz(tmp_path, rng):
@@ -269,3 +302,61 @@ def test_fits(tmp_path, rng):
     (tmp_path / "broken.fits").write_bytes(b"SIMPLE  =  no")
     with pytest.raises(ValueError, match=r"broken\.fits"):
         datasets.load_spectra(tmp_path / "broken.fits")
+
+
+def write_table(path, **columns):
+    """A FITS table; columns with two axes hold a spectrum in each row."""
+    fits = pytest.importorskip("astropy.io.fits")
+    cells = {name: f"{values.shape[1]}D" if values.ndim == 2 else "D" for name, values in columns.items()}
+    table = fits.BinTableHDU.from_columns([fits.Column(n, cells[n], array=v) for n, v in columns.items()])
+    fits.HDUList([fits.PrimaryHDU(), table]).writeto(path, overwrite=True)
+    return path
+
+
+def test_channels_without_a_measurement_lie_between_their_neighbours(tmp_path):
+    waves = np.linspace(4000, 5000, 20)
+    line = waves / 1000  # so that what lies between is known
+    seen, ivar = line.copy(), np.ones(20)
+    seen[5:8], ivar[5:8] = -99, 0
+    falling = write_table(tmp_path / "a.fits", flux=seen[::-1], wavelength=waves[::-1], ivar=ivar[::-1])
+    np.testing.assert_allclose(datasets.load_spectra(falling).flux[0], line)
+    flux, weights = np.vstack([seen, 2 * line]), np.vstack([ivar, np.ones(20)])
+    many = write_table(tmp_path / "b.fits", flux=flux, wavelength=np.tile(waves, (2, 1)), ivar=weights)
+    np.testing.assert_allclose(datasets.load_spectra(many).flux, [line, 2 * line])
+    none = write_table(tmp_path / "c.fits", flux=seen, wavelength=waves, ivar=0 * ivar)
+    with pytest.raises(ValueError, match=r"c\.fits: 0 channels of spectrum 0 were measured"):
+        datasets.load_spectra(none)
+
+
+def test_texts_and_objects_beside_the_numbers(tmp_path, rng):
+    flux, waves = rng.uniform(1, 2, (5, 9)), np.arange(1.0, 10)
+    path = tmp_path / "a.npz"
+    names = np.array(["a", None, "b", "c", "d"], dtype=object)
+    np.savez(path, flux=flux, wavelengths=waves, names=names)
+    np.testing.assert_array_equal(datasets.load_spectra(path).flux, flux)
+    np.savez(path, flux=flux, wavelengths=np.array(list("abcdefghi")))
+    with pytest.raises(ValueError, match=r"a\.npz has no wavelengths.*numbers: flux \(5, 9\)"):
+        datasets.load_spectra(path)
+    np.savez(path, R=random_frames(rng), z=np.array(list("CHHHH")))
+    with pytest.raises(ValueError, match=r"a\.npz has no atomic numbers.*numbers: R \(7, 5, 3\)"):
+        datasets.load_molecule(path)
+
+
+def test_a_damaged_fits_file_is_named_wherever_it_is_cut(tmp_path, rng):
+    path = write_table(tmp_path / "cut.fits", flux=rng.uniform(1, 2, 20), wavelength=np.arange(20.0))
+    whole = path.read_bytes()
+    for size in (0, 100, 2880, 5760, len(whole) // 2880 * 2880 - 2880):  # blocks of FITS have 2880 bytes
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match=r"cut\.fits"):
+            datasets.load_spectra(path)
+
+
+@pytest.mark.parametrize("redshift", [np.nan, -1.0, -9999.0])
+def test_a_redshift_that_is_none(tmp_path, redshift):
+    waves = np.linspace(4000, 5000, 20)
+    good, bad = (
+        write_table(tmp_path / name, flux=np.ones((1, 20)), wavelength=waves[None], z=np.array([z]))
+        for name, z in (("good.fits", 0.1), ("bad.fits", redshift))
+    )
+    with pytest.raises(ValueError, match=r"bad\.fits: spectrum 0 has the redshift"):
+        datasets.load_spectra([good, bad])

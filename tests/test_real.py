@@ -12,7 +12,6 @@ import pytest
 
 import ies_gpu
 from ies_gpu import umap_init
-from ies_gpu.reproduce import EXPERIMENTS, experiment
 from ies_gpu.reproduce.book import Book
 from ies_gpu.reproduce.real import fill, run
 from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, mirror_set, neighbour_r2
@@ -55,12 +54,16 @@ SPECTRA = replace(CASES[-1], file="s.npz")
 
 def test_the_book_has_tables_and_pictures(tmp_path, folder):
     book = Book(tmp_path / "book")
-    missing = replace(CASES[1], file="nowhere.npz")
-    fill(book, (CHAIN, SPECTRA, missing), folder, None, "cpu")
+    missing, damaged = replace(CASES[1], file="nowhere.npz"), replace(CASES[2], file="damaged.npz")
+    (folder / damaged.file).write_bytes(b"PK")
+    with pytest.warns(ies_gpu.IESWarning) as caught:
+        fill(book, (CHAIN, SPECTRA, missing, damaged), folder, None, "cpu")
+    said = [str(w.message) for w in caught if "not computed" in str(w.message)]  # on the console too, not only here
+    assert "nowhere.npz" in said[0] and "damaged.npz" in said[1]
     book.write()
     names = {item.name for item in book.items}
     assert {"chloromethane-loss", "chloromethane-maps", "chloromethane-scan", "itokawa-maps", "real-runtime"} <= names
-    assert {"real-torsions", "malondialdehyde-missing"} <= names
+    assert {"real-torsions", "malondialdehyde-missing", "aspirin-missing"} <= names
     for item in book.items:
         if item.image:
             assert (book.folder / item.image).stat().st_size > 5000
@@ -125,12 +128,6 @@ def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):
     assert neighbour_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
 
 
-def test_experiments_are_registered():
-    assert {"real", "umap"} <= set(EXPERIMENTS)
-    for name in ("real", "umap"):
-        assert callable(experiment(name).run)
-
-
 @pytest.fixture(scope="module")
 def strip():
     points, _, bandwidth = rectangle(400, 4.6, degree=60)
@@ -149,8 +146,9 @@ def test_start_of_umap(strip):
     np.testing.assert_array_equal(start, umap_init(fit))
     assert umap_init(fit, (0, 1, 2)).shape == (400, 3)
     assert len(np.unique(umap_init(replace(fit, coordinates=fit.coordinates.round(2))), axis=0)) == 400
-    for bad in ((), (0, 0), (0, 8)):
-        with pytest.raises(ValueError, match="subset"):
+    np.testing.assert_array_equal(umap_init(fit, ("phi1", "phi3")), umap_init(fit, (0, 2)))
+    for bad in ((), (0, 0), (0, 8), (0, 1.5)):
+        with pytest.raises((TypeError, ValueError), match="subset"):
             umap_init(fit, bad)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 
 import numpy as np
 import pytest
@@ -84,6 +85,20 @@ def test_wrong_use(tmp_path, capsys):
     assert main(["reproduce"]) == 2
     assert main(["reproduce", "-o", str(tmp_path), "--data", str(tmp_path / "none")]) == 1
     assert "no folder" in capsys.readouterr().err
+    out = tmp_path / "out"
+    assert main(["reproduce", "--only", "real", "-o", str(out)]) == 2
+    assert "--data" in capsys.readouterr().err
+    assert main(["reproduce", "--only", "real", "-o", str(out), "--data", str(tmp_path)]) == 1
+    assert "ethanol_sgdml_md.npz" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_what_is_not_installed_is_said_before_the_work(tmp_path, capsys, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "umap" else find(name, *a))
+    assert main(["reproduce", "-o", str(tmp_path / "out")]) == 1
+    assert "ies-gpu[umap]" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

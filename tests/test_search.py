@@ -328,3 +328,5 @@ def test_wrong_arguments(rng, search, wrong, message):
         greedy_order(U, values, zeta=0.0, size=10)
     with pytest.raises(ValueError, match="eigenvalues must have one entry"):
         search(U, values[:-1], subset_size=3)
+    with pytest.raises(ValueError, match="n >= 2"):  # leaving one out must leave one
+        search(U[:1], values, subset_size=3)

@@ -70,11 +70,12 @@ def test_subsamples_choose_the_same_functions(strip):
     assert all(len(line) <= 80 for line in repr(found).splitlines())
 
 
-def test_without_points_there_is_no_confidence(strip):
-    _, fit = strip
-    found = selection_stability(fit, n_bootstrap=20)
-    assert found.confidence is None and found.recurrence is None and found.n_refits == 0
-    assert "not known without refits" in " ".join(found.verdict.split())
+def test_without_points_or_refits_there_is_no_confidence(strip):
+    points, fit = strip
+    for options in ({}, {"X": points, "n_refits": 0}):
+        found = selection_stability(fit, n_bootstrap=20, **options)
+        assert found.confidence is None and found.recurrence is None and found.n_refits == 0
+        assert "not known without refits (give X and n_refits" in found.verdict
 
 
 def test_from_points_at_once(strip):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..console import Console
 from ..reproduce import EXPERIMENTS
-from .options import add_command, add_talk, device
+from .options import WrongUse, add_command, add_talk, device
 from .output import say
 
 
@@ -37,13 +37,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from .. import __version__
     from ..reproduce import experiment
     from ..reproduce.book import Book
+    from ..reproduce.real_cases import CASES
 
+    names = [args.only] if args.only else list(EXPERIMENTS)
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError("the pictures need matplotlib: pip install 'ies-gpu[plot]'")
+    if "umap" in names and importlib.util.find_spec("umap") is None:  # said now, not after the other experiments
+        raise ImportError("the experiment umap needs umap-learn: pip install 'ies-gpu[umap]', or --only another one")
     data = None if args.data is None else Path(args.data)
+    if data is None and args.only == "real":
+        raise WrongUse("--only real needs --data DIR (see 'ies-gpu reproduce --help')")
     if data is not None and not data.is_dir():
         raise FileNotFoundError(f"--data: there is no folder {data}; check the path")
-    names = [args.only] if args.only else list(EXPERIMENTS)
+    if data is not None and "real" in names and not any((data / case.file).exists() for case in CASES):
+        raise FileNotFoundError(f"--data: {data} holds none of {', '.join(case.file for case in CASES)}")
     size = "at full size" if args.full else "in the usual size (--full takes more points where the page says so)"
     words = f"Tables and figures of Chen and Meila (2019) from ies-gpu {__version__}: {', '.join(names)}, {size}."
     book = Book(args.output, introduction=words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .molecules import Trajectory, load_molecule, pairwise_distances, planar_angles, torsion
 from .reduction import Components, pca
-from .spectra import Spectra, load_spectra
+from .spectra import Spectra, load_spectra, normalize_spectra
 from .synthetic import Dataset, load, names
 from .xyz import write_xyz
 
@@ -17,6 +17,7 @@ __all__ = [
     "load_molecule",
     "load_spectra",
     "names",
+    "normalize_spectra",
     "pairwise_distances",
     "pca",
     "planar_angles",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files import ContentError
 from .spectra import wavelengths_of
 
 Read = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
@@ -25,7 +26,7 @@ def read_fits(path: Path) -> Read:
             with fits.open(path, memmap=False) as units:
                 found = _from_tables(path, units) or _from_image(path, units)
                 redshift = _redshift(units)
-        except ValueError:
+        except ContentError:
             raise
         except Exception as error:  # astropy raises many kinds about a damaged file
             raise ValueError(f"{path} is no FITS file, or is cut short or damaged ({error}); fetch it again") from None
@@ -43,25 +44,24 @@ def _from_tables(path: Path, units: Any) -> Read | None:
         if "flux" not in names:
             continue
         columns = {low: _native(unit.data[name]) for low, name in names.items()}
-        flux = columns.pop("flux")
-        if flux.ndim == 1:  # one spectrum, a channel in each row
-            waves = wavelengths_of(columns)
-            if waves is None:
-                raise ValueError(f"{path}: the table has a flux but no wavelength or loglam")
-            return _filled(path, flux, columns.get("ivar"), waves)[None], waves, {}
+        flux, weights = columns.pop("flux"), columns.get("ivar")
         waves = wavelengths_of(columns)
+        if flux.ndim == 1:  # one spectrum, a channel in each row
+            if waves is None:
+                raise ContentError(f"{path}: the table has a flux but no wavelength or loglam")
+            return _filled(path, flux[None], None if weights is None else weights[None], waves), waves, {}
         if waves is not None and waves.ndim == 2:
             if (waves != waves[0]).any():
-                raise ValueError(f"{path}: each spectrum has wavelengths of its own; write one file for each")
+                raise ContentError(f"{path}: each spectrum has wavelengths of its own; write one file for each")
             waves = waves[0]
         if waves is None:
             waves = _header_wavelengths(unit.header, flux.shape[1])
         if waves is None:
-            raise ValueError(f"{path}: the table has spectra but no wavelength or loglam")
+            raise ContentError(f"{path}: the table has spectra but no wavelength or loglam")
         values = {name: c for name, c in columns.items() if c.shape == (len(flux),) and c.dtype.kind in "buif"}
         if "z" in values:
             values["redshift"] = values.pop("z")
-        return flux, waves, values
+        return _filled(path, flux, weights, waves), waves, values
     return None
 
 
@@ -74,7 +74,7 @@ def _from_image(path: Path, units: Any) -> Read | None:
             flux = flux[:1]
         waves = _header_wavelengths(unit.header, flux.shape[1])
         if waves is None:
-            raise ValueError(
+            raise ContentError(
                 f"{path}: the image's header gives no wavelengths (COEFF0 and COEFF1, or CRVAL1 and CDELT1)"
             )
         return flux, waves, {}
@@ -104,13 +104,18 @@ def _redshift(units: Any) -> float | None:
 
 
 def _filled(path: Path, flux: np.ndarray, weights: np.ndarray | None, waves: np.ndarray) -> np.ndarray:
-    """Channels without a measurement (weight 0) between their neighbours."""
-    if weights is None or weights.shape != flux.shape:
+    """Flux (n, channels), in which channels without a measurement (weight 0) lie between their neighbours."""
+    if weights is None or weights.shape != flux.shape or waves.shape != flux.shape[1:]:
         return flux
+    order = np.argsort(waves)  # np.interp asks for rising wavelengths
     good = (weights > 0) & np.isfinite(flux)
-    if good.sum() < 2:
-        raise ValueError(f"{path}: {int(good.sum())} channels were measured; a spectrum needs 2")
-    return np.interp(waves, waves[good], flux[good])
+    filled = flux.astype(np.float64)
+    for row in np.flatnonzero(~good.all(axis=1)):
+        known = order[good[row, order]]
+        if len(known) < 2:
+            raise ContentError(f"{path}: {len(known)} channels of spectrum {row} were measured; a spectrum needs 2")
+        filled[row] = np.interp(waves, waves[known], flux[row, known])
+    return filled
 
 
 def _native(array: Any) -> np.ndarray:

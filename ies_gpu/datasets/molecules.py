@@ -6,18 +6,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import comb
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..backend import Backend, backend_of
-from ..files import DAMAGED, check_readable
-from ..validation import check_real_array
-from .xyz import SYMBOLS, read_xyz
+from ..files import check_readable, listed, read_numbers
+from ..validation import check_integer, check_real_array
+from .xyz import SYMBOLS, check_atoms, read_xyz
 
 POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
+STRAIGHT = 1e-10  # the sine of an angle up to here is rounding
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")
 
 
@@ -81,31 +81,18 @@ def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: array for name in file.files if (array := _numeric(file, name)) is not None}
-    except (*DAMAGED, TypeError):  # the last where the file is a single array
-        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
-    found = []
+    arrays = read_numbers(path)
+    chosen = []
     for what, names in (("positions", POSITIONS), ("atomic numbers", NUMBERS)):
         name = next((name for name in names if name in arrays), None)
         if name is None:
-            listed = ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "no numbers"
-            raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; it holds {listed}")
-        found.append(arrays.pop(name))
-    n = len(found[0]) if found[0].ndim else 0
-    return found[0], found[1], {key: a for key, a in arrays.items() if a.ndim and len(a) == n}
-
-
-def _numeric(file: Any, name: str) -> np.ndarray | None:
-    """An array of numbers; None for texts, and for objects, which are never unpickled."""
-    try:
-        array = file[name]
-    except ValueError as error:
-        if "pickle" in str(error):
-            return None
-        raise
-    return array if isinstance(array, np.ndarray) and array.dtype.kind in "buif" else None
+            raise ValueError(
+                f"{path} has no {what}, which are called {', '.join(names)}; its arrays of numbers: {listed(arrays)}"
+            )
+        chosen.append(name)
+    R, z = arrays[chosen[0]], arrays[chosen[1]]
+    n = len(R) if R.ndim else 0
+    return R, z, {key: a for key, a in arrays.items() if key not in chosen and a.ndim and len(a) == n}
 
 
 def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -115,8 +102,7 @@ def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.n
         z = z[0]  # some files repeat the atoms for each frame
     if z.shape != R.shape[1:2]:
         raise ValueError(f"{path}: one atomic number for each of {R.shape[1]} atoms is needed, got shape {z.shape}")
-    if not ((z == np.floor(z)) & (z >= 1) & (z <= len(SYMBOLS))).all():
-        raise ValueError(f"{path}: atomic numbers must lie between 1 and {len(SYMBOLS)}, got {z.tolist()}")
+    check_atoms(str(path), z)
     bad = np.flatnonzero(~np.isfinite(R).all(axis=(1, 2)))
     if len(bad):
         raise ValueError(f"{path}: {len(bad)} frames hold NaN or infinite positions, the first is frame {bad[0]}")
@@ -174,11 +160,6 @@ def planar_angles(R: Any) -> Any:
     return out
 
 
-def angle_count(atoms: int) -> int:
-    """How many columns :func:`planar_angles` has."""
-    return 3 * comb(atoms, 3)
-
-
 def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Any:
     """Angles at ``corners[0]`` between the ways to ``corners[1]`` and ``corners[2]``."""
     xp = backend.xp
@@ -208,20 +189,21 @@ def torsion(R: Any, atoms: Sequence[int]) -> Any:
     Returns
     -------
     array (n,)
-        In (-pi, pi]: 0 where a and d eclipse each other; positive where, seen along b to c, d stands clockwise of a.
+        In [-pi, pi]: 0 where a and d eclipse each other; positive where, seen along b to c, d stands clockwise of a.
         NaN where three of the atoms stand in one line.
     """
     R, backend = _positions(R, least=4)
-    chain = [int(k) for k in atoms]
-    if len(set(chain)) != 4 or len(chain) != 4 or not all(0 <= k < R.shape[1] for k in chain):
+    chain = [check_integer("atoms", k, low=0) for k in atoms]
+    if len(set(chain)) != 4 or len(chain) != 4 or max(chain) >= R.shape[1]:
         raise ValueError(f"atoms must be four different numbers between 0 and {R.shape[1] - 1}, got {tuple(atoms)}")
     xp = backend.xp
     a, b, c, d = (R[:, k] for k in chain)
-    axis = c - b
-    left, right = xp.cross(b - a, axis), xp.cross(axis, d - c)
+    before, axis, after = b - a, c - b, d - c
+    left, right = xp.cross(before, axis), xp.cross(axis, after)
+    least = [STRAIGHT * xp.linalg.norm(bond, axis=1) * xp.linalg.norm(axis, axis=1) for bond in (before, after)]
     sine = (xp.cross(left, right) * axis).sum(axis=1) / xp.maximum(xp.linalg.norm(axis, axis=1), 1e-300)
     cosine = (left * right).sum(axis=1)
-    undefined = (xp.linalg.norm(left, axis=1) == 0) | (xp.linalg.norm(right, axis=1) == 0)
+    undefined = (xp.linalg.norm(left, axis=1) <= least[0]) | (xp.linalg.norm(right, axis=1) <= least[1])
     return xp.where(undefined, xp.nan, xp.arctan2(sine, cosine))
 
 

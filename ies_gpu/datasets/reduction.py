@@ -116,7 +116,7 @@ def _moments(X: Any, transform: Callable[[Any], Any] | None, p: int, backend: Ba
 def _leading(covariance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k largest eigenvalues, falling, and their eigenvectors (p, k) with a fixed sign."""
     p = len(covariance)
-    if p <= DENSE or k > p // 3:
+    if p <= DENSE or k > p // 3 or not covariance.any():  # ARPACK refuses a matrix of zeros
         values, vectors = np.linalg.eigh(covariance)
         values, vectors = values[-k:], vectors[:, -k:]
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import DAMAGED, check_readable
+from ..files import check_readable, listed, read_numbers
 from ..validation import check_choice, check_real_array
 
 FLUX = ("spectra", "flux", "fluxes", "X")
@@ -122,19 +122,15 @@ def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (*DAMAGED, TypeError):  # the last where the file is a single array
-        raise ValueError(f"{path} is not an .npz file of numbers, or is cut short or damaged; fetch it again") from None
-    listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    arrays = read_numbers(path)
+    there = listed(arrays)
     flux = next((arrays.pop(name) for name in FLUX if name in arrays), None)
     waves = wavelengths_of(arrays)
     if flux is None or waves is None:
         what, names = ("spectra", FLUX) if flux is None else ("wavelengths", (*WAVELENGTHS, *LOG_WAVELENGTHS))
-        raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; it holds {listed}")
+        raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; its arrays of numbers: {there}")
     n = len(flux) if flux.ndim else 0
-    return flux, waves, {name: a for name, a in arrays.items() if a.shape == (n,) and a.dtype.kind in "buif"}
+    return flux, waves, {name: a for name, a in arrays.items() if a.shape == (n,)}
 
 
 def wavelengths_of(arrays: dict[str, Any]) -> np.ndarray | None:
@@ -172,6 +168,9 @@ def _joined(paths: list[Path], where: str) -> Spectra:
     rests = []
     for part in parts:
         shifts = 1 + part.values.get("redshift", np.zeros(len(part)))
+        bad = np.flatnonzero(~(np.isfinite(shifts) & (shifts > 0)))
+        if len(bad):
+            raise ValueError(f"{part.path}: spectrum {bad[0]} has the redshift {shifts[bad[0]] - 1:g}; leave it out")
         rests += [(part.wavelengths / shift, row) for shift, row in zip(shifts, part.flux, strict=True)]
     low, high = max(w[0] for w, _ in rests), min(w[-1] for w, _ in rests)
     if low >= high:

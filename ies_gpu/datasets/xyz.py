@@ -66,12 +66,23 @@ def write_xyz(path: str | os.PathLike[str], R: Any, z: Any, *, values: dict[str,
     R, z = np.asarray(R, dtype=np.float64), np.asarray(z)
     if R.ndim != 3 or R.shape[2] != 3 or z.shape != R.shape[1:2]:
         raise ValueError(f"R must have shape (frames, atoms, 3) and z (atoms,), got {R.shape} and {z.shape}")
+    check_atoms("z", z)
+    for key, column in (values or {}).items():
+        if np.shape(column) != R.shape[:1]:
+            shape = np.shape(column)
+            raise ValueError(f"values[{key!r}] must have one number for each of {len(R)} frames, got shape {shape}")
     symbols = [SYMBOLS[int(k) - 1] for k in z]
     with whole_or_nothing(path) as file:
         for i, frame in enumerate(R):
             pairs = "".join(f" {key}={float(column[i])!r}" for key, column in (values or {}).items())
             rows = [f"{symbol} {x!r} {y!r} {w!r}" for symbol, (x, y, w) in zip(symbols, frame.tolist(), strict=True)]
             file.write("\n".join([str(len(rows)), f"Properties={PLAIN}{pairs}", *rows, ""]).encode())
+
+
+def check_atoms(name: str, z: np.ndarray) -> None:
+    """Whole numbers that are elements."""
+    if not ((z == np.floor(z)) & (z >= 1) & (z <= len(SYMBOLS))).all():
+        raise ValueError(f"{name}: atomic numbers must lie between 1 and {len(SYMBOLS)}, got {z.tolist()}")
 
 
 def _frames(path: Path) -> Iterator[tuple[int, str, list[list[str]]]]:
@@ -82,14 +93,14 @@ def _frames(path: Path) -> Iterator[tuple[int, str, list[list[str]]]]:
             for number, text in numbered:
                 if not text.strip():
                     continue  # blank lines between or after frames
-                if not text.strip().isdigit() or int(text) == 0:
+                if not text.strip().isdecimal() or int(text) == 0:
                     raise ValueError(f"{path}, line {number}: the number of atoms was expected, got {text.strip()!r}")
                 body = [line for _, (_, line) in zip(range(int(text) + 1), numbered, strict=False)]
                 if len(body) < int(text) + 1:
                     raise ValueError(f"{path}, line {number}: a frame of {int(text)} atoms is cut short")
                 yield number, body[0], [line.split() for line in body[1:]]
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is not text; XYZ files are") from None
+        raise ValueError(f"{path} is no text in UTF-8, as XYZ files are; write it anew in it") from None
 
 
 def _layout(path: Path, line: int, properties: str) -> tuple[int, int]:
@@ -97,12 +108,13 @@ def _layout(path: Path, line: int, properties: str) -> tuple[int, int]:
     cells, column, found = properties.split(":"), 0, {}
     try:
         for name, width in zip(cells[::3], cells[2::3], strict=True):
-            found[name.lower()] = column
+            if name.lower() not in ("pos", "positions") or int(width) == 3:
+                found[name.lower()] = column
             column += int(width)
         species = next(found[name] for name in ("species", "symbol", "element", "z") if name in found)
         return species, found["pos"] if "pos" in found else found["positions"]
     except (KeyError, StopIteration, ValueError):
-        raise ValueError(f"{path}, line {line + 1}: Properties={properties} has no species and pos") from None
+        raise ValueError(f"{path}, line {line + 1}: Properties={properties} lacks species or pos (3 columns)") from None
 
 
 def _cell(path: Path, line: int, row: list[str], column: int) -> str:

@@ -30,6 +30,7 @@ from ..validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
 
 Groups = tuple[np.ndarray, ...]
+COPY = 1e-6  # of the largest coordinate: points that are so near in all eigenvectors are one point
 CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there: otherwise it is only thin
 
 
@@ -163,6 +164,9 @@ def diagnose(
     every = Y / np.sqrt(np.maximum(values, 1e-300))  # then all of them have mean gradients of the same length
     every /= float(np.abs(every).max()) or 1.0
     ratio, near, within = collapse_ratio(every, members, k)
+    copied = float((within < COPY).mean())
+    if copied > smallest:
+        notes += (f"At {copied:.0%} of the points most neighbours are copies, and nothing can be seen; leave them out",)
     jacobian = scaled_jacobian(host(selection.bases), host(selection.singular_values), values, members)
     planes, sizes, _ = np.linalg.svd(jacobian, full_matrices=False)
     flat = sizes[:, -1] / np.maximum(sizes[:, 0], 1e-300)

@@ -28,6 +28,8 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     labels : tuple of str, optional
         Of the columns of ``points``.
     """
+    if len(found.subset) < 2:
+        raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
     with _style():
         from matplotlib.figure import Figure
 

@@ -26,6 +26,7 @@ LABELS = (
     "fig:synth-data-s-d-equal-addi", "fig:synth-data-s-geq-d-addi", "fig:synth-data-3-torus",
     "fig:fig-all-m2-dim-verify", "fig:d14-m2-dim", "fig:d8-emb-rank-2",
 )  # fmt: skip
+PAGES = ("index.html", "README.md")
 DPI = 100
 RIGHT = ' class="number"'
 
@@ -71,6 +72,10 @@ class Book:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{self.folder} is a file; give the path of a folder, which is made if need be")
+        for name in PAGES:
+            page = self.folder / name
+            if page.exists() and title.encode() not in page.read_bytes():
+                raise ValueError(f"{page} is not of a reproduction and would be replaced; give another folder")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.title, self.introduction = title, introduction
         self.items: list[Item] = []

@@ -11,6 +11,7 @@ import numpy as np
 from ..diagnosis.diagnose import diagnose
 from ..selection import Selection
 from ..stages import Progress, Stages, peak_memory
+from ..validation import warn_caller
 from .book import Book
 from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, neighbour_r2
 from .real_pictures import heat_map, maps
@@ -78,15 +79,13 @@ def fill(
     done: list[Done] = []
     for case in cases:
         path = data / case.file
-        if not path.exists():
-            book.text(
-                f"{case.name}-missing", f"{case.name}: not computed", f"There is no file {case.file} in the folder."
-            )
-            continue
         try:
+            if not path.exists():
+                raise ValueError(f"There is no file {case.file} in the folder.")
             done.append(compute(case, path, n, device, log))
         except ValueError as error:  # the others go on; the page says what is wrong with this one
-            book.text(f"{case.name}-failed", f"{case.name}: not computed", str(error))
+            warn_caller(f"{case.name} is not computed: {error}")
+            book.text(f"{case.name}-missing", f"{case.name}: not computed", str(error))
             continue
         add_pictures(book, done[-1])
         add_scan(book, done[-1])  # without a label of the paper's: it stays beside its pictures

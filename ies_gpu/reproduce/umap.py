@@ -85,10 +85,8 @@ def compute(
     report: Callable[[int, int], None],
 ) -> list[Run]:
     """All runs; umap-learn is seeded, which makes it use one thread."""
-    try:
-        from umap import UMAP
-    except ImportError:
-        raise ImportError("this experiment needs umap-learn: pip install 'ies-gpu[umap]'") from None
+    from umap import UMAP
+
     inits = {"IES": umap_init(selection), "first": umap_init(selection, (0, 1)), "random": "random"}
     plan = [("min_dist", v) for v in min_dists] + [("n_neighbors", v) for v in neighbours]
     runs: list[Run] = []

@@ -53,7 +53,8 @@ def search_branch_and_bound(
         How many sets A to look into, for all zeta together. When they are used up ``details["gap"]`` says how much
         higher the loss of another set can be at most.
     time_limit : float, optional
-        Seconds after which to stop in the same way.
+        Seconds after which to stop in the same way. The node under way is finished, and with ``zeta="auto"`` the local
+        search at every corner of the path, so that there is a path: that can take longer than a short limit.
     """
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)

@@ -80,9 +80,9 @@ def check_percentile(percentile: Any) -> float:
 def check_bases(bases: Any, eigenvalues: Any) -> tuple[Any, np.ndarray]:
     """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
     bases = check_real_array("bases", bases, 3)
-    _, m, d = bases.shape
-    if not 1 <= d <= m:
-        raise ValueError(f"bases must have shape (n, m, d) with 1 <= d <= m, got {bases.shape}")
+    n, m, d = bases.shape
+    if n < 2 or not 1 <= d <= m:
+        raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
     values = check_real_array("eigenvalues", backend_of(eigenvalues).to_host(eigenvalues), 1)
     if len(values) != m:
         raise ValueError(f"eigenvalues must have one entry for each of {m} coordinates, got {len(values)}")

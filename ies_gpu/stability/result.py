@@ -89,7 +89,7 @@ class Stability:
             if self.n_bootstrap:
                 parts.append(f"{chosen} wins in {share:.0%} of the resamples with the eigenvectors kept.")
             if not self.failed_refits:
-                parts.append("How much the eigenvectors vary is not known without refits (pass the points as X).")
+                parts.append("How far the eigenvectors vary is not known without refits (give X and n_refits above 0).")
         else:
             word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "unsure"
             parts.append(
