@@ -101,6 +101,18 @@ def test_what_is_not_installed_is_said_before_the_work(tmp_path, capsys, monkeyp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("failure", "status"), [(KeyboardInterrupt(), 130), (MemoryError("full"), 1)])
+def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch, failure, status):
+    def run(book, **options):
+        book.text("first", "The first part", "is done")
+        raise failure
+
+    monkeypatch.setattr(experiment("synthetic"), "run", run)
+    assert main(["reproduce", "--only", "synthetic", "-o", str(tmp_path)]) == status
+    page = (tmp_path / "index.html").read_text()
+    assert "The first part" in page and "not finished" in page
+
+
 @pytest.mark.slow
 def test_the_papers_sets_and_orders(tmp_path):
     """D1 to D12 at their size: the chosen sets, greedy's first s, and what LLR takes."""

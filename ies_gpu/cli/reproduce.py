@@ -57,7 +57,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     seconds = {}
     for name in names:
         begin = time.perf_counter()
-        experiment(name).run(book, full=args.full, device=args.device, data=data, progress=console.progress)
+        try:
+            experiment(name).run(book, full=args.full, device=args.device, data=data, progress=console.progress)
+        except BaseException:  # Ctrl-C too
+            if book.items:
+                book.text(f"{name}-stopped", f"{name}: not finished", "It was stopped, or failed, before its end.")
+                book.write()
+            raise
         seconds[name] = time.perf_counter() - begin
         book.write()  # what is done stays, whatever happens to the next one
     if not args.quiet:

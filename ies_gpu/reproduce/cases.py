@@ -51,7 +51,7 @@ class Plan(NamedTuple):
     limit_seeds: tuple[int, ...] = (0, 1, 2)
     lemma_cells: tuple[int, ...] = (25, 50, 100, 200)
     time_sizes: tuple[int, ...] = (8000, 16_000, 32_000, 64_000)
-    slow_sizes: tuple[int, ...] = (500, 1000, 2000, 4000)
+    slow_sizes: tuple[int, ...] = (3000, 6000, 12_000)
     dimension_points: int = 2000
 
 

@@ -62,7 +62,7 @@ def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
         if n in plan.time_sizes:
             found["exhaustive"][n], found["greedy"][n] = least(exhaustive, 5), least(greedy, 5)
         if n in plan.slow_sizes:
-            found["LLR"][n] = least(llr, 2)
+            found["LLR"][n] = least(llr, 1)
     return [timing(method, times) for method, times in found.items()]
 
 
