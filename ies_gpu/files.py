@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import time
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -24,8 +25,11 @@ NAMES = ("X", "points", "R")  # which array of an .npz holds the points, when th
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
 
-# what a damaged archive raises, depending on where it was cut
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, NotImplementedError)
+# what a damaged file raises, depending on where it was cut or changed
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, RuntimeError),  # the last where it looks encrypted
+    *(EOFError, KeyError, ValueError, OSError, TypeError, AttributeError, OverflowError),
+)
 
 
 class ContentError(ValueError):
@@ -192,11 +196,11 @@ def _read_npy(path: Path) -> np.ndarray:
         raise ValueError(f"{path} is not an .npy file; write the points with numpy.save")
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except DAMAGED as error:
         if "object" in str(error).lower():  # NumPy says so of dtypes that need pickle
             raise ValueError(f"{path} holds Python objects, which are not loaded; save numbers instead") from None
         # an array without rows cannot be mapped
-        with contextlib.suppress(ValueError, EOFError, OSError):
+        with contextlib.suppress(*DAMAGED):
             return np.load(path, allow_pickle=False)
         raise ValueError(f"{path} is cut short or damaged; write the points again") from None
 

@@ -77,7 +77,7 @@ def read_archive(
         with zipfile.ZipFile(path) as archive:
             content = {name: decode(value, archive, RECORDS) for name, value in header["fields"].items()}
         return build(**content)
-    except (*DAMAGED, TypeError, AttributeError):
+    except DAMAGED:
         raise ValueError(f"{path} is damaged: not all of its contents can be read; make it again") from None
 
 

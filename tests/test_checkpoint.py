@@ -114,7 +114,7 @@ def test_stages_that_are_taken_are_not_computed(points, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "array"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "array", "shape", "encrypted", "grown"])
 def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, folder, stage, damage):
     path = folder / f"{stage}.npz"
     content = bytearray(path.read_bytes())
@@ -126,6 +126,13 @@ def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, fo
         content = b""
     elif damage == "text":
         content = b"no archive at all"
+    elif damage == "shape":  # one byte, and NumPy cannot read the first array's header
+        content[content.index(b", }", content.index(b"'shape': (")) + 2] = ord(" ")
+    elif damage == "encrypted":  # one bit in the list of members
+        content[content.rindex(b"PK\x01\x02") + 8] ^= 1
+    elif damage == "grown":  # more than any memory holds
+        begin = content.index(b"'shape': (")
+        content[begin + 9 : begin + 24] = b"(9999999999999,"
     path.write_bytes(content)
     if damage == "array":  # a sound archive, whose checksums agree, but with another number in it
         change_first_array(path)

@@ -84,7 +84,7 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: array for name in file.files if (array := _numeric(file, name)) is not None}
-    except (*DAMAGED, TypeError):  # the last where the file is a single array
+    except DAMAGED:
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
     found = []
     for what, names in (("positions", POSITIONS), ("atomic numbers", NUMBERS)):

@@ -125,7 +125,7 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (*DAMAGED, TypeError):  # the last where the file is a single array
+    except DAMAGED:
         raise ValueError(f"{path} is not an .npz file of numbers, or is cut short or damaged; fetch it again") from None
     listed = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
     flux = next((arrays.pop(name) for name in FLUX if name in arrays), None)
