@@ -369,6 +369,34 @@ def test_many_signals_are_one_and_no_thread_is_waited_for(points, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+TWICE = """
+import os, signal, sys
+from ies_gpu.cli import fit, program
+def run(args, console):
+    try:
+        signal.raise_signal(int(sys.argv[2]))
+    finally:  # what is half written is removed here
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        print("cleaned up")
+fit.run = run
+program()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_second_signal_does_not_break_into_the_end(number, status):
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE, "fit", str(int(number))],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stdout) == (status, "cleaned up\n") and "Traceback" not in done.stderr
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
 def test_a_closed_pipe_is_no_error(run):
     reading, writing = os.pipe()

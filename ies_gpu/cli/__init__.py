@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         console, debug = Console(sys.stderr, style_of(args)), args.debug
         if not debug:
             logging.getLogger().addHandler(SILENT)
-        with shown_warnings(console), stopped_by_sigterm():
+        with shown_warnings(console), stopped_once():
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)
@@ -109,22 +109,28 @@ class Terminated(BaseException):
 
 
 @contextmanager
-def stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM as an exception, once: while the process ends no further one may break into what it still has to do."""
+def stopped_once() -> Iterator[None]:
+    """SIGTERM as an exception, and Ctrl-C, once: no further one may break into what the process still has to do."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
 
-    def stop(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        raise Terminated
+    def stop(number: int, _: Any) -> None:
+        for each in before:
+            signal.signal(each, lambda *_: None)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM), signal.SIGINT: signal.getsignal(signal.SIGINT)}
+    if before[signal.SIGINT] is not signal.default_int_handler:  # ignored, as a shell does for background jobs
+        del before[signal.SIGINT]
+    for each in before:
+        signal.signal(each, stop)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is stop:
-            signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            if signal.getsignal(each) is stop:
+                signal.signal(each, handler)
 
 
 @contextmanager
