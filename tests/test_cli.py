@@ -160,6 +160,19 @@ def test_errors_are_objects_in_a_json_log(points, tmp_path, capsys, monkeypatch)
     monkeypatch.setenv("IES_GPU_LOG_FORMAT", "json")
     assert cli.main(["fit"]) == 2
     assert json.loads(capsys.readouterr().err)["status"] == 2
+    assert cli.main(["fit", "--log-format", "text"]) == 2  # the flag wins
+    assert capsys.readouterr().err.startswith("ies-gpu: error: ")
+
+
+@pytest.mark.parametrize("wrong", ["bandwith = 1", "intrinsic-dim = 3\nsubset-size = 2"])
+def test_the_file_decides_how_wrong_use_is_told(wrong, tmp_path, capsys, monkeypatch):
+    job = tmp_path / "my job.toml"
+    job.write_text(f'log_format = "json"\n{wrong}\n')
+    assert cli.main(["fit", "points.npy", f"--config={job}"]) == 2
+    assert json.loads(capsys.readouterr().err)["status"] == 2
+    monkeypatch.setenv("IES_GPU_CONFIG", str(job))
+    assert cli.main(["fit", "points.npy"]) == 2
+    assert json.loads(capsys.readouterr().err)["status"] == 2
 
 
 def test_exit_status_is_in_the_help(capsys):

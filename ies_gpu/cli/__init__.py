@@ -12,9 +12,11 @@ import re
 import signal
 import sys
 import threading
+import tomllib
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 from .. import __version__
@@ -45,7 +47,7 @@ def program() -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    console = Console(sys.stderr, "lines")
+    console = Console(sys.stderr, early_style(sys.argv[1:] if argv is None else argv))
     debug = False
     try:
         args = build_parser().parse_args(argv)
@@ -59,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
             return status
     except WrongUse as error:
-        Console(sys.stderr, early_style(argv)).error(str(error), WRONG_USE)
+        console.error(str(error), WRONG_USE)
         return WRONG_USE
     except SystemExit as stop:  # --help, --version
         return int(stop.code or 0)
@@ -154,10 +156,17 @@ def style_of(args: argparse.Namespace) -> str:
     return "bar" if sys.stderr.isatty() else "lines"
 
 
-def early_style(argv: list[str] | None) -> str:
+def early_style(argv: list[str]) -> str:
     """How to speak of wrong use, when the options are not known yet."""
-    words = " ".join(sys.argv[1:] if argv is None else argv).replace("=", " ")
-    return "json" if "--log-format json" in words or os.environ.get("IES_GPU_LOG_FORMAT") == "json" else "lines"
+    words = [part for word in argv for part in word.split("=", 1)]
+    flags = dict(pairwise(words))
+    asked = flags.get("--log-format") or os.environ.get("IES_GPU_LOG_FORMAT")
+    path = flags.get("--config") or os.environ.get("IES_GPU_CONFIG")
+    if not asked and path:
+        with suppress(OSError, ValueError), open(path, "rb") as file:
+            content = tomllib.load(file)
+            asked = content.get("log-format") or content.get("log_format")
+    return "json" if asked == "json" else "lines"
 
 
 def build_parser() -> argparse.ArgumentParser:
