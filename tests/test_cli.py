@@ -427,6 +427,15 @@ def test_a_job_without_streams_does_its_work(points, tmp_path):
     assert os.listdir(tmp_path) == ["run.npz"]
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk, on Linux")
+@pytest.mark.parametrize("how", ["text", "json"])
+def test_a_log_on_a_full_disk_does_not_stop_the_work(points, tmp_path, how):
+    fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "run.npz"), "--log-format", how]
+    with open("/dev/full", "w") as full:
+        assert subprocess.run(fit, stderr=full, stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert os.listdir(tmp_path) == ["run.npz"]
+
+
 def test_a_terminal_gets_a_bar_with_rate_and_time_left():
     stream = io.StringIO()
     console = Console(stream, "bar")
