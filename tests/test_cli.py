@@ -427,6 +427,13 @@ def test_a_job_without_streams_does_its_work(points, tmp_path):
     assert os.listdir(tmp_path) == ["run.npz"]
 
 
+def test_a_name_that_stdout_cannot_show_does_not_fail_the_job(points, tmp_path):
+    fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "größe.npz")]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(fit, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0 and "gr\\xf6\\xdfe.npz" in done.stdout
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk, on Linux")
 @pytest.mark.parametrize("how", ["text", "json"])
 def test_a_log_on_a_full_disk_does_not_stop_the_work(points, tmp_path, how):

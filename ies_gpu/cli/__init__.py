@@ -6,6 +6,7 @@ Only the standard library is imported here; each command imports what it needs, 
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import re
@@ -36,6 +37,8 @@ def program() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if sys.stdout.errors == "strict" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a file must not fail a job that is done
     status = main()
     if status in (INTERRUPTED, TERMINATED):
         # All is cleaned up, and Python would now wait for its threads: one that was being started when the signal came
