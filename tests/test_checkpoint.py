@@ -218,6 +218,18 @@ def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkey
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before | {"graph.npz": b"?"}
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
+    path = tmp_path / "graph.npz"
+    scipy.sparse.save_npz(path, scipy.sparse.eye_array(3, format="csr"))
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"graph\.npz was not written as a checkpoint.*; give another folder"):
+        select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=resume)
+    assert path.read_bytes() == before
+    path.unlink()
+    select_coordinates(points, **OPTIONS, checkpoint=tmp_path)  # the lock was given back
+
+
 def test_wrong_folders_are_refused_before_the_work(points, tmp_path, monkeypatch):
     monkeypatch.setattr("ies_gpu.selection.prepare", lambda *_: pytest.fail("work began"))
     with pytest.raises(ValueError, match="resume=True needs checkpoint"):

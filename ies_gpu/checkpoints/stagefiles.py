@@ -121,6 +121,15 @@ class StageFiles:
                     first = first or header
         return first
 
+    def refuse_foreign_files(self) -> None:
+        """A sound archive that is no stage, a graph of the user's say, is never written over."""
+        for path in map(self.path, self.stages):
+            header: Any = None
+            with contextlib.suppress(Exception):  # damaged, or not there
+                header = read_header(path)
+            if isinstance(header, dict) and header.get("format") != FORMAT:
+                raise ValueError(f"{path} was not written as a checkpoint, which would replace it; give another folder")
+
     def refuse_what_is_there(self) -> None:
         """A folder that holds stages is not written over unasked: they may have taken days."""
         there = [stage for stage in self.stages if self.path(stage).exists()]
