@@ -331,7 +331,24 @@ def test_a_server_that_is_not_there(monkeypatch):
 def test_urls_are_told_from_paths():
     assert remote.is_remote("s3://bucket/key") and remote.is_remote("https://host/x.npy")
     assert not any(map(remote.is_remote, ("points.npy", "C:\\points.npy", "C:/points.npy", "/a//b", None)))
-    assert remote.shown("https://me:word@host/a.npy?sig=1&b=2") == "https://host/a.npy"
+    assert remote.shown("https://me:w@rd@host/a@b.npy?sig=1&b=2") == "https://host/a@b.npy"
+    assert remote.shown("what?/me//a@b.npy") == "what?/me//a@b.npy"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "points.npy", "-o", "https://me:word@host/run.npz?sig=word"],
+        ["fit", "points.npy", "-o", "s3://jobs/run.npz?sig=word"],
+        ["fit", "points.npy", "-o", "s3://jobs/run.txt?sig=word"],
+        ["fit", "points.npy", "--checkpoint", "https://me:word@host/folder"],
+        ["transform", "model.npz", "points.npy", "-o", "https://me:word@host/phi.npy?sig=word"],
+        ["show", "run.npz", "--csv", "https://me:word@host/map.tsv?sig=word"],
+    ],
+)
+def test_secrets_in_urls_are_not_told_when_they_are_refused(arguments, capsys):
+    assert cli.main(arguments) in (1, 2)
+    assert "word" not in capsys.readouterr().err
 
 
 def test_what_fails_while_it_is_made_is_not_uploaded(bucket):

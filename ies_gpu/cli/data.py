@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..console import Console
-from .options import add_command, add_talk, count, seed
+from .options import add_command, add_talk, check_ending, count, seed
 from .output import say
 
 
@@ -34,8 +34,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     name = args.name.upper()
     if name not in TABLE:
         args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
-    if args.output and Path(args.output).suffix.lower() != ".npy":
-        args.parser.error(f"-o must name an .npy file, got {args.output}")
+    check_ending(args.parser, "-o", args.output, ".npy")
     output = args.output or f"{name.lower()}.npy"
     if args.output:
         check_output(output, ".npy")
