@@ -108,7 +108,12 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     It is written beside ``path``, flushed to the disk and renamed, which POSIX and Windows do in one step. Only a
     process that is killed outright leaves its ``.path.*.tmp`` behind, and whoever writes ``path`` next removes that.
+    For a URL this happens in a temporary folder, and the file is uploaded at the end.
     """
+    if is_remote(path):
+        with uploaded(os.fspath(path)) as local, whole_or_nothing(local) as file:
+            yield file
+        return
     target = os.path.realpath(path)  # behind a symbolic link the file is replaced, not the link
     folder, name = os.path.split(target)
     remove_leftovers(folder, name)
@@ -167,9 +172,6 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
     array = np.asarray(array)
     if array.dtype.hasobject:
         raise TypeError(f"arrays of Python objects are not written, got dtype {array.dtype}; convert it to numbers")
-    if is_remote(path):
-        with uploaded(os.fspath(path)) as local:
-            return write_array(local, array)
     with whole_or_nothing(path) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 

@@ -133,6 +133,18 @@ def test_a_job_with_input_and_output_elsewhere(bucket, points, tmp_path, capsys)
     np.testing.assert_array_equal(read_points("s3://jobs/in/points.npy"), points)
 
 
+def test_every_command_writes_to_a_bucket(bucket, tmp_path, capsys):
+    assert cli.main(["data", "D1", "--n", "300", "-o", "s3://jobs/in/d1.npy"]) == 0
+    assert "-o s3://jobs/in/d1-run.npz" in capsys.readouterr().out
+    outputs = ["-o", "s3://jobs/run.npz", "--model", "s3://jobs/model.npz"]
+    assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT, *outputs]) == 0
+    assert cli.main(["transform", "s3://jobs/model.npz", "s3://jobs/in/points.npy", "-o", "s3://jobs/phi.npy"]) == 0
+    assert cli.main(["show", "s3://jobs/run.npz", "--csv", "s3://jobs/map.csv"]) == 0
+    assert cli.main(["show", "s3://jobs/run.npz", "--csv", str(tmp_path / "map.csv")]) == 0
+    assert bucket.get_object(Bucket="jobs", Key="map.csv")["Body"].read() == (tmp_path / "map.csv").read_bytes()
+    assert keys(bucket) >= {"in/d1.npy", "run.npz", "model.npz", "phi.npy", "map.csv"}
+
+
 def test_a_connection_that_breaks_while_reading(bucket, proxy, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     broken = proxy("down", 20_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import Any
 
 from ..console import Console
@@ -46,10 +45,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.n and args.n != usual:
         bandwidth = float(f"{bandwidth * (usual / args.n) ** (1 / d):.2g}")
         say(f"bandwidth changed with the number of points ({usual:,} in the paper): each keeps as many neighbours")
-    run = Path(output).with_name(f"{Path(output).stem}-run.npz")
     if not args.output:
         say(f"  ies-gpu data {name} -o {output}")
-    say(f"  ies-gpu fit {shlex.quote(output)} -d {d} -s {s} --bandwidth {bandwidth:g} -o {shlex.quote(str(run))}")
+    run = f"{output[: -len('.npy')]}-run.npz"  # a URL stays one
+    say(f"  ies-gpu fit {shlex.quote(output)} -d {d} -s {s} --bandwidth {bandwidth:g} -o {shlex.quote(run)}")
     return 0
 
 
