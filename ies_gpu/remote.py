@@ -48,6 +48,8 @@ def check_remote(url: str) -> str:
     """A URL that can be read, as far as its form tells."""
     if scheme_of(url) not in SCHEMES:
         raise ValueError(f"{shown(url)}: URLs begin with {', '.join(f'{s}://' for s in SCHEMES)}")
+    if not url.split("/")[2]:
+        raise ValueError(f"{shown(url)} names no bucket or host; it comes after the two slashes")
     return url
 
 

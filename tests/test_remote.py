@@ -190,6 +190,8 @@ def test_what_is_wrong_is_said_before_the_work(bucket, monkeypatch, capsys):
         (["s3://jobs/in/points.npy", *FIT, "-o", "https://host/run.npz"], 1, "can be read but not written"),
         (["s3://jobs/in/points.npy", *FIT, "-o", "s3://jobs/run.txt"], 2, "-o must name an .npz file"),
         (["ftp://jobs/in/points.npy", *FIT], 1, "URLs begin with s3://"),
+        (["s3:///points.npy", *FIT], 1, "s3:///points.npy names no bucket"),
+        (["s3://jobs/in/points.npy", *FIT, "-o", "s3:///run.npz"], 1, "s3:///run.npz names no bucket"),
         (
             ["s3://jobs/in/points.npy", *FIT, "--checkpoint", "s3://jobs/saved"],
             2,
