@@ -103,7 +103,7 @@ def sentence(error: Exception) -> str:
 
 def as_options(text: str) -> str:
     """Advice in Python, components='largest' or "use radius=0.6", in the words of the command line."""
-    text = re.sub(r"\b(components|device|dtype)='([\w:]+)'", r"--\1 \2", text)
+    text = re.sub(r"\b(components|device|dtype|search)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bresume=True\b", "--resume", text)
     text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)

@@ -95,6 +95,8 @@ def from_file(parser: Parser, options: dict[str, Option], path: str) -> dict[str
     found = {}
     for key, value in content.items():
         name = key.replace("_", "-")
+        if isinstance(value, dict):
+            parser.error(f"{path}: [{key}] is a table; write the options without one, at the top")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"valid are {', '.join(known)}"
