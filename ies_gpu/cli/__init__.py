@@ -68,15 +68,12 @@ def main(argv: list[str] | None = None) -> int:
         return WRONG_USE
     except SystemExit as stop:  # --help, --version
         return int(stop.code or 0)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated) as stop:
+        how, status = ("SIGTERM", TERMINATED) if isinstance(stop, Terminated) else ("Ctrl-C", INTERRUPTED)
         console.close()
-        console.note("ies-gpu: stopped")
-        console.end("stopped by Ctrl-C", INTERRUPTED)
-        return INTERRUPTED
-    except Terminated:
-        console.close()
-        console.end("stopped by SIGTERM", TERMINATED)
-        return TERMINATED
+        console.note(f"ies-gpu: stopped by {how}")
+        console.end(f"stopped by {how}", status)
+        return status
     except BrokenPipeError:  # whoever read the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
