@@ -10,7 +10,7 @@
 # its certificates go into the stand-in, never into a Dockerfile.
 #
 # --cuda also builds the CUDA image, --cuda13 the one with EXTRAS=cuda13,plot,cloud: 3 GB to download, 12 GB of disk
-# while it works, for each. --keep leaves everything in DIR.
+# while it works, for each. All is done in DIR/ies-gpu-verify, which --keep leaves there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=/var/tmp/ies-gpu-verify cuda=() keep=""
@@ -18,7 +18,7 @@ while (($#)); do
     case $1 in
         --cuda | --cuda13) cuda+=("${1#--}") ;;
         --keep) keep=yes ;;
-        --work) work=$2; shift ;;
+        --work) work=$2/ies-gpu-verify; shift ;; # a folder of its own: it is deleted at the end
         *) sed -n '2,4p' "$0"; exit 2 ;;
     esac
     shift

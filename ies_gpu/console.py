@@ -131,5 +131,10 @@ class Console:
         self._write(json.dumps({"time": now, "level": level, **content, **memory}))
 
     def _write(self, line: str) -> None:
-        self.stream.write(line + "\n")
-        self.stream.flush()
+        try:
+            self.stream.write(line + "\n")
+            self.stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:  # a log that cannot be written, on a full disk say, is no reason to lose the work
+            pass

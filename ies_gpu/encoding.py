@@ -49,7 +49,7 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Record
 def decode(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
     """The value that was encoded; arrays are read from the archive.
 
-    A damaged archive raises one of ``files.DAMAGED``, ``TypeError`` or ``AttributeError``.
+    A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that grew.
     """
     if isinstance(value, list):
         return [decode(item, archive, records) for item in value]

@@ -31,6 +31,7 @@ from __future__ import annotations
 from math import comb
 from typing import NamedTuple
 
+from .criterion import MAX_SUBSETS
 from .eigen import MULTILEVEL_FROM, NEIGHBOURHOODS
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
@@ -134,10 +135,10 @@ def estimate_resources(
     tiled = memory_limit is not None and 2 * 1.1 * 12 * n * degree > memory_limit
     store = tiled and memory_limit is not None and 4.0 * n * n < memory_limit
     needs = tiled_bytes(size, store) if tiled else sparse_bytes(size)
-    times = seconds(size, degree, check_integer("n_threads", n_threads, low=1))
+    threads = check_integer("n_threads", n_threads, low=1)
     on_cpu = device.startswith("cpu")
-    known = on_cpu and not tiled
-    stages = [StageNeeds(k, int(START + b), times[k] if known else None) for k, b in needs.items()]
+    times = {} if tiled else seconds(size, threads)
+    stages = [StageNeeds(k, int(START + b), times.get(k)) for k, b in needs.items()]
     on_device = 0
     if not on_cpu:  # the arrays are there; the host has the points and what goes back to it
         on_device = int(CONTEXT + max(needs.values()))
@@ -146,7 +147,7 @@ def estimate_resources(
     peak = max(stage.bytes for stage in stages)
     matrix = 0.0 if tiled else (size.w + 4) * size.z
     disk = int(matrix + 8.0 * n * (m + 6) + size.w * n * m * d + 8.0 * n * d)
-    total = sum(times.values()) if known else None
+    total = sum(times.values()) if on_cpu and "result" in times else None
     sampled, share = min(n, SAMPLE_SIZE), min(DENSEST, DEGREE * max(FACTORS) ** (d + 0.5))
     scan = START + max(sparse_bytes(size._replace(n=sampled, z=share * sampled**2)).values())
     return Estimate(tuple(stages), peak, int(SLACK * peak), on_device, disk, total, tiled, int(scan))
@@ -193,7 +194,7 @@ def takes_multilevel(size: Size) -> bool:
     return size.n >= max(MULTILEVEL_FROM, 100 * count) and size.n**2 >= NEIGHBOURHOODS * count * size.z
 
 
-def seconds(size: Size, degree: float, threads: int) -> dict[str, float]:
+def seconds(size: Size, threads: int) -> dict[str, float]:
     """Rough seconds of each stage; the matrix is read once for each vector and product, whatever the method."""
     sets = comb(size.m - 1, size.s - 1)
     work = {
@@ -202,6 +203,7 @@ def seconds(size: Size, degree: float, threads: int) -> dict[str, float]:
         "laplacian": 0.1 * GRAPH * size.z,
         "eigenvectors": EIGEN * size.z * (size.m + 1),
         "tangents": TANGENT * size.z * size.m,
-        "result": SCORE * sets * size.n * size.s * size.d,
     }
+    if sets <= MAX_SUBSETS:  # with more another search is needed, of which nobody knows
+        work["result"] = SCORE * sets * size.n * size.s * size.d
     return {stage: t if stage == "checks" else t / threads for stage, t in work.items()}

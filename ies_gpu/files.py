@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import time
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -24,8 +25,11 @@ NAMES = ("X", "points", "R")  # which array of an .npz holds the points, when th
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
 
-# what a damaged archive raises, depending on where it was cut
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, ValueError, OSError, NotImplementedError)
+# what a damaged file raises, depending on where it was cut or changed
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, RuntimeError),  # the last where it looks encrypted
+    *(EOFError, KeyError, ValueError, OSError, TypeError, AttributeError, OverflowError),
+)
 
 
 class ContentError(ValueError):
@@ -104,7 +108,12 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     It is written beside ``path``, flushed to the disk and renamed, which POSIX and Windows do in one step. Only a
     process that is killed outright leaves its ``.path.*.tmp`` behind, and whoever writes ``path`` next removes that.
+    For a URL this happens in a temporary folder, and the file is uploaded at the end.
     """
+    if is_remote(path):
+        with uploaded(os.fspath(path)) as local, whole_or_nothing(local) as file:
+            yield file
+        return
     target = os.path.realpath(path)  # behind a symbolic link the file is replaced, not the link
     folder, name = os.path.split(target)
     remove_leftovers(folder, name)
@@ -163,9 +172,6 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
     array = np.asarray(array)
     if array.dtype.hasobject:
         raise TypeError(f"arrays of Python objects are not written, got dtype {array.dtype}; convert it to numbers")
-    if is_remote(path):
-        with uploaded(os.fspath(path)) as local:
-            return write_array(local, array)
     with whole_or_nothing(path) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
@@ -192,11 +198,11 @@ def _read_npy(path: Path) -> np.ndarray:
         raise ValueError(f"{path} is not an .npy file; write the points with numpy.save")
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except DAMAGED as error:
         if "object" in str(error).lower():  # NumPy says so of dtypes that need pickle
             raise ValueError(f"{path} holds Python objects, which are not loaded; save numbers instead") from None
         # an array without rows cannot be mapped
-        with contextlib.suppress(ValueError, EOFError, OSError):
+        with contextlib.suppress(*DAMAGED):
             return np.load(path, allow_pickle=False)
         raise ValueError(f"{path} is cut short or damaged; write the points again") from None
 
@@ -223,7 +229,7 @@ def read_numbers(path: Path) -> dict[str, np.ndarray]:
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: array for name in file.files if (array := _numbers(file, name)) is not None}
-    except (*DAMAGED, TypeError):  # the last where the file is a single array
+    except DAMAGED:
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
 
 

@@ -94,7 +94,7 @@ class Model:
             raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {columns}")
         X_new = check_real_array("X_new", X_new, 2)
         home = backend_of(X_new)
-        if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
+        if device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE"):
             device = home.device
         backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Stages(progress).stage("transform") as report:

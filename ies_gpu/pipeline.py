@@ -51,7 +51,7 @@ def embed(work: Prepared, m: int, random_state: int, tol: float, run: Run) -> Pr
 
 def chosen_solver() -> str:
     """``auto``, or what the environment variable IES_GPU_SOLVER asks for: a way to compare, like IES_GPU_KERNELS."""
-    return check_choice("the environment variable IES_GPU_SOLVER", os.environ.get("IES_GPU_SOLVER", "auto"), SOLVERS)
+    return check_choice("the environment variable IES_GPU_SOLVER", os.environ.get("IES_GPU_SOLVER") or "auto", SOLVERS)
 
 
 def tangent_stage(work: Prepared, d: int, run: Run) -> tuple[Any, Any]:

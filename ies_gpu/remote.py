@@ -36,8 +36,8 @@ def is_remote(path: Any) -> bool:
 
 
 def shown(url: str) -> str:
-    """A URL for people and logs: without query and password, which may be secrets."""
-    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])
+    """A URL for people and logs: without query and password, which may be secrets; a path as it is."""
+    return re.sub(r"//[^/]*@", "//", url.partition("?")[0]) if is_remote(url) else url
 
 
 def scheme_of(url: str) -> str:
@@ -48,6 +48,8 @@ def check_remote(url: str) -> str:
     """A URL that can be read, as far as its form tells."""
     if scheme_of(url) not in SCHEMES:
         raise ValueError(f"{shown(url)}: URLs begin with {', '.join(f'{s}://' for s in SCHEMES)}")
+    if not url.split("/")[2]:
+        raise ValueError(f"{shown(url)} names no bucket or host; it comes after the two slashes")
     return url
 
 
@@ -58,6 +60,8 @@ def check_remote_output(url: str, suffix: str) -> None:
         raise ValueError(f"{shown(url)}: the output must be a {suffix} file")
     if scheme_of(url) in READ_ONLY:
         raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
+    if "?" in url:
+        raise ValueError(f"{shown(url)}: a URL to write to must have no query; leave out the '?' and what follows")
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
         system, place = file_system(bucket)

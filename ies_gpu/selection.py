@@ -303,7 +303,7 @@ def select_coordinates(
     rest = (radius, components, n_components, self_loops)
     request = check_request(entry, 1.0 if is_auto(bandwidth) else bandwidth, *rest)
     home = backend_of(given["coordinates" if entry == "laplacian" else entry])  # where the results go
-    if device == "auto" and home.device != "cpu" and "IES_GPU_DEVICE" not in os.environ:
+    if device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE"):
         device = home.device  # arrays that are on a GPU already stay there
     run = Run(get_backend(device, memory_limit=memory_limit, n_threads=n_threads), log, dtype, {})
     job = {"entry": entry, **request._asdict(), "intrinsic_dim": intrinsic_dim, "subset_size": subset_size}

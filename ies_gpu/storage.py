@@ -15,7 +15,7 @@ from . import __version__, encoding
 from .encoding import decode, encode, read_header
 from .files import DAMAGED, check_output, check_readable
 from .path import Segment
-from .remote import fetched, is_remote, uploaded
+from .remote import fetched, is_remote
 from .selection import Ranking, Selection
 
 FORMAT = "ies_gpu selection"
@@ -50,9 +50,6 @@ def load(path: str | os.PathLike[str]) -> Selection:
 def write_archive(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
     """Write named values of any kind that :func:`encode` knows to a file or URL, whole or not at all."""
     check_output(path, ".npz")
-    if is_remote(path):
-        with uploaded(os.fspath(path)) as local:
-            return write_archive(local, format, version, content)
     arrays: dict[str, np.ndarray] = {}
     encoded = {name: encode(value, name, arrays, RECORDS) for name, value in content.items()}
     header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": encoded}
@@ -77,7 +74,7 @@ def read_archive(
         with zipfile.ZipFile(path) as archive:
             content = {name: decode(value, archive, RECORDS) for name, value in header["fields"].items()}
         return build(**content)
-    except (*DAMAGED, TypeError, AttributeError):
+    except DAMAGED:
         raise ValueError(f"{path} is damaged: not all of its contents can be read; make it again") from None
 
 

@@ -220,6 +220,16 @@ def test_cuda_is_refused_where_there_is_none(monkeypatch):
     assert select_coordinates(X, **GOOD, device="auto").diagnostics["device"] == "cpu"
     monkeypatch.setenv("IES_GPU_DEVICE", "cpu")
     assert "IES_GPU_DEVICE=cpu" in select_coordinates(X, **GOOD).diagnostics["device_reason"]
+    monkeypatch.setenv("IES_GPU_DEVICE", "tpu")
+    with pytest.raises(ValueError, match=r"the environment variable IES_GPU_DEVICE must be .* got 'tpu'"):
+        select_coordinates(X, **GOOD)
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    for name in ("IES_GPU_DEVICE", "IES_GPU_SOLVER", "IES_GPU_KERNELS"):
+        monkeypatch.setenv(name, "")
+    assert "IES_GPU_DEVICE" not in select_coordinates(X, **GOOD).diagnostics["device_reason"]
 
 
 def test_the_documented_table_is_the_tested_one():

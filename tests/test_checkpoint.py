@@ -114,7 +114,7 @@ def test_stages_that_are_taken_are_not_computed(points, folder, monkeypatch):
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "array"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text", "array", "shape", "encrypted", "grown"])
 def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, folder, stage, damage):
     path = folder / f"{stage}.npz"
     content = bytearray(path.read_bytes())
@@ -126,6 +126,13 @@ def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, fo
         content = b""
     elif damage == "text":
         content = b"no archive at all"
+    elif damage == "shape":  # one byte, and NumPy cannot read the first array's header
+        content[content.index(b", }", content.index(b"'shape': (")) + 2] = ord(" ")
+    elif damage == "encrypted":  # one bit in the list of members
+        content[content.rindex(b"PK\x01\x02") + 8] ^= 1
+    elif damage == "grown":  # more than any memory holds
+        begin = content.index(b"'shape': (")
+        content[begin + 9 : begin + 24] = b"(9999999999999,"
     path.write_bytes(content)
     if damage == "array":  # a sound archive, whose checksums agree, but with another number in it
         change_first_array(path)
@@ -209,6 +216,18 @@ def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkey
     with pytest.raises(ValueError, match="holds a checkpoint of this job"):
         select_coordinates(points, **OPTIONS, checkpoint=folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before | {"graph.npz": b"?"}
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
+    path = tmp_path / "graph.npz"
+    scipy.sparse.save_npz(path, scipy.sparse.eye_array(3, format="csr"))
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"graph\.npz was not written as a checkpoint.*; give another folder"):
+        select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=resume)
+    assert path.read_bytes() == before
+    path.unlink()
+    select_coordinates(points, **OPTIONS, checkpoint=tmp_path)  # the lock was given back
 
 
 def test_wrong_folders_are_refused_before_the_work(points, tmp_path, monkeypatch):

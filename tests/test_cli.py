@@ -160,6 +160,19 @@ def test_errors_are_objects_in_a_json_log(points, tmp_path, capsys, monkeypatch)
     monkeypatch.setenv("IES_GPU_LOG_FORMAT", "json")
     assert cli.main(["fit"]) == 2
     assert json.loads(capsys.readouterr().err)["status"] == 2
+    assert cli.main(["fit", "--log-format", "text"]) == 2  # the flag wins
+    assert capsys.readouterr().err.startswith("ies-gpu: error: ")
+
+
+@pytest.mark.parametrize("wrong", ["bandwith = 1", "intrinsic-dim = 3\nsubset-size = 2"])
+def test_the_file_decides_how_wrong_use_is_told(wrong, tmp_path, capsys, monkeypatch):
+    job = tmp_path / "my job.toml"
+    job.write_text(f'log_format = "json"\n{wrong}\n')
+    assert cli.main(["fit", "points.npy", f"--config={job}"]) == 2
+    assert json.loads(capsys.readouterr().err)["status"] == 2
+    monkeypatch.setenv("IES_GPU_CONFIG", str(job))
+    assert cli.main(["fit", "points.npy"]) == 2
+    assert json.loads(capsys.readouterr().err)["status"] == 2
 
 
 def test_exit_status_is_in_the_help(capsys):
@@ -268,6 +281,11 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
     assert "Traceback" not in "".join(err)
 
 
+def test_another_search_is_proposed_as_an_option(points, capsys):
+    assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 1
+    assert "or take --search greedy" in capsys.readouterr().err
+
+
 def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch, capsys):
     def broken(*_):
         raise ZeroDivisionError("division by zero")
@@ -369,6 +387,37 @@ def test_many_signals_are_one_and_no_thread_is_waited_for(points, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+TWICE = """
+import os, signal, sys
+from ies_gpu.cli import fit, program
+def run(args, console):
+    try:
+        signal.raise_signal(int(sys.argv[2]))
+    finally:  # what is half written is removed here
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        print("cleaned up")
+fit.run = run
+program()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(
+    ("number", "status", "how"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "SIGTERM")]
+)
+def test_a_second_signal_does_not_break_into_the_end(number, status, how):
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE, "fit", str(int(number))],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stdout) == (status, "cleaned up\n")
+    assert done.stderr == f"ies-gpu: stopped by {how}\n"
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
 def test_a_closed_pipe_is_no_error(run):
     reading, writing = os.pipe()
@@ -383,6 +432,22 @@ def test_a_closed_pipe_is_no_error(run):
 def test_a_job_without_streams_does_its_work(points, tmp_path):
     fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "run.npz")]
     assert subprocess.run(["sh", "-c", f"exec {shlex.join(fit)} >&- 2>&-"], check=False).returncode == 0
+    assert os.listdir(tmp_path) == ["run.npz"]
+
+
+def test_a_name_that_stdout_cannot_show_does_not_fail_the_job(points, tmp_path):
+    fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "größe.npz")]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(fit, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0 and "gr\\xf6\\xdfe.npz" in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk, on Linux")
+@pytest.mark.parametrize("how", ["text", "json"])
+def test_a_log_on_a_full_disk_does_not_stop_the_work(points, tmp_path, how):
+    fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "run.npz"), "--log-format", how]
+    with open("/dev/full", "w") as full:
+        assert subprocess.run(fit, stderr=full, stdout=subprocess.DEVNULL, check=False).returncode == 0
     assert os.listdir(tmp_path) == ["run.npz"]
 
 

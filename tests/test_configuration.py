@@ -109,7 +109,7 @@ def test_secrets_in_urls_are_not_stored():
     [
         ("bandwith = 0.6", "job.toml: 'bandwith' is no option; did you mean 'bandwidth'?"),
         ("qqq = 1", "job.toml: 'qqq' is no option; valid are points, intrinsic-dim"),
-        ("[fit]\nbandwidth = 0.6", "'fit' is no option"),
+        ("[fit]\nbandwidth = 0.6", "job.toml: [fit] is a table; write the options without one"),
         ("bandwidth = -1", "job.toml: bandwidth: must be a number greater than 0"),
         ("bandwidth = true", "job.toml: bandwidth must be a number or text, got True"),
         ("bandwidth = [1]", "must be a number or text, got [1]"),

@@ -373,6 +373,19 @@ def test_run_sh_tells_how_it_is_used():
     assert done.returncode == 2 and "docker/run.sh points.npy" in done.stderr
 
 
+def test_verify_sh_deletes_only_what_it_made(stand_in, tmp_path):
+    stand_in("id", "echo 0")
+    for tool in ("buildah", "crun", "debootstrap", "unshare", "umount"):
+        stand_in(tool, "exit 1")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").touch()
+    script = [DOCKER / "verify.sh", "--work", mine]
+    done = subprocess.run(script, env={**os.environ, "PATH": stand_in.path}, capture_output=True, text=True)
+    assert done.returncode == 1 and "FAILED       cpu: builds" in done.stdout  # it ran to its end
+    assert os.listdir(mine) == ["thesis.txt"]
+
+
 def slurm(stand_in, tmp_path, **more):
     job = {"PATH": stand_in.path, "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4", **more}
     script = ["bash", DOCKER / "slurm.sbatch", "my points.npy", "run.npz"]

@@ -59,6 +59,13 @@ def test_time_is_shared_by_threads_and_unknown_on_a_gpu():
     assert gpu.seconds is None and gpu.device_bytes > gpu.peak_bytes
 
 
+def test_time_is_unknown_where_there_are_more_sets_than_are_all_scored():
+    assert estimate_resources(**STRIP, n_components=150, subset_size=4).seconds is not None  # 551,300 sets
+    many = estimate_resources(**STRIP, n_components=150, subset_size=5)
+    assert many.seconds is None and [stage.stage for stage in many.stages if stage.seconds is None] == ["result"]
+    assert estimate_resources(**STRIP, n_components=5000, subset_size=2500).seconds is None  # beyond all floats
+
+
 def test_a_scan_takes_the_same_however_many_points_there_are():
     scans = [estimate_resources(**STRIP | {"n": n}).scan_bytes for n in (5_000, 10_000, 10**7)]
     assert scans[0] < scans[1] == scans[2] > START + 12 * 10_000 * 2_400  # the matrix of the largest bandwidth, d = 2

@@ -110,6 +110,8 @@ def damaged(tmp_path, kind):
         path.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
     elif kind.startswith("start"):
         path.write_bytes(whole.read_bytes()[:20])
+    elif kind.startswith("shape"):  # a bracket that nothing closes
+        path.write_bytes(whole.read_bytes().replace(b", }", b",  "))
     elif kind.startswith("objects"):
         odd = np.array([[1, "a"], [None, 2]], dtype=object)
         (np.savez if path.suffix == ".npz" else np.save)(path, odd)
@@ -134,6 +136,8 @@ def damaged(tmp_path, kind):
         ("half.npy", "cut short or damaged"),
         ("start.npy", "cut short or damaged"),
         ("half.npz", "cut short or damaged"),
+        ("shape.npy", "cut short or damaged"),
+        ("shape.npz", "cut short or damaged"),
         ("noise.npy", "is not an .npy file"),
         ("noise.npz", "is not an .npz file"),
         ("noise.csv", "UTF-8|no number|no lines|cells"),

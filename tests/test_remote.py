@@ -133,6 +133,18 @@ def test_a_job_with_input_and_output_elsewhere(bucket, points, tmp_path, capsys)
     np.testing.assert_array_equal(read_points("s3://jobs/in/points.npy"), points)
 
 
+def test_every_command_writes_to_a_bucket(bucket, tmp_path, capsys):
+    assert cli.main(["data", "D1", "--n", "300", "-o", "s3://jobs/in/d1.npy"]) == 0
+    assert "-o s3://jobs/in/d1-run.npz" in capsys.readouterr().out
+    outputs = ["-o", "s3://jobs/run.npz", "--model", "s3://jobs/model.npz"]
+    assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT, *outputs]) == 0
+    assert cli.main(["transform", "s3://jobs/model.npz", "s3://jobs/in/points.npy", "-o", "s3://jobs/phi.npy"]) == 0
+    assert cli.main(["show", "s3://jobs/run.npz", "--csv", "s3://jobs/map.csv"]) == 0
+    assert cli.main(["show", "s3://jobs/run.npz", "--csv", str(tmp_path / "map.csv")]) == 0
+    assert bucket.get_object(Bucket="jobs", Key="map.csv")["Body"].read() == (tmp_path / "map.csv").read_bytes()
+    assert keys(bucket) >= {"in/d1.npy", "run.npz", "model.npz", "phi.npy", "map.csv"}
+
+
 def test_a_connection_that_breaks_while_reading(bucket, proxy, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     broken = proxy("down", 20_000)
@@ -178,6 +190,8 @@ def test_what_is_wrong_is_said_before_the_work(bucket, monkeypatch, capsys):
         (["s3://jobs/in/points.npy", *FIT, "-o", "https://host/run.npz"], 1, "can be read but not written"),
         (["s3://jobs/in/points.npy", *FIT, "-o", "s3://jobs/run.txt"], 2, "-o must name an .npz file"),
         (["ftp://jobs/in/points.npy", *FIT], 1, "URLs begin with s3://"),
+        (["s3:///points.npy", *FIT], 1, "s3:///points.npy names no bucket"),
+        (["s3://jobs/in/points.npy", *FIT, "-o", "s3:///run.npz"], 1, "s3:///run.npz names no bucket"),
         (
             ["s3://jobs/in/points.npy", *FIT, "--checkpoint", "s3://jobs/saved"],
             2,
@@ -331,7 +345,24 @@ def test_a_server_that_is_not_there(monkeypatch):
 def test_urls_are_told_from_paths():
     assert remote.is_remote("s3://bucket/key") and remote.is_remote("https://host/x.npy")
     assert not any(map(remote.is_remote, ("points.npy", "C:\\points.npy", "C:/points.npy", "/a//b", None)))
-    assert remote.shown("https://me:word@host/a.npy?sig=1&b=2") == "https://host/a.npy"
+    assert remote.shown("https://me:w@rd@host/a@b.npy?sig=1&b=2") == "https://host/a@b.npy"
+    assert remote.shown("what?/me//a@b.npy") == "what?/me//a@b.npy"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "points.npy", "-o", "https://me:word@host/run.npz?sig=word"],
+        ["fit", "points.npy", "-o", "s3://jobs/run.npz?sig=word"],
+        ["fit", "points.npy", "-o", "s3://jobs/run.txt?sig=word"],
+        ["fit", "points.npy", "--checkpoint", "https://me:word@host/folder"],
+        ["transform", "model.npz", "points.npy", "-o", "https://me:word@host/phi.npy?sig=word"],
+        ["show", "run.npz", "--csv", "https://me:word@host/map.tsv?sig=word"],
+    ],
+)
+def test_secrets_in_urls_are_not_told_when_they_are_refused(arguments, capsys):
+    assert cli.main(arguments) in (1, 2)
+    assert "word" not in capsys.readouterr().err
 
 
 def test_what_fails_while_it_is_made_is_not_uploaded(bucket):

@@ -121,6 +121,18 @@ def test_a_flipped_byte_is_refused(saved, place):
         load(saved)
 
 
+@pytest.mark.parametrize("place", ["shape", "encrypted"])
+def test_one_byte_of_the_structure_is_enough(saved, place):
+    content = bytearray(saved.read_bytes())
+    if place == "shape":
+        content[content.index(b", }", content.index(b"'shape': (")) + 2] = ord(" ")
+    else:
+        content[content.rindex(b"PK\x01\x02") + 8] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        load(saved)
+
+
 def rewritten(path, change):
     """The same file with a changed header."""
     with zipfile.ZipFile(path) as archive:

@@ -36,15 +36,15 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     DeviceError
         If CUDA was asked for and cannot be used; the message says what to do.
     """
-    reason = f"device={device!r} was asked for"
-    if device == "auto" and os.environ.get("IES_GPU_DEVICE", "auto") != "auto":
-        device = os.environ["IES_GPU_DEVICE"]
+    name, reason = "device", f"device={device!r} was asked for"
+    if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
+        name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
         reason = f"the environment variable IES_GPU_DEVICE={device} asks for it"
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
     match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None
     if device != "auto" and match is None:
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+        raise ValueError(f"{name} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}")
     from .cuda import CudaBackend, probe
 
     number = int(match[1] or 0) if match else 0

@@ -60,7 +60,8 @@ class Checkpoint:
     Raises
     ------
     ValueError
-        Before any work: ``resume`` without a folder, a folder in use by another run, or one that holds stages.
+        Before any work: ``resume`` without a folder, a folder in use by another run, or one that holds stages
+        or somebody's file with the name of one.
     """
 
     def __init__(self, folder: Any, resume: bool, job: dict[str, Any], given: dict[str, Any], run: Run) -> None:
@@ -81,6 +82,7 @@ class Checkpoint:
             folder, {**job, **kind, "data": data_digest(given)}, (FOUND, *STAGES), RECORDS, self._note
         )
         try:
+            self.files.refuse_foreign_files()
             if resume:
                 self.files.tell_of_others()
             else:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from ..encoding import Records, decode, encode, read_header, write_archive
-from ..files import DAMAGED
 from .fingerprint import content_digest
 
 FORMAT, VERSION = "ies_gpu checkpoint", 1
@@ -106,7 +105,7 @@ class StageFiles:
             if content_digest(fields, arrays) != header["digest"]:
                 raise ValueError("the digest differs")
             return Saved(header["after"], header["digest"], state, content)
-        except (*DAMAGED, TypeError, AttributeError):
+        except Exception:  # whatever the libraries raise about it: computing again is always right
             self.note(f"{path} is damaged; the stage is computed again")
             return None
 
@@ -114,13 +113,22 @@ class StageFiles:
         """The header of the first stage of this job, or else of the first that has one."""
         first = None
         for stage in self.stages:
-            with contextlib.suppress(*DAMAGED, TypeError, AttributeError):
+            with contextlib.suppress(Exception):  # damaged, or not there
                 header = read_header(self.path(stage))
                 if header["format"] == FORMAT and header["fingerprint"] and header["job"].keys() and header["state"]:
                     if header["fingerprint"] == self.fingerprint:
                         return header
                     first = first or header
         return first
+
+    def refuse_foreign_files(self) -> None:
+        """A sound archive that is no stage, a graph of the user's say, is never written over."""
+        for path in map(self.path, self.stages):
+            header: Any = None
+            with contextlib.suppress(Exception):  # damaged, or not there
+                header = read_header(path)
+            if isinstance(header, dict) and header.get("format") != FORMAT:
+                raise ValueError(f"{path} was not written as a checkpoint, which would replace it; give another folder")
 
     def refuse_what_is_there(self) -> None:
         """A folder that holds stages is not written over unasked: they may have taken days."""

@@ -6,15 +6,18 @@ Only the standard library is imported here; each command imports what it needs, 
 from __future__ import annotations
 
 import argparse
+import io
 import logging
 import os
 import re
 import signal
 import sys
 import threading
+import tomllib
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 from .. import __version__
@@ -34,6 +37,8 @@ def program() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if sys.stdout.errors == "strict" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a file must not fail a job that is done
     status = main()
     if status in (INTERRUPTED, TERMINATED):
         # All is cleaned up, and Python would now wait for its threads: one that was being started when the signal came
@@ -45,33 +50,30 @@ def program() -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    console = Console(sys.stderr, "lines")
+    console = Console(sys.stderr, early_style(sys.argv[1:] if argv is None else argv))
     debug = False
     try:
         args = build_parser().parse_args(argv)
         console, debug = Console(sys.stderr, style_of(args)), args.debug
         if not debug:
             logging.getLogger().addHandler(SILENT)
-        with shown_warnings(console), stopped_by_sigterm():
+        with shown_warnings(console), stopped_once():
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)
             sys.stdout.flush()
             return status
     except WrongUse as error:
-        Console(sys.stderr, early_style(argv)).error(str(error), WRONG_USE)
+        console.error(str(error), WRONG_USE)
         return WRONG_USE
     except SystemExit as stop:  # --help, --version
         return int(stop.code or 0)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated) as stop:
+        how, status = ("SIGTERM", TERMINATED) if isinstance(stop, Terminated) else ("Ctrl-C", INTERRUPTED)
         console.close()
-        console.note("ies-gpu: stopped")
-        console.end("stopped by Ctrl-C", INTERRUPTED)
-        return INTERRUPTED
-    except Terminated:
-        console.close()
-        console.end("stopped by SIGTERM", TERMINATED)
-        return TERMINATED
+        console.note(f"ies-gpu: stopped by {how}")
+        console.end(f"stopped by {how}", status)
+        return status
     except BrokenPipeError:  # whoever read the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
@@ -98,7 +100,7 @@ def sentence(error: Exception) -> str:
 
 def as_options(text: str) -> str:
     """Advice in Python, components='largest' or "use radius=0.6", in the words of the command line."""
-    text = re.sub(r"\b(components|device|dtype)='([\w:]+)'", r"--\1 \2", text)
+    text = re.sub(r"\b(components|device|dtype|search)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bresume=True\b", "--resume", text)
     text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
@@ -109,22 +111,28 @@ class Terminated(BaseException):
 
 
 @contextmanager
-def stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM as an exception, once: while the process ends no further one may break into what it still has to do."""
+def stopped_once() -> Iterator[None]:
+    """SIGTERM as an exception, and Ctrl-C, once: no further one may break into what the process still has to do."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
 
-    def stop(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        raise Terminated
+    def stop(number: int, _: Any) -> None:
+        for each in before:
+            signal.signal(each, lambda *_: None)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM), signal.SIGINT: signal.getsignal(signal.SIGINT)}
+    if before[signal.SIGINT] is not signal.default_int_handler:  # ignored, as a shell does for background jobs
+        del before[signal.SIGINT]
+    for each in before:
+        signal.signal(each, stop)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is stop:
-            signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            if signal.getsignal(each) is stop:
+                signal.signal(each, handler)
 
 
 @contextmanager
@@ -148,10 +156,17 @@ def style_of(args: argparse.Namespace) -> str:
     return "bar" if sys.stderr.isatty() else "lines"
 
 
-def early_style(argv: list[str] | None) -> str:
+def early_style(argv: list[str]) -> str:
     """How to speak of wrong use, when the options are not known yet."""
-    words = " ".join(sys.argv[1:] if argv is None else argv).replace("=", " ")
-    return "json" if "--log-format json" in words or os.environ.get("IES_GPU_LOG_FORMAT") == "json" else "lines"
+    words = [part for word in argv for part in word.split("=", 1)]
+    flags = dict(pairwise(words))
+    asked = flags.get("--log-format") or os.environ.get("IES_GPU_LOG_FORMAT")
+    path = flags.get("--config") or os.environ.get("IES_GPU_CONFIG")
+    if not asked and path:
+        with suppress(OSError, ValueError), open(path, "rb") as file:
+            content = tomllib.load(file)
+            asked = content.get("log-format") or content.get("log_format")
+    return "json" if asked == "json" else "lines"
 
 
 def build_parser() -> argparse.ArgumentParser:

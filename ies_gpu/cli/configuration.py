@@ -9,7 +9,7 @@ import tomllib
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..remote import is_remote, shown
+from ..remote import shown
 from .options import Parser
 
 PREFIX = "IES_GPU_"
@@ -75,16 +75,11 @@ def resolved(parser: Parser, options: dict[str, Option], flags: argparse.Namespa
         named = ["/".join(o.action.option_strings) or str(o.action.metavar or o.action.dest) for o in missing]
         parser.error(f"the following arguments are required: {', '.join(named)}")
     configuration = {
-        option.name: {"value": stored(values[dest]), "from": sources[dest]} for dest, option in options.items()
+        option.name: {"value": shown(values[dest]), "from": sources[dest]} for dest, option in options.items()
     }
     if sources.get("device") == "environment":
         values["device"] = "auto"  # for which the variable decides, and is named as the reason
     return argparse.Namespace(**vars(flags) | values, configuration=configuration)
-
-
-def stored(value: Any) -> Any:
-    """A value as it goes into the result: a URL without what may be a secret."""
-    return shown(value) if is_remote(value) else value
 
 
 def from_file(parser: Parser, options: dict[str, Option], path: str) -> dict[str, Any]:
@@ -100,6 +95,8 @@ def from_file(parser: Parser, options: dict[str, Option], path: str) -> dict[str
     found = {}
     for key, value in content.items():
         name = key.replace("_", "-")
+        if isinstance(value, dict):
+            parser.error(f"{path}: [{key}] is a table; write the options without one, at the top")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"valid are {', '.join(known)}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from pathlib import Path
 from typing import Any
 
 from ..console import Console
-from .options import add_command, add_talk, count, seed
+from .options import add_command, add_talk, check_ending, count, seed
 from .output import say
 
 
@@ -34,8 +33,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     name = args.name.upper()
     if name not in TABLE:
         args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
-    if args.output and Path(args.output).suffix.lower() != ".npy":
-        args.parser.error(f"-o must name an .npy file, got {args.output}")
+    check_ending(args.parser, "-o", args.output, ".npy")
     output = args.output or f"{name.lower()}.npy"
     if args.output:
         check_output(output, ".npy")
@@ -47,10 +45,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.n and args.n != usual:
         bandwidth = float(f"{bandwidth * (usual / args.n) ** (1 / d):.2g}")
         say(f"bandwidth changed with the number of points ({usual:,} in the paper): each keeps as many neighbours")
-    run = Path(output).with_name(f"{Path(output).stem}-run.npz")
     if not args.output:
         say(f"  ies-gpu data {name} -o {output}")
-    say(f"  ies-gpu fit {shlex.quote(output)} -d {d} -s {s} --bandwidth {bandwidth:g} -o {shlex.quote(str(run))}")
+    run = f"{output[: -len('.npy')]}-run.npz"  # a URL stays one
+    say(f"  ies-gpu fit {shlex.quote(output)} -d {d} -s {s} --bandwidth {bandwidth:g} -o {shlex.quote(run)}")
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..console import Console
 from ..export import plain
-from .options import add_command, add_talk, count, device
+from .options import add_command, add_talk, check_ending, count, device
 from .output import listed, say
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ def run_selftest(args: argparse.Namespace, console: Console) -> int:
     points = args.points or 10_000
     if points < FEWEST_POINTS:
         args.parser.error(f"--points must be {FEWEST_POINTS} or more, got {points}")
-    if args.output and Path(args.output).suffix.lower() != ".json":
-        args.parser.error(f"-o must name a .json file, got {args.output}")
+    check_ending(args.parser, "-o", args.output, ".json")
     from ..files import check_output, whole_or_nothing
     from ..selftest import compare, sides
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
@@ -18,6 +17,7 @@ from .options import (
     add_machine,
     add_talk,
     check_different,
+    check_ending,
     count,
     or_auto,
     positive,
@@ -52,15 +52,14 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     check_numbers(args)
     for option, output in (("-o", args.output), ("--model", args.model)):
-        if output and Path(output).suffix.lower() != ".npz":
-            args.parser.error(f"{option} must name an .npz file, got {output}")
+        check_ending(args.parser, option, output, ".npz")
     check_different(args.parser, {"POINTS": args.points, "-o": args.output, "--model": args.model})
     if args.quiet and not (args.output or args.model or args.json):
         args.parser.error("--quiet without -o would leave nothing behind; give -o, or --json")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
-        args.parser.error(f"--checkpoint must be a local folder, got {args.checkpoint}; mount a volume for it")
+        args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume for it")
     from ..export import as_plain
     from ..files import check_output, read_points
 

@@ -91,6 +91,12 @@ def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: b
     option("--debug", action="store_true", help="show the traceback of an error")
 
 
+def check_ending(parser: argparse.ArgumentParser, option: str, path: str | None, ending: str) -> None:
+    """An output whose name tells what it holds."""
+    if path and os.path.splitext(shown(path))[1].lower() != ending:
+        parser.error(f"{option} must name {'an' if ending[1] == 'n' else 'a'} {ending} file, got {shown(path)}")
+
+
 def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None]) -> None:
     """Nothing is read from and written to the same file."""
     named = [(name, path) for name, path in paths.items() if path]

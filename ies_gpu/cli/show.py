@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..console import Console
-from .options import add_command, add_talk
+from .options import add_command, add_talk, check_ending
 from .output import listed, say
 
 if TYPE_CHECKING:
@@ -24,8 +23,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..storage import load
 
-    if args.csv and Path(args.csv).suffix.lower() != ".csv":
-        args.parser.error(f"--csv must name a .csv file, got {args.csv}")
+    check_ending(args.parser, "--csv", args.csv, ".csv")
     selection = load(args.run_file)
     if args.csv:
         write_csv(selection, args.csv)

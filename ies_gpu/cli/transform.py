@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 from ..console import Console
-from .options import add_command, add_machine, add_talk, check_different
+from ..remote import shown
+from .options import add_command, add_machine, add_talk, check_different, check_ending
 from .output import say
 
 
@@ -30,8 +30,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    if Path(args.output).suffix.lower() != ".npy":
-        args.parser.error(f"-o must name an .npy file, got {args.output}")
+    check_ending(args.parser, "-o", args.output, ".npy")
     check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
     from ..export import coordinate_names
     from ..files import check_output, read_points, write_array
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     console.close()
     names = coordinate_names(columns)
     if args.json:
-        say(json.dumps({"output": args.output, "names": names, "n_points": len(found)}))
+        say(json.dumps({"output": shown(args.output), "names": names, "n_points": len(found)}))
     elif not args.quiet:
-        say(f"{args.output}: {len(found):,} points in {', '.join(names)} ({time.perf_counter() - begin:.1f} s)")
+        say(f"{shown(args.output)}: {len(found):,} points in {', '.join(names)} ({time.perf_counter() - begin:.1f} s)")
     return 0
