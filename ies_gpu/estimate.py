@@ -1,7 +1,8 @@
 """What a job will need: memory by stage from the bytes that each stage allocates, and roughly how long it takes.
 
-With n points in D columns, ``z = n (degree + 1)`` entries in the matrix, m eigenvectors, dimension d, w bytes a stored
-number, and on top of what Python, NumPy, SciPy and the kernels take (``START``):
+With n points in D columns, ``z = n (degree + 1)`` entries in the matrix (whose indices take 8 instead of 4 bytes from
+2^31 entries on), m eigenvectors, dimension d, w bytes a stored number, and on top of what Python, NumPy, SciPy and the
+kernels take (``START``):
 
 =============  ======================================================================================================
 stage          bytes
@@ -145,7 +146,7 @@ def estimate_resources(
         host = 8.0 * n * D + arrays_out(size)
         stages = [StageNeeds("host", int(START + host), None)]
     peak = max(stage.bytes for stage in stages)
-    matrix = 0.0 if tiled else (size.w + 4) * size.z
+    matrix = 0.0 if tiled else (size.w + index_bytes(size)) * size.z
     disk = int(matrix + 8.0 * n * (m + 6) + size.w * n * m * d + 8.0 * n * d)
     total = sum(times.values()) if on_cpu and "result" in times else None
     sampled, share = min(n, SAMPLE_SIZE), min(DENSEST, DEGREE * max(FACTORS) ** (d + 0.5))
@@ -158,17 +159,22 @@ def arrays_out(size: Size) -> float:
     return size.n * (8.0 * size.m + size.w * size.m * size.d + size.w * size.d + 8.0 * 12)
 
 
+def index_bytes(size: Size) -> int:
+    """Of one column number in a sparse matrix."""
+    return 4 if size.z < 2**31 else 8
+
+
 def sparse_bytes(size: Size) -> dict[str, float]:
     """Bytes above START of each stage, with the kernel as a sparse matrix."""
     n, z, w, points = size.n, size.z, size.w, 8.0 * size.n * size.D
-    matrix, kept = (w + 4) * z, 10 * z
+    matrix, kept = (w + index_bytes(size)) * z, 10 * z
     count = 8 * z if w == 4 else 0.0
     vectors = 72.0 * n * (size.m + 10) + 4 * z if takes_multilevel(size) else 36.0 * n * (size.m + 5)
     coordinates = 8.0 * n * size.m
     after = points + matrix
     return {
         "checks": 2 * points + min(SAMPLED, 1200.0 * n),
-        "graph": 3 * points + 12 * z + kept,
+        "graph": 3 * points + (8 + index_bytes(size)) * z + kept,
         "laplacian": 2 * points + matrix + kept + count,
         "eigenvectors": after + max(kept, vectors),
         "tangents": after + max(kept, 2 * coordinates + float(w) * n * size.m * size.d),

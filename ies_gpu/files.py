@@ -116,6 +116,7 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         return
     target = os.path.realpath(path)  # behind a symbolic link the file is replaced, not the link
     folder, name = os.path.split(target)
+    name = name[:50]  # a name of 255 bytes is legal, and has no room for more
     remove_leftovers(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
     try:

@@ -72,6 +72,12 @@ def test_a_scan_takes_the_same_however_many_points_there_are():
     assert estimate_resources(**STRIP, intrinsic_dim=4).scan_bytes > scans[1]
 
 
+def test_more_entries_than_four_bytes_can_number():
+    below, above = (estimate_resources(n=10**7, dim=3, degree=degree) for degree in (213.0, 215.0))  # 2^31 is between
+    assert below.checkpoint_bytes + 4 * 2**31 < above.checkpoint_bytes < 1.4 * below.checkpoint_bytes
+    assert below.peak_bytes + 4 * 2**31 < above.peak_bytes
+
+
 def test_the_command(capsys):
     arguments = ["estimate", "--n", "100000", "--dim", "3", "--degree", "169"]
     assert cli.main(arguments) == 0

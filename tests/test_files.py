@@ -276,3 +276,12 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(tmp_
         for process in (killed, living):
             process.kill()
             process.communicate()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems count characters, not bytes")
+@pytest.mark.parametrize("letter", ["a", "\N{GREEK SMALL LETTER PHI}"])
+def test_the_longest_name_that_a_system_allows_is_written(tmp_path, letter):
+    path = tmp_path / (letter * (251 // len(letter.encode())) + ".npy")
+    write_array(path, np.arange(6.0).reshape(3, 2))
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    np.testing.assert_array_equal(np.load(path), np.arange(6.0).reshape(3, 2))
