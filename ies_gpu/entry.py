@@ -33,7 +33,7 @@ from .validation import (
     check_symmetric,
 )
 
-SAMPLE = 1000  # rows whose degree is counted before any long work
+SAMPLE = 400  # rows whose degree is counted before any long work
 
 
 class Prepared(NamedTuple):
