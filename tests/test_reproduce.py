@@ -96,9 +96,14 @@ def test_wrong_use(tmp_path, capsys):
 def test_what_is_not_installed_is_said_before_the_work(tmp_path, capsys, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "umap" else find(name, *a))
-    assert main(["reproduce", "-o", str(tmp_path / "out")]) == 1
+    assert main(["reproduce", "--only", "umap", "-o", str(tmp_path / "out")]) == 1
     assert "ies-gpu[umap]" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(experiment("synthetic"), "run", lambda book, **options: None)
+    assert main(["reproduce", "-o", str(tmp_path / "out")]) == 0  # the others are computed
+    assert "warning" in capsys.readouterr().err
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "UMAP: not computed" in page and "ies-gpu[umap]" in page
 
 
 @pytest.mark.parametrize(("failure", "status"), [(KeyboardInterrupt(), 130), (MemoryError("full"), 1)])
