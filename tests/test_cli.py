@@ -175,6 +175,19 @@ def test_the_file_decides_how_wrong_use_is_told(wrong, tmp_path, capsys, monkeyp
     assert json.loads(capsys.readouterr().err)["status"] == 2
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="open files as paths")
+def test_a_job_that_comes_through_a_pipe_is_read(capsys):
+    """As ``--config <(command)`` gives it: a second look finds nothing."""
+    out, into = os.pipe()
+    os.write(into, b"bandwith = 1")
+    os.close(into)
+    try:
+        assert cli.main(["fit", "points.npy", "--config", f"/dev/fd/{out}"]) == 2
+    finally:
+        os.close(out)
+    assert "'bandwith' is no option" in capsys.readouterr().err
+
+
 def test_exit_status_is_in_the_help(capsys):
     assert cli.main(["--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())

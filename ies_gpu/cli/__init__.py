@@ -162,7 +162,7 @@ def early_style(argv: list[str]) -> str:
     flags = dict(pairwise(words))
     asked = flags.get("--log-format") or os.environ.get("IES_GPU_LOG_FORMAT")
     path = flags.get("--config") or os.environ.get("IES_GPU_CONFIG")
-    if not asked and path:
+    if not asked and path and os.path.isfile(path):  # a pipe can be read only once
         with suppress(OSError, ValueError), open(path, "rb") as file:
             content = tomllib.load(file)
             asked = content.get("log-format") or content.get("log_format")
