@@ -403,7 +403,10 @@ def multilevel_eigenpairs(
     levels = build_levels(operator, count + GUARDS)
     history: list[float] = []
     try:
-        values, W, coarse = solve(levels[0], count, AIM * tol, 0.0, last, operator, history, progress)
+        # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
+        # the residuals of the others fall without it
+        aim = min(AIM * tol, REFRESH)
+        values, W, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress)
     finally:
         operator.products += levels[0].columns
         info["block_products"], info["iterations"] = levels[0].products, len(history)

@@ -37,7 +37,7 @@ def is_remote(path: Any) -> bool:
 
 def shown(url: str) -> str:
     """A URL for people and logs: without query and password, which may be secrets; a path as it is."""
-    return re.sub(r"//[^/]*@", "//", url.partition("?")[0]) if is_remote(url) else url
+    return re.sub(r"^(\w+://)[^/]*@", r"\1", url.partition("?")[0]) if is_remote(url) else url
 
 
 def scheme_of(url: str) -> str:

@@ -237,6 +237,20 @@ def test_noise_as_wide_as_the_bandwidth(quick):
     assert larger["method"] == "multilevel" and larger["block_products"] <= 1.5 * b.info["block_products"]
 
 
+@pytest.mark.parametrize("size", [10, 18, 40])
+def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, forced, size):
+    """Three groups above the strip, nearly cut off, and too large for their points to be cells of their own."""
+    rng = np.random.default_rng(3)
+    n = 8000
+    bandwidth = np.sqrt(120 * 6.25 / (np.pi * n)) / 3
+    X = np.column_stack([rng.uniform(0, 1, (n, 2)) * [6.25, 1], np.zeros(n)])
+    middles = np.column_stack([np.linspace(1.3, 5, 3), rng.uniform(0.4, 0.6, 3), np.full(3, 2.55 * bandwidth)])
+    groups = middles[:, None] + bandwidth * rng.normal(size=(3, size, 3)) * [0.15, 0.15, 0.02]
+    laplacian = laplacian_of(np.concatenate([X, groups.reshape(-1, 3)]), bandwidth)
+    found = pairs(laplacian, quick, 4, method="multilevel", tol=1e-3)
+    np.testing.assert_allclose(found.values, pairs(laplacian, quick, 4).values, rtol=0, atol=1e-6)
+
+
 def test_interlacing_catches_a_value_that_was_skipped():
     values = 1 - np.array([0, 1, 2, 4, 5.0]) * 1e-3  # the pair at 3e-3 is missing
     coarse = 1 - 1.1 * np.array([0, 1, 2, 3, 4.0]) * 1e-3

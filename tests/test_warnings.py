@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ies_gpu import (
     IESWarning,
@@ -47,6 +49,16 @@ def test_given_and_automatic_parameters(parted):
 def test_estimators(parted):
     estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, components="largest")
     assert place_of(lambda: estimator.fit(parted)) == {__file__}
+
+
+def test_estimators_inside_scikit_learn(parted):
+    """Whose wrappers and pipelines are no lines of the user's either."""
+    estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, components="largest")
+    assert place_of(lambda: make_pipeline(StandardScaler(with_std=False), estimator).fit_transform(parted)) == {
+        __file__
+    }
+    estimator.fit(parted[:600])
+    assert place_of(lambda: estimator.transform(parted[:3] + 1000.0)) == {__file__}
 
 
 def test_new_points(parted):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-PACKAGE = str(Path(__file__).parent.parent) + os.sep
+INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
 
 
@@ -30,7 +28,7 @@ def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
     frame, level, ours = sys._getframe(), 1, 1
     while frame.f_back is not None:
         frame, level = frame.f_back, level + 1
-        if frame.f_code.co_filename.startswith(PACKAGE):
+        if frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
             ours = level
     warnings.warn(message, category, stacklevel=ours + 1)
 

@@ -74,7 +74,7 @@ class Book:
             raise ValueError(f"{self.folder} is a file; give the path of a folder, which is made if need be")
         for name in PAGES:
             page = self.folder / name
-            if page.exists() and title.encode() not in page.read_bytes():
+            if page.exists() and not (page.is_file() and title.encode() in page.read_bytes()):
                 raise ValueError(f"{page} is not of a reproduction and would be replaced; give another folder")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.title, self.introduction = title, introduction
