@@ -67,7 +67,8 @@ def check_request(
     entry: str, bandwidth: Any, radius: Any, components: str, n_components: int, self_loops: bool = True
 ) -> Request:
     """Bandwidth, radius and self-loops that fit to the entry."""
-    if not check_flag("self_loops", self_loops) and entry in ("kernel", "laplacian"):
+    self_loops = check_flag("self_loops", self_loops)
+    if not self_loops and entry in ("kernel", "laplacian"):
         raise ValueError(f"self_loops=False goes with X or graph; a {entry} has its diagonal already")
     if entry in ("X", "graph") and bandwidth is None:
         raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")
@@ -79,7 +80,7 @@ def check_request(
             raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
     if radius is None and entry == "X":
         radius = 3 * bandwidth
-    return Request(bandwidth, radius, components, n_components, bool(self_loops))
+    return Request(bandwidth, radius, components, n_components, self_loops)
 
 
 def check_entry(given: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .backend import backend_of, get_backend
+from .backend import backend_of, device_near, get_backend
 from .extension import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from .selection import Selection, coordinate_names
 from .stages import Progress, Stages
@@ -94,9 +94,7 @@ class Model:
             raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {columns}")
         X_new = check_real_array("X_new", X_new, 2)
         home = backend_of(X_new)
-        if device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE"):
-            device = home.device
-        backend = get_backend(device, memory_limit=memory_limit, n_threads=n_threads)
+        backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Stages(progress).stage("transform") as report:
             X, w, Y = (backend.asarray(backend_of(a).to_host(a)) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import __version__
-from .backend import Backend, backend_of, get_backend
+from .backend import Backend, backend_of, device_near, get_backend
 from .backend.kernels import plain
 from .checkpoints.checkpoint import Checkpoint
 from .criterion import check_subsets, log_volumes, penalties
@@ -303,9 +303,7 @@ def select_coordinates(
     rest = (radius, components, n_components, self_loops)
     request = check_request(entry, 1.0 if is_auto(bandwidth) else bandwidth, *rest)
     home = backend_of(given["coordinates" if entry == "laplacian" else entry])  # where the results go
-    if device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE"):
-        device = home.device  # arrays that are on a GPU already stay there
-    run = Run(get_backend(device, memory_limit=memory_limit, n_threads=n_threads), log, dtype, {})
+    run = Run(get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads), log, dtype, {})
     job = {"entry": entry, **request._asdict(), "intrinsic_dim": intrinsic_dim, "subset_size": subset_size}
     job |= {"zeta": zeta, "percentile": alpha, "search": search, "dtype": dtype, "random_state": random_state}
     job |= {"tol": tol, "versions": versions(), "solver": chosen_solver(), "automatic": automatic}

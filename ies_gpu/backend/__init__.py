@@ -14,7 +14,8 @@ from .exchange import cuda_device, is_foreign
 from .exchange import host_view as host_view
 
 __all__ = [
-    "Backend", "Block", "DeviceError", "IESWarning", "OutOfMemoryError", "backend_of", "get_backend", "warn_caller",
+    "Backend", "Block", "DeviceError", "IESWarning", "OutOfMemoryError",
+    "backend_of", "device_near", "get_backend", "warn_caller",
 ]  # fmt: skip
 
 
@@ -56,6 +57,12 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     if found.code != "not-installed":  # whoever installed CuPy expects it to run
         warn_caller(f"running on the CPU: {found.detail}", RuntimeWarning)
     return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
+
+
+def device_near(home: Backend, device: str) -> str:
+    """The device for arrays at home: with ``auto`` those on a GPU stay there, unless the variable decides."""
+    stay = device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
+    return home.device if stay else device
 
 
 def backend_of(array: Any) -> Backend:
