@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.diffusion import eigenmap, start_vector
-from ies_gpu.laplacian import Laplacian
+from ies_gpu.embedding.diffusion import eigenmap, start_vector
+from ies_gpu.embedding.laplacian import Laplacian
 
 from .problems import ordered_laplacian, strip
 from .stages import backends

@@ -8,9 +8,9 @@ import numpy as np
 
 from ies_gpu import datasets
 from ies_gpu.backend import Backend
-from ies_gpu.graph import ordered_radius_graph
-from ies_gpu.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
-from ies_gpu.ordering import spatial_order
+from ies_gpu.embedding.graph import ordered_radius_graph
+from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
+from ies_gpu.embedding.order import spatial_order
 
 
 def strip(n: int, degree: float = 158, noise: float = 0.2) -> tuple[np.ndarray, float]:

@@ -16,14 +16,14 @@ from threadpoolctl import threadpool_limits
 from ies_gpu import candidate_subsets, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.kernels import plain
-from ies_gpu.criterion import score_pass
-from ies_gpu.diffusion import eigenmap, start_vector
-from ies_gpu.eigen import SymmetricTransition, leading_eigenpairs
-from ies_gpu.graph import permuted
-from ies_gpu.laplacian import Laplacian
-from ies_gpu.rmetric import tangents
-from ies_gpu.search import choose
-from ies_gpu.search.exhaustive import all_sets
+from ies_gpu.choice.criterion import score_pass
+from ies_gpu.choice.rmetric import tangents
+from ies_gpu.choice.search import choose
+from ies_gpu.choice.search.exhaustive import all_sets
+from ies_gpu.embedding.diffusion import eigenmap, start_vector
+from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.graph import permuted
+from ies_gpu.embedding.laplacian import Laplacian
 
 from .measure import peak_bytes, seconds
 from .problems import ordered_laplacian, strip, torus_in_100_columns, wide_torus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ies_gpu.rmetric import tangents
+from ies_gpu.choice.rmetric import tangents
 
 
 @pytest.mark.parametrize("d", [2, 4])

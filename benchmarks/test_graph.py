@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ies_gpu.graph import ordered_radius_graph
-from ies_gpu.laplacian import gaussian_of_distances, laplacian_in_place
-from ies_gpu.ordering import spatial_order
+from ies_gpu.embedding.graph import ordered_radius_graph
+from ies_gpu.embedding.laplacian import gaussian_of_distances, laplacian_in_place
+from ies_gpu.embedding.order import spatial_order
 
 
 def test_spatial_order(benchmark, problem, backend):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu.criterion import candidate_subsets, score_pass
-from ies_gpu.rmetric import tangents
-from ies_gpu.search import choose
-from ies_gpu.search.exhaustive import all_sets
+from ies_gpu.choice.criterion import candidate_subsets, score_pass
+from ies_gpu.choice.rmetric import tangents
+from ies_gpu.choice.search import choose
+from ies_gpu.choice.search.exhaustive import all_sets
 
 
 @pytest.mark.parametrize(("d", "s"), [(2, 2), (2, 3), (3, 4)])

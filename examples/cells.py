@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from ies_gpu import datasets
-from ies_gpu.anndata import select
+from ies_gpu.interop.anndata import select
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 3_000
 rng = np.random.default_rng(0)

@@ -13,56 +13,56 @@ __version__ = "0.1.0"
 _HOME = {
     "get_backend": "backend",
     "backend_of": "backend",
-    "DeviceError": "backend",
-    "DisconnectedGraphError": "validation",
-    "IESWarning": "validation",
-    "radius_graph": "graph",
-    "knn_graph": "graph",
-    "Laplacian": "laplacian",
-    "gaussian_kernel": "laplacian",
-    "graph_laplacian": "laplacian",
-    "Embedding": "diffusion",
-    "diffusion_map": "diffusion",
-    "cometric": "rmetric",
-    "riemannian_metric": "rmetric",
-    "tangent_bases": "rmetric",
-    "candidate_subsets": "criterion",
-    "score_subsets": "criterion",
-    "search_exhaustive": "search",
-    "search_greedy": "search",
-    "greedy_order": "search",
-    "search_submodular": "search",
-    "search_branch_and_bound": "search",
-    "regularization_path": "path",
-    "leave_one_out_regret": "path",
-    "CheckpointWarning": "checkpoints.checkpoint",
+    "DeviceError": "errors",
+    "DisconnectedGraphError": "errors",
+    "IESWarning": "errors",
+    "radius_graph": "embedding.graph",
+    "knn_graph": "embedding.graph",
+    "Laplacian": "embedding.laplacian",
+    "gaussian_kernel": "embedding.laplacian",
+    "graph_laplacian": "embedding.laplacian",
+    "Embedding": "embedding.diffusion",
+    "diffusion_map": "embedding.diffusion",
+    "cometric": "choice.rmetric",
+    "riemannian_metric": "choice.rmetric",
+    "tangent_bases": "choice.rmetric",
+    "candidate_subsets": "choice.criterion",
+    "score_subsets": "choice.criterion",
+    "search_exhaustive": "choice.search",
+    "search_greedy": "choice.search",
+    "greedy_order": "choice.search",
+    "search_submodular": "choice.search",
+    "search_branch_and_bound": "choice.search",
+    "regularization_path": "choice.regularization",
+    "leave_one_out_regret": "choice.regularization",
+    "CheckpointWarning": "errors",
     "estimate_dimension": "parameters.dimension",
     "levina_bickel_dimension": "parameters.levina_bickel",
     "two_nn_dimension": "parameters.dimension",
     "unexplained_variance": "parameters.scan",
-    "estimate_bandwidth": "parameters.calibration",
-    "suggest_subset_size": "parameters.calibration",
-    "Selection": "selection",
-    "select_coordinates": "selection",
-    "Diagnosis": "diagnosis.diagnose",
-    "diagnose": "diagnosis.diagnose",
-    "Stability": "stability.result",
-    "selection_stability": "stability.replicates",
-    "llr_ranking": "baselines",
-    "procrustes_error": "evaluation",
-    "size_verdict": "evaluation",
-    "volume_histogram": "evaluation",
-    "nystrom_extension": "extension",
-    "Model": "model",
-    "model_of": "model",
-    "save_model": "model",
-    "load_model": "model",
-    "DiffusionMap": "estimators",
-    "IndependentCoordinates": "estimators",
-    "estimate_resources": "estimate",
-    "umap_init": "umap_start",
-    "save": "storage",
-    "load": "storage",
+    "estimate_bandwidth": "parameters.estimates",
+    "suggest_subset_size": "parameters.estimates",
+    "Selection": "results.selection",
+    "select_coordinates": "results.selection",
+    "Diagnosis": "analysis.diagnosis.diagnose",
+    "diagnose": "analysis.diagnosis.diagnose",
+    "Stability": "analysis.stability.result",
+    "selection_stability": "analysis.stability.replicates",
+    "llr_ranking": "analysis.llr",
+    "procrustes_error": "analysis.volumes",
+    "size_verdict": "analysis.volumes",
+    "volume_histogram": "analysis.volumes",
+    "nystrom_extension": "embedding.nystrom",
+    "Model": "results.model",
+    "model_of": "results.model",
+    "save_model": "results.model",
+    "load_model": "results.model",
+    "DiffusionMap": "interop.scikit_learn",
+    "IndependentCoordinates": "interop.scikit_learn",
+    "estimate_resources": "resources",
+    "umap_init": "interop.umap",
+    "save": "results.storage",
+    "load": "results.storage",
     "datasets": "",
     "plot": "",
 }
@@ -70,38 +70,37 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from . import datasets, plot
-    from .backend import DeviceError, backend_of, get_backend
-    from .baselines import llr_ranking
-    from .checkpoints.checkpoint import CheckpointWarning
-    from .criterion import candidate_subsets, score_subsets
-    from .diagnosis.diagnose import Diagnosis, diagnose
-    from .diffusion import Embedding, diffusion_map
-    from .estimate import estimate_resources
-    from .estimators import DiffusionMap, IndependentCoordinates
-    from .evaluation import procrustes_error, size_verdict, volume_histogram
-    from .extension import nystrom_extension
-    from .graph import knn_graph, radius_graph
-    from .laplacian import Laplacian, gaussian_kernel, graph_laplacian
-    from .model import Model, load_model, model_of, save_model
-    from .parameters.calibration import estimate_bandwidth, suggest_subset_size
-    from .parameters.dimension import estimate_dimension, two_nn_dimension
-    from .parameters.levina_bickel import levina_bickel_dimension
-    from .parameters.scan import unexplained_variance
-    from .path import leave_one_out_regret, regularization_path
-    from .rmetric import cometric, riemannian_metric, tangent_bases
-    from .search import (
+    from .analysis.diagnosis.diagnose import Diagnosis, diagnose
+    from .analysis.llr import llr_ranking
+    from .analysis.stability.replicates import selection_stability
+    from .analysis.stability.result import Stability
+    from .analysis.volumes import procrustes_error, size_verdict, volume_histogram
+    from .backend import backend_of, get_backend
+    from .choice.criterion import candidate_subsets, score_subsets
+    from .choice.regularization import leave_one_out_regret, regularization_path
+    from .choice.rmetric import cometric, riemannian_metric, tangent_bases
+    from .choice.search import (
         greedy_order,
         search_branch_and_bound,
         search_exhaustive,
         search_greedy,
         search_submodular,
     )
-    from .selection import Selection, select_coordinates
-    from .stability.replicates import selection_stability
-    from .stability.result import Stability
-    from .storage import load, save
-    from .umap_start import umap_init
-    from .validation import DisconnectedGraphError, IESWarning
+    from .embedding.diffusion import Embedding, diffusion_map
+    from .embedding.graph import knn_graph, radius_graph
+    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
+    from .embedding.nystrom import nystrom_extension
+    from .errors import CheckpointWarning, DeviceError, DisconnectedGraphError, IESWarning
+    from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
+    from .interop.umap import umap_init
+    from .parameters.dimension import estimate_dimension, two_nn_dimension
+    from .parameters.estimates import estimate_bandwidth, suggest_subset_size
+    from .parameters.levina_bickel import levina_bickel_dimension
+    from .parameters.scan import unexplained_variance
+    from .resources import estimate_resources
+    from .results.model import Model, load_model, model_of, save_model
+    from .results.selection import Selection, select_coordinates
+    from .results.storage import load, save
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,6 @@ import numpy as np
 import scipy.sparse
 
 from .backend import Backend, backend_of
-from .backend import IESWarning as IESWarning
-from .backend import warn_caller as warn_caller
-
-
-class DisconnectedGraphError(ValueError):
-    """The neighbour graph falls into several parts, each of which would need a map of its own."""
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:

@@ -14,7 +14,7 @@ def cpu_backend(kernels: str) -> CpuBackend:
     if kernels == "plain":
         backend.kernels = plain
     else:
-        backend.kernels = pytest.importorskip("ies_gpu.backend.kernels.numba_")
+        backend.kernels = pytest.importorskip("ies_gpu.backend.kernels.fused")
     return backend
 
 

@@ -9,7 +9,7 @@ import scipy.sparse
 
 from ies_gpu import DisconnectedGraphError, IESWarning, datasets, select_coordinates
 from ies_gpu import knn_graph as neighbours
-from ies_gpu.anndata import select
+from ies_gpu.interop.anndata import select
 
 anndata = pytest.importorskip("anndata")
 SIZES = {"intrinsic_dim": 2, "subset_size": 2}

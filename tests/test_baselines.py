@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ies_gpu import llr_ranking
+from ies_gpu.analysis.llr import leave_one_out, median_distances
 from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.baselines import leave_one_out, median_distances
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_one_coordinate():
 def test_on_the_high_torus_the_bandwidth_decides():
     """At the paper's bandwidth phi2, a cosine where phi1 is the sine, comes second; at sqrt 2 of it phi4 and phi5."""
     from ies_gpu import datasets, select_coordinates
-    from ies_gpu.reproduce.regression import bandwidth_scan, order_of
+    from ies_gpu.paper.regression import bandwidth_scan, order_of
 
     data = datasets.load("D7")
     Y = select_coordinates(data.X, intrinsic_dim=2, subset_size=3, bandwidth=data.bandwidth).coordinates

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from ies_gpu.reproduce.book import Book
+from ies_gpu.paper.book import Book
 
 VOID = {"meta", "img", "br", "hr"}
 

@@ -22,9 +22,9 @@ import scipy.sparse
 
 from ies_gpu import CheckpointWarning, IESWarning, datasets, load, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
-from ies_gpu.checkpoints.checkpoint import STAGES
-from ies_gpu.checkpoints.fingerprint import data_digest
-from ies_gpu.laplacian import gaussian_kernel, graph_laplacian
+from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
+from ies_gpu.run.checkpoint import STAGES
+from ies_gpu.run.fingerprint import data_digest
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -108,7 +108,7 @@ def test_a_run_goes_on_from_wherever_it_was_killed(points, uninterrupted, folder
 
 def test_stages_that_are_taken_are_not_computed(points, folder, monkeypatch):
     for name in ("prepare", "embed", "tangent_stage", "search_stage"):
-        monkeypatch.setattr(f"ies_gpu.selection.{name}", lambda *_: pytest.fail("computed again"))
+        monkeypatch.setattr(f"ies_gpu.results.selection.{name}", lambda *_: pytest.fail("computed again"))
     found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert set(found.diagnostics["seconds"]) >= {"graph", "eigenvectors", "tangents", "search", "resume"}
 
@@ -198,7 +198,7 @@ def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change,
 
 
 def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.checkpoints.stagefiles.VERSION", 2)
+    monkeypatch.setattr("ies_gpu.run.stage_files.VERSION", 2)
     with pytest.warns(CheckpointWarning, match=r"another job \(format 1 there, 2 here\)"):
         found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert resumed(found) == []
@@ -206,7 +206,7 @@ def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder
 
 
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.selection.prepare", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.results.selection.prepare", lambda *_: pytest.fail("work began"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(ValueError, match=r"holds a checkpoint of this job .*pass resume=True to go on"):
         select_coordinates(points, **OPTIONS, checkpoint=folder)
@@ -231,7 +231,7 @@ def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
 
 
 def test_wrong_folders_are_refused_before_the_work(points, tmp_path, monkeypatch):
-    monkeypatch.setattr("ies_gpu.selection.prepare", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.results.selection.prepare", lambda *_: pytest.fail("work began"))
     with pytest.raises(ValueError, match="resume=True needs checkpoint"):
         select_coordinates(points, **OPTIONS, resume=True)
     with pytest.raises(ValueError, match="must be a local folder"):
@@ -299,17 +299,17 @@ def test_warnings_are_given_again(points, tmp_path):
 
 def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkeypatch):
     """An audit that failed before the run was killed counts for what comes after it."""
-    numba_ = pytest.importorskip("ies_gpu.backend.kernels.numba_")
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
     monkeypatch.setenv("IES_GPU_KERNELS", "")
 
     class Wrong:
         """Numba's kernels, but for a product that is off."""
 
         def __getattr__(self, name):
-            return getattr(numba_, name)
+            return getattr(fused, name)
 
         def spmm(self, *arguments):
-            return 1.001 * numba_.spmm(*arguments)
+            return 1.001 * fused.spmm(*arguments)
 
     monkeypatch.setattr("ies_gpu.backend.cpu.load_kernels", Wrong)
     with pytest.warns(IESWarning, match="spmm differs from plain code"):

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
+from ies_gpu.choice.search import METHODS
+from ies_gpu.cli.console import Console
 from ies_gpu.cli.options import SEARCHES, size
-from ies_gpu.console import Console
-from ies_gpu.files import write_array
-from ies_gpu.search import METHODS
+from ies_gpu.files.points import write_array
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import candidate_subsets, score_subsets
-from ies_gpu.criterion import score_pass
+from ies_gpu.choice.criterion import score_pass
 
 
 def frames(rng, n, m, d):

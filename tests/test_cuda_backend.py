@@ -17,15 +17,16 @@ import pytest
 import scipy.sparse
 
 import ies_gpu
-import ies_gpu.diffusion
-import ies_gpu.eigen
-import ies_gpu.tiles
+import ies_gpu.embedding.diffusion
+import ies_gpu.embedding.eigensolvers.lanczos
+import ies_gpu.embedding.tiles
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.audit import ROWS, audit_tangents, sampled_rows
-from ies_gpu.backend import DeviceError, OutOfMemoryError, backend_of, get_backend
-from ies_gpu.backend.kernels import cuda_, plain
-from ies_gpu.criterion import candidate_subsets
-from ies_gpu.validation import IESWarning
+from ies_gpu.backend import backend_of, get_backend
+from ies_gpu.backend.kernels import plain
+from ies_gpu.backend.kernels.cuda import launch
+from ies_gpu.choice.criterion import candidate_subsets
+from ies_gpu.errors import DeviceError, IESWarning, OutOfMemoryError
+from ies_gpu.run.audit import ROWS, audit_tangents, sampled_rows
 
 from . import deviations
 from .cuda_emulator import missing as emulator_missing
@@ -395,13 +396,13 @@ def test_without_self_loops(machine):
 def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     """1100 points make two blocks of tiles, 2.4 MB; within a limit of 4 MB they are computed for each product."""
     made = []
-    original = ies_gpu.tiles.TiledKernel.__init__
+    original = ies_gpu.embedding.tiles.TiledKernel.__init__
 
     def watched(self, *args, **kwargs):
         made.append(kwargs["store"])
         original(self, *args, **kwargs)
 
-    monkeypatch.setattr(ies_gpu.tiles.TiledKernel, "__init__", watched)
+    monkeypatch.setattr(ies_gpu.embedding.tiles.TiledKernel, "__init__", watched)
     X, arguments = problem("D7", 1100)
     arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
     expected = select_coordinates(X, device="cpu", **arguments)
@@ -414,7 +415,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
 def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
     """On larger strips it is taken by itself; here it is asked for."""
     expected = on_cpu("D1")
-    monkeypatch.setattr(ies_gpu.eigen, "prefers_multilevel", lambda *_: True)
+    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.lanczos, "prefers_multilevel", lambda *_: True)
     found = on_cuda("D1")
     solver = found.diagnostics["solver"]
     assert solver["method"] == "multilevel"
@@ -638,14 +639,14 @@ def test_one_number_that_is_not_finite_is_always_found(kernel, value):
 
 
 def test_eigenvectors_that_are_not_finite_are_an_error(machine, monkeypatch):
-    original = ies_gpu.diffusion.leading_eigenpairs
+    original = ies_gpu.embedding.diffusion.leading_eigenpairs
 
     def wrong(*args, **kwargs):
         pairs = original(*args, **kwargs)
         pairs.residuals[3] = np.nan
         return pairs
 
-    monkeypatch.setattr(ies_gpu.diffusion, "leading_eigenpairs", wrong)
+    monkeypatch.setattr(ies_gpu.embedding.diffusion, "leading_eigenpairs", wrong)
     with pytest.raises(ArithmeticError, match="computed on cuda:0 are not finite"):
         on_cuda("D1", 700)
 
@@ -696,7 +697,7 @@ def test_the_audit_of_the_other_kernels(kernel, machine, monkeypatch):
         counts, indices, distances = found
         return counts, indices, distances * 1.001
 
-    monkeypatch.setattr(cuda_, kernel, wrong)
+    monkeypatch.setattr(launch, kernel, wrong)
     found, said = quietly("D1", 700)
     assert len(said) == 1
     assert f"the kernel {kernel} differs from plain code by" in said[0]

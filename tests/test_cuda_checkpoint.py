@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ies_gpu import CheckpointWarning, datasets, select_coordinates
-from ies_gpu.checkpoints.checkpoint import STAGES
+from ies_gpu.run.checkpoint import STAGES
 
 from .fake_cupy import missing, standing_in
 from .test_checkpoint import assert_equal_selections, resumed

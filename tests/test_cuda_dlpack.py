@@ -9,7 +9,8 @@ import pytest
 
 import ies_gpu
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.backend import DeviceError, backend_of, get_backend
+from ies_gpu.backend import backend_of, get_backend
+from ies_gpu.errors import DeviceError
 from ies_gpu.validation import check_points, check_real_array
 
 from .fake_cupy import missing, standing_in

@@ -12,9 +12,9 @@ import ies_gpu
 from ies_gpu import datasets, diffusion_map, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.cuda import CudaBackend
-from ies_gpu.eigen import SymmetricTransition, leading_eigenpairs
-from ies_gpu.eigsh import check_pairs, library_eigenpairs
-from ies_gpu.multilevel import NotConvergedError
+from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.library import check_pairs, library_eigenpairs
+from ies_gpu.embedding.eigensolvers.multilevel import NotConvergedError
 
 from .fake_cupy import missing, standing_in
 
@@ -112,7 +112,7 @@ def test_a_result_that_does_not_hold_gives_way_to_our_own_solver(device, monkeyp
 def test_silent_non_convergence_is_noticed(device, monkeypatch, exact):
     """Given 40 products CuPy returns what it has, without a word; SciPy raises and keeps the pairs it has."""
     _, upload = device
-    monkeypatch.setattr("ies_gpu.eigsh.MAX_PRODUCTS", 40)
+    monkeypatch.setattr("ies_gpu.embedding.eigensolvers.library.MAX_PRODUCTS", 40)
     found = diffusion_map(square_laplacian(upload=upload), n_components=12, tol=1e-12, solver="eigsh")
     assert found.info["method"] == "lanczos"
     assert "eigsh" in found.info["fallback"]
@@ -137,12 +137,12 @@ def test_a_missed_copy_of_a_double_eigenvalue_is_found(device, monkeypatch, exac
 
 def test_our_own_solver_is_helped_where_it_fails(device, monkeypatch, exact):
     _, upload = device
-    original = ies_gpu.eigen.lanczos
+    original = ies_gpu.embedding.eigensolvers.lanczos.lanczos
 
     def lazy(*args, **options):
         return original(*args, **(options | {"max_products": 30}))
 
-    monkeypatch.setattr("ies_gpu.eigen.lanczos", lazy)
+    monkeypatch.setattr("ies_gpu.embedding.eigensolvers.lanczos.lanczos", lazy)
     laplacian = square_laplacian(upload=upload)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

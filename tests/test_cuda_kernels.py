@@ -1,6 +1,6 @@
 """The CUDA kernels without a GPU: their texts run on the CPU against the plain twins, and compile for real GPUs.
 
-The launch code of ``cuda_`` runs as it is; only ``load_kernel`` is replaced, by kernels that g++ compiled. Bounds on
+The launch code of ``launch`` runs as it is; only ``load_kernel`` is replaced, by kernels that g++ compiled. Bounds on
 errors are roundings of the largest eigenvalue, divided by the gap where eigenvectors are compared.
 """
 
@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from ies_gpu.backend.kernels import cuda_, plain
+from ies_gpu.backend.kernels import plain
+from ies_gpu.backend.kernels.cuda import launch
 
 from .cuda_emulator import SCHEDULES, DeadlockError, Kernel, SharedMemoryError, barriers, missing
 
@@ -30,15 +31,15 @@ DTYPES = [np.float32, np.float64]
 @pytest.fixture
 def emulate(monkeypatch):
     """Replaces the kernels by emulated ones; few blocks, so that each of them does several rows or tiles."""
-    monkeypatch.setattr(cuda_, "MAX_TANGENT_BLOCKS", 3)
-    monkeypatch.setattr(cuda_, "MAX_SCORE_BLOCKS", 3)
-    monkeypatch.setattr(cuda_, "MAX_SETS", 101)
+    monkeypatch.setattr(launch, "MAX_TANGENT_BLOCKS", 3)
+    monkeypatch.setattr(launch, "MAX_SCORE_BLOCKS", 3)
+    monkeypatch.setattr(launch, "MAX_SETS", 101)
 
     def use(schedule: str = "random", **options) -> None:
         def load(name, entry):
-            return Kernel(cuda_.source(name), entry, schedule=schedule, **options)
+            return Kernel(launch.source(name), entry, schedule=schedule, **options)
 
-        monkeypatch.setattr(cuda_, "load_kernel", load)
+        monkeypatch.setattr(launch, "load_kernel", load)
 
     return use
 
@@ -109,7 +110,7 @@ def test_tangent_rows_equal_plain(emulate, m, dtype, schedule):
     problem = make_problem(m, dtype)
     reference = Reference(problem)
     for d in range(1, min(m, 8) + 1):
-        assert reference.error(*cuda_.tangent_rows(*problem, d)) < 40
+        assert reference.error(*launch.tangent_rows(*problem, d)) < 40
 
 
 @needs_emulator
@@ -117,7 +118,7 @@ def test_tangent_rows_equal_plain(emulate, m, dtype, schedule):
 def test_tangent_rows_of_every_size(emulate, m):
     emulate()
     problem = make_problem(m, n_rows=7)
-    assert Reference(problem).error(*cuda_.tangent_rows(*problem, 1)) < 40
+    assert Reference(problem).error(*launch.tangent_rows(*problem, 1)) < 40
 
 
 @needs_emulator
@@ -132,7 +133,7 @@ def test_repeated_and_zero_eigenvalues_give_orthonormal_bases(emulate, m, dtype)
     indptr = np.concatenate([[0], np.cumsum([len(a) for a in axes]), np.full(m, m + len(axes[1]))]).astype(np.int32)
     indices = (3 + np.concatenate(axes)).astype(np.int32)
     problem = Problem(indptr, indices, np.full(len(indices), 0.5, dtype), Y, np.arange(3))
-    U, sigma = cuda_.tangent_rows(*problem, d)
+    U, sigma = launch.tangent_rows(*problem, d)
     assert Reference(problem).error(U, sigma) < 40
     np.testing.assert_allclose(sigma[0], 0.5 * 0.5 * 0.09, rtol=1e-6)
     # without neighbours: zero, and the same basis as plain
@@ -146,7 +147,7 @@ def test_tangent_rows_of_very_small_or_large_coordinates(emulate, dtype, scale):
     # squares of H underflow or overflow
     emulate()
     problem = make_problem(20, dtype, scale=scale)
-    assert Reference(problem).error(*cuda_.tangent_rows(*problem, 3)) < 40
+    assert Reference(problem).error(*launch.tangent_rows(*problem, 3)) < 40
 
 
 @needs_emulator
@@ -161,26 +162,26 @@ def test_tangent_rows_take_any_layout_and_index_type(emulate):
         problem.rows.astype(np.int32)[::-1],
     )
     exact = problem._replace(weights=other.weights)
-    U, sigma = cuda_.tangent_rows(*exact, 2)
+    U, sigma = launch.tangent_rows(*exact, 2)
     for same in (other, other._replace(weights=other.weights.astype(np.float32))):
-        U_other, sigma_other = cuda_.tangent_rows(*same, 2)
+        U_other, sigma_other = launch.tangent_rows(*same, 2)
         assert_array_equal(U_other, U[::-1])
         assert_array_equal(sigma_other, sigma[::-1])
     empty = exact._replace(rows=exact.rows[:0])
-    assert [a.shape for a in cuda_.tangent_rows(*empty, 2)] == [(0, 20, 2), (0, 2)]
+    assert [a.shape for a in launch.tangent_rows(*empty, 2)] == [(0, 20, 2), (0, 2)]
     with pytest.raises(TypeError, match="float32 or float64"):
-        cuda_.tangent_rows(*exact._replace(Y=exact.Y.astype(np.float16)), 2)
+        launch.tangent_rows(*exact._replace(Y=exact.Y.astype(np.float16)), 2)
 
 
 @needs_emulator
 def test_a_value_that_is_not_finite_spoils_its_own_row_only(emulate):
     emulate()
     problem = make_problem(20)._replace(rows=np.array([5, 6, 7, 8, 9]))
-    expected = cuda_.tangent_rows(*problem, 2)
+    expected = launch.tangent_rows(*problem, 2)
     for value in (np.nan, np.inf):
         weights = problem.weights.copy()
         weights[problem.indptr[7]] = value
-        results = cuda_.tangent_rows(*problem._replace(weights=weights), 2)
+        results = launch.tangent_rows(*problem._replace(weights=weights), 2)
         for result, before in zip(results, expected, strict=True):
             assert np.isnan(result[2]).all()
             assert_array_equal(np.delete(result, 2, axis=0), np.delete(before, 2, axis=0))
@@ -192,9 +193,9 @@ def test_weights_in_another_precision_are_not_copied(emulate, monkeypatch, dtype
     """What the kernel makes of them is what it makes of a copy in the precision of Y."""
     emulate()
     problem = make_problem(20, dtype)._replace(weights=make_problem(20).weights.astype(stored))
-    expected = cuda_.tangent_rows(*problem._replace(weights=problem.weights.astype(dtype)), 3)
+    expected = launch.tangent_rows(*problem._replace(weights=problem.weights.astype(dtype)), 3)
     seen = []
-    load = cuda_.load_kernel
+    load = launch.load_kernel
 
     def watched(name, entry):
         kernel = load(name, entry)
@@ -205,8 +206,8 @@ def test_weights_in_another_precision_are_not_copied(emulate, monkeypatch, dtype
 
         return run
 
-    monkeypatch.setattr(cuda_, "load_kernel", watched)
-    for found, same in zip(cuda_.tangent_rows(*problem, 3), expected, strict=True):
+    monkeypatch.setattr(launch, "load_kernel", watched)
+    for found, same in zip(launch.tangent_rows(*problem, 3), expected, strict=True):
         assert_array_equal(found, same)
     assert seen[0][0] == f"tangent_rows_f{8 * np.dtype(dtype).itemsize}_w{8 * np.dtype(stored).itemsize}"
     assert seen[0][1] is problem.weights
@@ -227,27 +228,27 @@ def make_matrix(n_rows: int, n_columns: int) -> tuple[np.ndarray, np.ndarray, np
 @pytest.mark.parametrize("k", [0, 1, 7, 33])
 def test_products_in_mixed_precision_equal_plain(emulate, monkeypatch, schedule, n_rows, k):
     """k = 0 stands for a vector (n,). Errors in roundings of float64 of the product of absolute values."""
-    monkeypatch.setattr(cuda_, "MAX_PRODUCT_BLOCKS", 3)
+    monkeypatch.setattr(launch, "MAX_PRODUCT_BLOCKS", 3)
     emulate(schedule)
     matrix = make_matrix(n_rows, 150)
     V = np.random.default_rng(k).normal(size=(150, k) if k else 150)
     for indptr in (matrix[0], matrix[0].astype(np.int64)):
-        found = cuda_.spmm(indptr, *matrix[1:], V)
+        found = launch.spmm(indptr, *matrix[1:], V)
         size = plain.spmm(matrix[0], matrix[1], np.abs(matrix[2]), np.abs(V))
         assert found.dtype == np.float64
         assert (np.abs(found - plain.spmm(*matrix, V)) <= 200 * np.finfo(float).eps * size).all()
     W = np.ones_like(found)
-    np.testing.assert_allclose(cuda_.spmm(*matrix, V, -0.5, 2.0, W), 2 - 0.5 * found, atol=1e-13)
+    np.testing.assert_allclose(launch.spmm(*matrix, V, -0.5, 2.0, W), 2 - 0.5 * found, atol=1e-13)
 
 
 @needs_emulator
-@pytest.mark.parametrize("line", barriers(cuda_.source("csr_product")))
+@pytest.mark.parametrize("line", barriers(launch.source("csr_product")))
 def test_a_removed_barrier_of_csr_product_is_caught(emulate, monkeypatch, line):
-    monkeypatch.setattr(cuda_, "MAX_PRODUCT_BLOCKS", 3)
+    monkeypatch.setattr(launch, "MAX_PRODUCT_BLOCKS", 3)
     matrix, V = make_matrix(41, 150), np.random.default_rng(0).normal(size=150)
 
     def run() -> float:
-        error = np.abs(cuda_.spmm(*matrix, V) - plain.spmm(*matrix, V)).max()
+        error = np.abs(launch.spmm(*matrix, V) - plain.spmm(*matrix, V)).max()
         return np.inf if np.isnan(error) else error / np.finfo(float).eps / 100
 
     assert any(caught(emulate, schedule, line, run) for schedule in SCHEDULES)
@@ -274,8 +275,8 @@ def test_offsets_beyond_31_bits(emulate):
     first = len(indices) - len(small.indices)
     Y[shift:], indptr[shift:] = small.Y, small.indptr.astype(np.int64) + first
     indices[first:], weights[first:] = small.indices + shift, small.weights
-    expected = cuda_.tangent_rows(*small, 2)
-    found = cuda_.tangent_rows(indptr, indices, weights, Y, small.rows + shift, 2)
+    expected = launch.tangent_rows(*small, 2)
+    found = launch.tangent_rows(indptr, indices, weights, Y, small.rows + shift, 2)
     for a, b in zip(found, expected, strict=True):
         assert_array_equal(a, b)
 
@@ -328,7 +329,7 @@ def test_scores_equal_plain(emulate, m, dtype, schedule):
         U = make_bases(m, d, dtype)
         for s, count in {d: 19, min(d + 1, m): 1, min(2 * d, m): 150, m: 3}.items():
             subsets = make_subsets(m, s, count)
-            assert score_error(U, subsets, run_scores(cuda_, U, subsets)) < 40
+            assert score_error(U, subsets, run_scores(launch, U, subsets)) < 40
 
 
 @needs_emulator
@@ -336,9 +337,9 @@ def test_scores_equal_plain(emulate, m, dtype, schedule):
 def test_both_score_entries_agree(emulate, monkeypatch, d):
     emulate()
     U, subsets = make_bases(20, d), make_subsets(20, 4, 150)
-    low = run_scores(cuda_, U, subsets)
-    monkeypatch.setattr(cuda_, "LOW_DIM", 0)
-    for a, b in zip(run_scores(cuda_, U, subsets), low, strict=True):
+    low = run_scores(launch, U, subsets)
+    monkeypatch.setattr(launch, "LOW_DIM", 0)
+    for a, b in zip(run_scores(launch, U, subsets), low, strict=True):
         assert_array_equal(a, b)
 
 
@@ -347,15 +348,15 @@ def test_the_first_of_equal_sets_wins(emulate):
     emulate()
     U = make_bases(20, 2)
     subsets = make_subsets(20, 3, 40)
-    once = run_scores(cuda_, U, subsets)
+    once = run_scores(launch, U, subsets)
     # within a chunk, across chunks of 64 and across launches of 101 sets
     for twice in (np.repeat(subsets, 2, axis=0), np.tile(subsets, (6, 1))):
-        _, best, best_score = run_scores(cuda_, U, twice)
+        _, best, best_score = run_scores(launch, U, twice)
         assert_array_equal(best_score, once[2])
         first = np.array([np.flatnonzero((twice == subsets[k]).all(axis=1))[0] for k in once[1]])
         assert_array_equal(best, first)
     # in one dimension every set has the score 0
-    totals, best, best_score = run_scores(cuda_, make_bases(20, 1), subsets)
+    totals, best, best_score = run_scores(launch, make_bases(20, 1), subsets)
     assert_array_equal(totals, 0.25)
     assert_array_equal(best, 0)
     assert_array_equal(best_score, 0)
@@ -368,13 +369,13 @@ def test_floor_and_nan_are_those_of_plain(emulate):
     U[3] = 0
     U[4, :, 1] = 0
     U[5, :, 1] = U[5, :, 0]
-    found, expected = run_scores(cuda_, U[3:6], subsets), run_scores(plain, U[3:6], subsets)
+    found, expected = run_scores(launch, U[3:6], subsets), run_scores(plain, U[3:6], subsets)
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-14)
     np.testing.assert_allclose(found[2], 0.5 * np.log(1e-30), rtol=1e-14)
     assert_array_equal(found[1], 0)
     U = make_bases(7, 2)
     U[6, 4, 0] = np.nan
-    totals, best, best_score = run_scores(cuda_, U, subsets)
+    totals, best, best_score = run_scores(launch, U, subsets)
     plain_totals, plain_best, plain_score = run_scores(plain, U, subsets)
     assert_array_equal(np.isnan(totals), np.isnan(plain_totals))
     assert_array_equal(best, plain_best)
@@ -386,8 +387,8 @@ def test_columns_of_very_small_numbers(emulate):
     emulate()
     subsets = make_subsets(20, 4, 90)
     U = make_bases(20, 3) * [1e-140, 1e-100, 1]
-    assert score_error(U, subsets, run_scores(cuda_, U, subsets)) < 40
-    for result in run_scores(cuda_, U * [1e-18, 1, 1], subsets):  # squares are denormal or zero
+    assert score_error(U, subsets, run_scores(launch, U, subsets)) < 40
+    for result in run_scores(launch, U * [1e-18, 1, 1], subsets):  # squares are denormal or zero
         assert np.isfinite(result).all()
 
 
@@ -395,14 +396,14 @@ def test_columns_of_very_small_numbers(emulate):
 def test_scores_take_any_layout(emulate):
     emulate()
     U, subsets = make_bases(20, 2), make_subsets(20, 2, 90)
-    expected = run_scores(cuda_, U, subsets)
+    expected = run_scores(launch, U, subsets)
     U_other = np.ascontiguousarray(U.transpose(2, 0, 1)).transpose(1, 2, 0)
     totals = np.full(2 * len(subsets), 0.25)[::2]
     best, best_score = np.zeros(2 * len(U), np.int32)[::2], np.zeros((len(U), 2))[:, 1]
-    cuda_.score_block(U_other, np.asfortranarray(subsets.astype(np.int32)), totals, best, best_score)
+    launch.score_block(U_other, np.asfortranarray(subsets.astype(np.int32)), totals, best, best_score)
     for a, b in zip((totals, best, best_score), expected, strict=True):
         assert_array_equal(a, b)
-    cuda_.score_block(U[:0], subsets, totals, best[:0], best_score[:0])
+    launch.score_block(U[:0], subsets, totals, best[:0], best_score[:0])
     assert_array_equal(totals, expected[0])
 
 
@@ -412,15 +413,15 @@ def test_results_are_the_same_under_every_schedule(emulate):
     results = []
     for schedule, seed in [*((schedule, 0) for schedule in SCHEDULES), ("random", 1)]:
         emulate(schedule, seed=seed)
-        U, sigma = cuda_.tangent_rows(*problem, 3)
-        product = cuda_.spmm(*make_matrix(41, 150), np.random.default_rng(0).normal(size=150))
-        results.append([U, sigma, product, *run_scores(cuda_, make_bases(20, 3), subsets)])
+        U, sigma = launch.tangent_rows(*problem, 3)
+        product = launch.spmm(*make_matrix(41, 150), np.random.default_rng(0).normal(size=150))
+        results.append([U, sigma, product, *run_scores(launch, make_bases(20, 3), subsets)])
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             assert_array_equal(a, b)
 
 
-TANGENT_BARRIERS, SCORE_BARRIERS = barriers(cuda_.source("tangent_rows")), barriers(cuda_.source("score_block"))
+TANGENT_BARRIERS, SCORE_BARRIERS = barriers(launch.source("tangent_rows")), barriers(launch.source("score_block"))
 
 
 @needs_emulator
@@ -438,11 +439,11 @@ def test_a_removed_barrier_of_score_block_is_caught(emulate, line):
 
 
 def tangent_run(problem: Problem) -> float:
-    return Reference(problem).error(*cuda_.tangent_rows(*problem, 8))
+    return Reference(problem).error(*launch.tangent_rows(*problem, 8))
 
 
 def score_run(U: np.ndarray, subsets: np.ndarray) -> float:
-    return score_error(U, subsets, run_scores(cuda_, U, subsets))
+    return score_error(U, subsets, run_scores(launch, U, subsets))
 
 
 def caught(emulate, schedule: str, line: int, run) -> bool:
@@ -498,22 +499,22 @@ def test_sizes_beyond_the_kernels_run_on_plain_code():
     # load_kernel would fail here: no emulator, and perhaps no CuPy
     for m, d in ((65, 2), (20, 9)):
         problem = make_problem(m)
-        for a, b in zip(cuda_.tangent_rows(*problem, d), plain.tangent_rows(*problem, d), strict=True):
+        for a, b in zip(launch.tangent_rows(*problem, d), plain.tangent_rows(*problem, d), strict=True):
             assert_array_equal(a, b)
         U, subsets = make_bases(m, d), make_subsets(m, d, 5)
-        for a, b in zip(run_scores(cuda_, U, subsets), run_scores(plain, U, subsets), strict=True):
+        for a, b in zip(run_scores(launch, U, subsets), run_scores(plain, U, subsets), strict=True):
             assert_array_equal(a, b)
 
 
 def test_every_launch_fits():
     for m, itemsize in itertools.product(range(1, 65), (4, 8)):
         side = -(-m // 4)
-        launch = cuda_.tangent_launch(10**9, m, itemsize)
+        launch = launch.tangent_launch(10**9, m, itemsize)
         assert max(64, side * (side + 1) // 2) <= launch.threads <= 160
         assert launch.shared_bytes <= 48 << 10
         assert 0 < launch.blocks < 2**31
-        for d, q in itertools.product(range(1, 9), (1, 19, 64, 171, cuda_.MAX_SETS)):
-            launch = cuda_.score_launch(10**9, m, d, q, itemsize)
+        for d, q in itertools.product(range(1, 9), (1, 19, 64, 171, launch.MAX_SETS)):
+            launch = launch.score_launch(10**9, m, d, q, itemsize)
             tile, chunk = launch.sizes
             assert launch.shared_bytes <= 48 << 10
             assert 1 <= tile <= 64 and 1 <= chunk <= 64  # half of the block adds columns, the other searches rows
@@ -521,10 +522,10 @@ def test_every_launch_fits():
 
 
 def test_cuda_kernels_offer_what_plain_offers():
-    assert cuda_.NAME == "cuda"
+    assert launch.NAME == "cuda"
     for name, value in vars(plain).items():
         if callable(value) and getattr(value, "__module__", "") == plain.__name__:
-            assert callable(getattr(cuda_, name)), name
+            assert callable(getattr(launch, name)), name
 
 
 @pytest.fixture(scope="module")
@@ -560,7 +561,7 @@ def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
 @pytest.mark.parametrize("name", ["tangent_rows", "score_block", "csr_product"])
 def test_kernels_compile_with_nvcc(tmp_path, name):
     path = tmp_path / f"{name}.cu"
-    path.write_text(cuda_.source(name))
+    path.write_text(launch.source(name))
     command = ["nvcc", "-std=c++17", "-arch=sm_80", "-Werror", "all-warnings", "-cubin", "-o", tmp_path / "out", path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -576,10 +577,10 @@ def test_kernels_on_a_device_equal_plain(m, dtype):
     problem = make_problem(m, dtype)
     reference = Reference(problem)
     for d in range(1, min(m, 8) + 1):
-        results = [cuda_.tangent_rows(*map(cupy.asarray, problem), d) for _ in range(2)]
+        results = [launch.tangent_rows(*map(cupy.asarray, problem), d) for _ in range(2)]
         assert reference.error(*map(cupy.asnumpy, results[0])) < 40
         assert all((a == b).all() for a, b in zip(*results, strict=True))  # from run to run
         U, subsets = make_bases(m, d, dtype), make_subsets(m, min(2 * d, m), 150)
         found = [cupy.full(len(subsets), 0.25), cupy.empty(len(U), int), cupy.empty(len(U))]
-        cuda_.score_block(cupy.asarray(U), cupy.asarray(subsets), *found)
+        launch.score_block(cupy.asarray(U), cupy.asarray(subsets), *found)
         assert score_error(U, subsets, tuple(map(cupy.asnumpy, found))) < 40

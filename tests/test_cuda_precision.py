@@ -11,11 +11,11 @@ import pytest
 from benchmarks.precision import Cost, compare, measure
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend.kernels import plain
+from ies_gpu.choice.criterion import score_pass
 from ies_gpu.cli import main
-from ies_gpu.criterion import score_pass
-from ies_gpu.entry import Prepared
-from ies_gpu.graph import ordered_radius_graph
-from ies_gpu.ordering import spatial_order
+from ies_gpu.embedding.graph import ordered_radius_graph
+from ies_gpu.embedding.order import spatial_order
+from ies_gpu.run.inputs import Prepared
 
 from .fake_cupy import missing, standing_in
 
@@ -101,7 +101,7 @@ def test_lengths_beyond_the_range_of_float32(backend, scale):
 def watched(monkeypatch) -> list[Prepared]:
     """Laplacians that the pipeline makes tangents from."""
     seen = []
-    import ies_gpu.selection as selection
+    import ies_gpu.results.selection as selection
 
     original = selection.tangent_stage
 

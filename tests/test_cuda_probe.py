@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ies_gpu.backend import DeviceError, get_backend
+from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import probe
+from ies_gpu.errors import DeviceError
 
 from .fake_cupy import missing, standing_in
 
@@ -28,7 +29,8 @@ needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the fake driver is compiled with gcc")
 SCRIPT = """
 import json, warnings
-from ies_gpu.backend import DeviceError, get_backend
+from ies_gpu.errors import DeviceError
+from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import probe
 found = probe()
 with warnings.catch_warnings(record=True) as caught:

@@ -8,9 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from ies_gpu import selftest
 from ies_gpu.backend.kernels import plain
-from ies_gpu.cli import main
+from ies_gpu.cli import main, selftest
 
 from .fake_cupy import missing, standing_in
 
@@ -116,14 +115,14 @@ def test_a_kernel_that_does_not_compile_is_reported(capsys, monkeypatch, strip_o
 
 
 def test_a_broken_cpu_kernel_is_reported(capsys, monkeypatch, strip_only):
-    numba_ = pytest.importorskip("ies_gpu.backend.kernels.numba_")
-    original = numba_.score_block
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
+    original = fused.score_block
 
     def broken(U, subsets, totals, best, best_score):
         original(U, subsets, totals, best, best_score)
         totals += 1e-6 * len(U)
 
-    monkeypatch.setattr(numba_, "score_block", broken)
+    monkeypatch.setattr(fused, "score_block", broken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         status, out = run_cli(capsys, "--json", "--device", "cpu")

@@ -7,7 +7,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from ies_gpu import cli, demo, load
+from ies_gpu import cli, load
+from ies_gpu.cli import story as demo
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 

@@ -9,10 +9,10 @@ import pytest
 
 import ies_gpu
 from ies_gpu import diagnose, radius_graph
-from ies_gpu.diagnosis.diagnose import collapse_ratio, scaled_jacobian, stretched
-from ies_gpu.diagnosis.pictures import plot_diagnosis
-from ies_gpu.diagnosis.sheets import find_sheets
-from ies_gpu.selection import Ranking, Selection
+from ies_gpu.analysis.diagnosis.diagnose import collapse_ratio, scaled_jacobian, stretched
+from ies_gpu.analysis.diagnosis.sheets import find_sheets
+from ies_gpu.plot.diagnosis import plot_diagnosis
+from ies_gpu.results.selection import Ranking, Selection
 
 RATIO = 5.3
 LABELS = sorted(

@@ -325,7 +325,7 @@ def asked_memory() -> dict[str, float]:
 
 
 def test_each_job_asks_for_the_memory_that_estimate_tells():
-    estimate = pytest.importorskip("ies_gpu.estimate")
+    estimate = pytest.importorskip("ies_gpu.resources")
     for name, asked in asked_memory().items():
         (command,) = re.findall(r"ies-gpu (estimate(?: --[\w-]+ \w+)+)", (DOCKER / name).read_text())
         args = build_parser().parse_args(command.split())

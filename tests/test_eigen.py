@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from ies_gpu import eigen, multilevel
 from ies_gpu.backend.kernels import plain
-from ies_gpu.eigen import SymmetricTransition, add_missed, lanczos, leading_eigenpairs
-from ies_gpu.graph import ordered_radius_graph
-from ies_gpu.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
-from ies_gpu.ordering import spatial_order
+from ies_gpu.embedding.eigensolvers import lanczos as eigen
+from ies_gpu.embedding.eigensolvers import multilevel
+from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, add_missed, lanczos, leading_eigenpairs
+from ies_gpu.embedding.graph import ordered_radius_graph
+from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
+from ies_gpu.embedding.order import spatial_order
 
 from .conftest import cpu_backend
 
@@ -354,7 +355,7 @@ def test_progress_is_reported(quick, forced):
 
 @pytest.mark.parametrize("k", [1, 8, 13, 24, 40])
 def test_fused_loops_agree_with_the_plain_ones(k):
-    fused = pytest.importorskip("ies_gpu.backend.kernels.numba_levels")
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
     rng = np.random.default_rng(k)
     n, cells = 2500, 313
     matrix = scipy.sparse.random(n, n, density=0.01, format="csr", rng=rng, dtype=np.float64)
@@ -398,7 +399,7 @@ def test_fused_loops_agree_with_the_plain_ones(k):
 
 @pytest.mark.parametrize(("q", "k", "t"), [(0, 0, 5), (7, 4, 3), (30, 20, 24)])
 def test_fused_tall_products_agree_with_the_plain_ones(q, k, t):
-    fused = pytest.importorskip("ies_gpu.backend.kernels.numba_levels")
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
     rng = np.random.default_rng(q)
     n, new = 5000, min(q + t, 32)
     W, SW = rng.normal(size=(2, n, 40))

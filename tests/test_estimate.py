@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, estimate_resources
-from ies_gpu.estimate import START
+from ies_gpu.resources import START
 from tests.conftest import rectangle
 
 STRIP = {"n": 100_000, "dim": 3, "degree": 169}

@@ -28,7 +28,7 @@ from ies_gpu import (
     save_model,
     select_coordinates,
 )
-from ies_gpu.estimators import few_points_bandwidth
+from ies_gpu.interop.scikit_learn import few_points_bandwidth
 
 # Checks that are not passed with components="raise". The same table stands in docs/scikit-learn.md.
 EXCEPTIONS = {

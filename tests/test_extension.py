@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import IESWarning, diffusion_map, gaussian_kernel, graph_laplacian, nystrom_extension, radius_graph
-from ies_gpu.extension import kernel_degrees, nearest_rows
+from ies_gpu.embedding.nystrom import kernel_degrees, nearest_rows
 
 from .conftest import rectangle
 
@@ -54,7 +54,7 @@ def test_so_they_do_without_self_loops(backend, strip):
 
 def test_copies_are_neighbours_of_each_other_without_self_loops(backend, strip, monkeypatch):
     """A training point is not its own neighbour, but its copies are, in whatever blocks; a far one keeps its degree."""
-    monkeypatch.setattr("ies_gpu.graph.TILE_COLUMNS", 256)
+    monkeypatch.setattr("ies_gpu.embedding.graph.TILE_COLUMNS", 256)
     X, bandwidth, _ = strip
     X = np.vstack([X, X[::10], X[:1] - [6.2 * bandwidth, 0, 0]])  # exp(-6.2^2) is lost beside 1
     radius = 6.5 * bandwidth
@@ -94,7 +94,7 @@ def test_blocks_do_not_change_the_result(backend, strip, monkeypatch):
     new = X + 0.2 * bandwidth
     whole = nystrom_extension(new, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth)
     monkeypatch.setattr(type(backend), "rows_a_tile", 7)
-    monkeypatch.setattr("ies_gpu.graph.TILE_COLUMNS", 64)
+    monkeypatch.setattr("ies_gpu.embedding.graph.TILE_COLUMNS", 64)
     calls = []
     blocked = nystrom_extension(
         new, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth, progress=lambda *a: calls.append(a)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ies_gpu.files import check_output, read_points, whole_or_nothing, write_array
-from ies_gpu.validation import IESWarning
+from ies_gpu.errors import IESWarning
+from ies_gpu.files.points import check_output, read_points, whole_or_nothing, write_array
 
 POINTS = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -244,7 +244,7 @@ def test_a_million_rows_of_text_in_seconds(tmp_path):
 
 WRITER = """
 import sys, time
-from ies_gpu.files import whole_or_nothing
+from ies_gpu.files.points import whole_or_nothing
 with whole_or_nothing(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

@@ -8,8 +8,8 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import knn_graph, radius_graph
-from ies_gpu.graph import check_graph, ordered_radius_graph, permuted
-from ies_gpu.ordering import cell_starts, inverse_order, n_levels, spatial_order
+from ies_gpu.embedding.graph import check_graph, ordered_radius_graph, permuted
+from ies_gpu.embedding.order import cell_starts, inverse_order, n_levels, spatial_order
 
 
 def dense_of(graph, missing=np.nan):
@@ -64,7 +64,7 @@ def test_units_do_not_matter(backend, rng, scale):
 
 
 def test_tiles_wider_than_one_piece_are_joined(backend, rng, monkeypatch):
-    monkeypatch.setattr("ies_gpu.graph.TILE_COLUMNS", 37)
+    monkeypatch.setattr("ies_gpu.embedding.graph.TILE_COLUMNS", 37)
     X = rng.normal(size=(300, 2))
     np.testing.assert_allclose(dense_of(radius_graph(X, radius=1.5)), expected(X, 1.5), rtol=1e-11)
 

@@ -11,9 +11,9 @@ import pytest
 
 from ies_gpu import DiffusionMap, datasets, model_of, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.estimators import IndependentCoordinates
-from ies_gpu.graph import in_units_of
-from ies_gpu.ordering import in_order, is_mapped
+from ies_gpu.embedding.graph import in_units_of
+from ies_gpu.embedding.order import in_order, is_mapped
+from ies_gpu.interop.scikit_learn import IndependentCoordinates
 from ies_gpu.validation import check_points
 
 ARGUMENTS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8}

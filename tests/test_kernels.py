@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ies_gpu.backend.kernels import plain
 
 numba = pytest.importorskip("numba")
-fused = pytest.importorskip("ies_gpu.backend.kernels.numba_")
+fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -146,7 +146,7 @@ def test_tangent_rows_of_axis_parallel_points_keeps_the_axes(m):
 
 def test_the_fallback_is_right():
     """Cyclic Jacobi, which only rows that fail the check reach."""
-    tangent = sys.modules["ies_gpu.backend.kernels.numba_tangent"]
+    tangent = sys.modules["ies_gpu.backend.kernels.fused.tangent"]
 
     @numba.njit
     def call(A, d):
@@ -515,12 +515,14 @@ def run_python(code, **environment):
 
 SMALL = """
 import numpy as np
-from ies_gpu.backend.kernels import numba_, numba_scores, numba_tangent
-compiled = [f for m in (numba_, numba_scores, numba_tangent) for f in vars(m).values() if hasattr(f, "signatures")]
+from ies_gpu.backend.kernels import fused
+from ies_gpu.backend.kernels.fused import neighbours, order, products, scores, tangent
+modules = (neighbours, order, products, scores, tangent)
+compiled = [f for m in modules for f in vars(m).values() if hasattr(f, "signatures")]
 assert len(compiled) > 10 and not any(f.signatures for f in compiled), "import compiles"
-order = numba_.kd_order(np.arange(8.0)[::-1].reshape(-1, 1), 3)
-assert order.tolist() == list(range(8))[::-1], order
-print(sum(numba_.cut_cells.stats.cache_hits.values()))
+found = fused.kd_order(np.arange(8.0)[::-1].reshape(-1, 1), 3)
+assert found.tolist() == list(range(8))[::-1], found
+print(sum(order.cut_cells.stats.cache_hits.values()))
 """
 
 

@@ -8,9 +8,9 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import gaussian_kernel, graph_laplacian, radius_graph
-from ies_gpu.laplacian import check_laplacian, laplacian_in_place
-from ies_gpu.ordering import spatial_order
-from ies_gpu.tiles import TiledKernel
+from ies_gpu.embedding.laplacian import check_laplacian, laplacian_in_place
+from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.tiles import TiledKernel
 
 
 def dense_laplacian(X, bandwidth):
@@ -74,7 +74,7 @@ def test_density_is_divided_out(backend):
 
 @pytest.mark.parametrize("store", [True, False])
 def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, monkeypatch):
-    monkeypatch.setattr("ies_gpu.tiles.TILE", 70)
+    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 70)
     X = cloud[spatial_order(cloud)]
     K, wt, P = dense_laplacian(X, 0.5)
     kernel = TiledKernel(X, bandwidth=0.5, radius=1.5, store=store)

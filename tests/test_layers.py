@@ -1,8 +1,9 @@
-"""The shape of the package: who may import whom, and what an import costs."""
+"""The shape of the package: which room may import from which, and what an import costs."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,40 +11,59 @@ from pathlib import Path
 import ies_gpu
 
 ROOT = Path(ies_gpu.__file__).parent
-# each module may import only from those before it
-ORDER = [
-    "memory", "remote", "backend", "validation", "files", "encoding",
-    "ordering", "graph", "tiles", "laplacian", "multilevel", "eigsh", "eigen", "diffusion", "extension",
-    "rmetric", "criterion", "path", "search", "stages", "audit", "entry", "pipeline",
-    "style", "parameters", "checkpoints", "export", "selection",
-    "baselines", "evaluation", "stability", "umap_start", "datasets", "selftest",
-    "storage", "model", "estimators", "anndata", "estimate", "plot", "diagnosis",
-    "console", "demo", "reproduce", "cli", "__main__",
+# a room (a folder, or a module at the top) may import only from those before it
+ROOMS = [
+    "errors", "backend", "validation", "files", "embedding", "choice", "run", "parameters", "results", "select",
+    "analysis", "interop", "resources", "datasets", "plot", "paper", "cli", "__main__",
 ]  # fmt: skip
+# what a result draws of itself is loaded when it is drawn
+DRAWN = {("parameters", "plot"), ("analysis", "plot")}
 
 
-def imported(path: Path, package: str) -> set[str]:
-    """Modules of the package named by the import statements of a file."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == len(path.relative_to(ROOT).parts):
-            modules = [node.module] if node.module else [alias.name for alias in node.names]
-            names |= {module.partition(".")[0] for module in modules}
-    return names - {package, "__version__"}
+def imports(path: Path):
+    """The modules of the package that a file imports from, as parts, with the names and whether it is at the top."""
+    tree = ast.parse(path.read_text())
+    top = set(map(id, tree.body))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            folder = path.relative_to(ROOT).parts[: -node.level]
+            module = folder + tuple(node.module.split(".") if node.module else ())
+            for alias in node.names:
+                yield (module or (alias.name,)), alias.name, id(node) in top
 
 
-def test_modules_import_only_what_stands_above_them():
-    for path in ROOT.glob("*.py"):
-        if path.stem == "__init__":
-            continue
-        assert path.stem in ORDER, f"{path.stem} has no place in the order"
-        above = set(ORDER[: ORDER.index(path.stem)])
-        assert imported(path, path.stem) <= above, path.stem
-    for package in (folder.parent.name for folder in ROOT.glob("*/__init__.py")):
-        if package == "backend":
-            continue
-        for path in (ROOT / package).glob("*.py"):
-            assert imported(path, package) <= set(ORDER[: ORDER.index(package)]), path
+def room_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def files() -> list[Path]:
+    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+
+
+def test_rooms_import_only_from_those_before_them():
+    for path in files():
+        room = room_of(path)
+        assert room in ROOMS, f"{room} has no place in the order"
+        for module, name, at_top in imports(path):
+            other = module[0]
+            if other in (room, "__version__") or (not at_top and (room, other) in DRAWN):
+                continue
+            assert other in ROOMS[: ROOMS.index(room)], f"{path.relative_to(ROOT)} imports {name} of {other}"
+
+
+def test_private_names_stay_in_their_room():
+    for path in files():
+        for module, name, _ in imports(path):
+            private = name.startswith("_") and not name.startswith("__")
+            assert not private or module[0] == room_of(path), f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_contributing_shows_the_rooms_in_this_order():
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    table = [line for line in text.splitlines() if line.startswith("| `")]
+    shown = [name for line in table for name in re.findall(r"`(\w+)(?:/|\.py)`", line.split("|")[1])]
+    assert shown == [room for room in ROOMS if room != "__main__"]
 
 
 def test_only_the_backend_imports_cupy():

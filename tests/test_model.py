@@ -22,9 +22,9 @@ from ies_gpu import (
     save_model,
     select_coordinates,
 )
-from ies_gpu import model as model_module
 from ies_gpu.cli import main
-from ies_gpu.storage import read_archive
+from ies_gpu.results import model as model_module
+from ies_gpu.results.storage import read_archive
 
 OLD = Path(__file__).parent / "data" / "model-1.npz"  # 40 points, written by version 0.1.0
 

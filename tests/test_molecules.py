@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets
-from ies_gpu.datasets.reduction import DENSE
+from ies_gpu.datasets.principal_components import DENSE
 
 
 def random_frames(rng, n=7, atoms=5):

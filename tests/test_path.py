@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
-from ies_gpu.criterion import penalties
-from ies_gpu.path import first_acceptable, segment_at
+from ies_gpu.choice.criterion import penalties
+from ies_gpu.choice.regularization import first_acceptable, segment_at
 
 
 def lines(rng, m=9, s=3):

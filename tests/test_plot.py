@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, plot, select_coordinates
-from ies_gpu.path import Segment
+from ies_gpu.choice.regularization import Segment
 
 pytest.importorskip("matplotlib")
 

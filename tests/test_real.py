@@ -12,9 +12,9 @@ import pytest
 
 import ies_gpu
 from ies_gpu import umap_init
-from ies_gpu.reproduce.book import Book
-from ies_gpu.reproduce.real import fill, run
-from ies_gpu.reproduce.real_cases import CASES, dense_rows, features, mirror_set, neighbour_r2
+from ies_gpu.paper.book import Book
+from ies_gpu.paper.real import fill, run
+from ies_gpu.paper.real_cases import CASES, dense_rows, features, mirror_set, neighbour_r2
 
 from .conftest import rectangle
 

@@ -19,8 +19,9 @@ import threading
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets, load, remote, save
-from ies_gpu.files import check_output, read_points
+from ies_gpu import cli, datasets, load, save
+from ies_gpu.files import remote
+from ies_gpu.files.points import check_output, read_points
 from tests.test_checkpoint import assert_equal_selections
 
 pytestmark = [

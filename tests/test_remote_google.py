@@ -13,8 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ies_gpu import cli, load, remote
-from ies_gpu.files import check_output, read_points
+from ies_gpu import cli, load
+from ies_gpu.files import remote
+from ies_gpu.files.points import check_output, read_points
 from tests.test_checkpoint import assert_equal_selections
 from tests.test_remote import FIT, CuttingProxy, Server, points  # noqa: F401 - fixtures
 

@@ -14,10 +14,10 @@ from ies_gpu import (
     riemannian_metric,
     tangent_bases,
 )
-from ies_gpu.laplacian import Laplacian, laplacian_in_place
-from ies_gpu.ordering import spatial_order
-from ies_gpu.rmetric import tangents
-from ies_gpu.tiles import TiledKernel
+from ies_gpu.choice.rmetric import tangents
+from ies_gpu.embedding.laplacian import Laplacian, laplacian_in_place
+from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.tiles import TiledKernel
 
 from .conftest import rectangle
 
@@ -116,7 +116,7 @@ def test_blocks_do_not_matter(backend, strip, monkeypatch):
 
 
 def test_tiles_give_the_same_geometry(backend, strip, monkeypatch):
-    monkeypatch.setattr("ies_gpu.tiles.TILE", 150)
+    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 150)
     X, bandwidth, laplacian, embedding = strip
     tiled = laplacian_in_place(TiledKernel(X, bandwidth=bandwidth, radius=3 * bandwidth, store=True), bandwidth)
     H = cometric(embedding.coordinates, laplacian)

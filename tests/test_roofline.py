@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ies_gpu.eigen
+import ies_gpu.embedding.eigensolvers.lanczos
 from benchmarks import roofline
 from ies_gpu import datasets
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.cuda import CudaBackend
 from ies_gpu.backend.kernels import plain
-from ies_gpu.criterion import candidate_subsets
-from ies_gpu.graph import Cells, in_units_of, ordered_radius_graph
-from ies_gpu.laplacian import gaussian_kernel, graph_laplacian
-from ies_gpu.ordering import spatial_order
+from ies_gpu.choice.criterion import candidate_subsets
+from ies_gpu.embedding.graph import Cells, in_units_of, ordered_radius_graph
+from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
+from ies_gpu.embedding.order import spatial_order
 
 ROOT = Path(__file__).parent.parent
 
@@ -125,17 +125,17 @@ def test_work_of_lanczos_is_what_it_does(monkeypatch):
     """Vectors that were read in orthogonalisations, counted in a run without a third pass."""
     _, laplacian = chain()
     backend = CpuBackend()
-    operator = ies_gpu.eigen.SymmetricTransition(laplacian, backend)
+    operator = ies_gpu.embedding.eigensolvers.lanczos.SymmetricTransition(laplacian, backend)
     lengths = []
-    original = ies_gpu.eigen._orthonormal
+    original = ies_gpu.embedding.eigensolvers.lanczos._orthonormal
 
     def watched(vector, others, backend):
         lengths.append(sum(len(rows) for rows in others))
         return original(vector, others, backend)
 
-    monkeypatch.setattr(ies_gpu.eigen, "_orthonormal", watched)
+    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.lanczos, "_orthonormal", watched)
     start = np.random.default_rng(0).normal(size=operator.n)
-    ies_gpu.eigen.lanczos(operator, 25, start, 1e-8, sure=21)
+    ies_gpu.embedding.eigensolvers.lanczos.lanczos(operator, 25, start, 1e-8, sure=21)
     p = roofline.Problem(n=operator.n, degree=0, products=operator.products)
     counted_bytes = sum(roofline.orthogonalisation(p.n, length).bytes for length in lengths)
     formula = roofline.lanczos(p, "float64")

@@ -15,13 +15,13 @@ from ies_gpu import (
     search_greedy,
     search_submodular,
 )
-from ies_gpu.criterion import candidate_subsets, penalties
-from ies_gpu.path import regularization_path
-from ies_gpu.search.bounds import Bounds
-from ies_gpu.search.exchange import grown
-from ies_gpu.search.increments import increments
-from ies_gpu.search.pool import Pool, random_sets
-from ies_gpu.search.submodular import climb, mean_gains, mean_lengths, minorant
+from ies_gpu.choice.criterion import candidate_subsets, penalties
+from ies_gpu.choice.regularization import regularization_path
+from ies_gpu.choice.search.bounds import Bounds
+from ies_gpu.choice.search.increments import increments
+from ies_gpu.choice.search.local import grown
+from ies_gpu.choice.search.pool import Pool, random_sets
+from ies_gpu.choice.search.submodular import climb, mean_gains, mean_lengths, minorant
 
 SEARCHES = [search_greedy, search_submodular, search_branch_and_bound]
 

@@ -17,8 +17,8 @@ from ies_gpu import (
     search_submodular,
     select_coordinates,
 )
-from ies_gpu.criterion import candidate_subsets, penalties
-from ies_gpu.path import regularization_path
+from ies_gpu.choice.criterion import candidate_subsets, penalties
+from ies_gpu.choice.regularization import regularization_path
 
 M = 20
 ZETA_AT_MOST = 1.0  # where the first coordinates are the best for every zeta

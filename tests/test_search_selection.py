@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import ies_gpu.pipeline
+import ies_gpu.run.stages
 from ies_gpu import IESWarning, datasets, load, save, select_coordinates
-from ies_gpu.search import METHODS, branch_sets
+from ies_gpu.choice.search import METHODS, branch_sets
 
 TORUS = datasets.load("D7", n_samples=1200)
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 3, "bandwidth": 4.0, "n_components": 12}
@@ -83,7 +83,7 @@ def test_a_search_that_was_stopped_warns_with_its_gap(monkeypatch):
     def stopped(method, bases, eigenvalues, s, zeta, random_state):
         return branch_sets(bases, eigenvalues, s, zeta, node_limit=0)
 
-    monkeypatch.setattr(ies_gpu.pipeline, "evaluate", stopped)
+    monkeypatch.setattr(ies_gpu.run.stages, "evaluate", stopped)
     with pytest.warns(IESWarning, match="the loss of another set may be higher by up to"):
         found = select("branch_and_bound", zeta=0.1)
     assert found.diagnostics["search"]["gap"] > 0 and "proved gap" in repr(found)

@@ -16,7 +16,7 @@ from ies_gpu import (
     radius_graph,
     select_coordinates,
 )
-from ies_gpu.tiles import TiledKernel
+from ies_gpu.embedding.tiles import TiledKernel
 
 from .conftest import rectangle
 
@@ -153,7 +153,7 @@ def test_progress_is_reported_by_stage():
 def test_tiles_find_what_csr_finds(monkeypatch, limit, stored):
     """A graph too dense for the memory limit runs on tiles, stored where they fit and computed anew where not."""
     kept = []
-    monkeypatch.setattr("ies_gpu.tiles.TILE", 512)
+    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 512)
     honest = TiledKernel.__init__
 
     def spied(self, *args, **options):
@@ -276,10 +276,10 @@ def test_bases_are_dropped_when_asked():
 
 def test_audits_catch_a_kernel_that_lies(monkeypatch):
     """A fused kernel that is wrong everywhere is noticed, and the stage repeated on plain code."""
-    numba_ = pytest.importorskip("ies_gpu.backend.kernels.numba_")
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
     monkeypatch.delenv("IES_GPU_KERNELS", raising=False)
-    honest = numba_.tangent_rows
-    monkeypatch.setattr(numba_, "tangent_rows", lambda *args: tuple(1.001 * part for part in honest(*args)))
+    honest = fused.tangent_rows
+    monkeypatch.setattr(fused, "tangent_rows", lambda *args: tuple(1.001 * part for part in honest(*args)))
     with pytest.warns(IESWarning, match="tangent_rows differs from plain code"):
         s = select_coordinates(X, bandwidth=EPS, **OPTIONS)
     monkeypatch.undo()

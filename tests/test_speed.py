@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ies_gpu import candidate_subsets, select_coordinates
-from ies_gpu.criterion import score_pass
-from ies_gpu.rmetric import tangents
+from ies_gpu.choice.criterion import score_pass
+from ies_gpu.choice.rmetric import tangents
 
 from .conftest import cpu_backend, rectangle
 

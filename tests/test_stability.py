@@ -9,12 +9,12 @@ import pytest
 
 import ies_gpu
 from ies_gpu import selection_stability
+from ies_gpu.analysis.stability.replicates import bootstrap_choices, matched_subset, weighted_choices
+from ies_gpu.analysis.stability.result import Stability
+from ies_gpu.analysis.stability.rotations import NearPair, best_rotation, near_pairs
+from ies_gpu.choice.search import search_exhaustive
 from ies_gpu.datasets import synthetic
-from ies_gpu.search import search_exhaustive
-from ies_gpu.selection import Selection
-from ies_gpu.stability.replicates import bootstrap_choices, matched_subset, weighted_choices
-from ies_gpu.stability.result import Stability
-from ies_gpu.stability.rotations import NearPair, best_rotation, near_pairs
+from ies_gpu.results.selection import Ranking, Selection
 
 from .conftest import identified, neumann, rectangle
 
@@ -33,7 +33,7 @@ def from_bases(bases, eigenvalues, subset_size, **parameters) -> Selection:
         subset=found.subset, search_order=found.subset, zeta=found.zeta, zeta_interval=found.zeta_interval,
         coordinates=bases[:, :, 0], eigenvalues=eigenvalues, laplace_beltrami_eigenvalues=None, path=found.path,
         regrets=found.regrets, regret_percentiles=found.percentiles,
-        ranking=ies_gpu.selection.Ranking(found.subsets, found.scores, found.scores), log_volumes=None, bases=bases,
+        ranking=Ranking(found.subsets, found.scores, found.scores), log_volumes=None, bases=bases,
         singular_values=None, points=np.arange(len(bases)), diagnostics={"parameters": parameters},
     )  # fmt: skip
 

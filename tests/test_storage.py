@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu import datasets, load, save, select_coordinates, storage
-from ies_gpu.path import Segment
-from ies_gpu.selection import Ranking
+from ies_gpu import datasets, load, save, select_coordinates
+from ies_gpu.choice.regularization import Segment
+from ies_gpu.results import storage
+from ies_gpu.results.selection import Ranking
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 

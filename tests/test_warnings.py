@@ -9,15 +9,9 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ies_gpu import (
-    IESWarning,
-    IndependentCoordinates,
-    datasets,
-    nystrom_extension,
-    select_coordinates,
-)
-from ies_gpu.checkpoints.checkpoint import CheckpointWarning
-from ies_gpu.files import read_points
+from ies_gpu import IESWarning, IndependentCoordinates, datasets, nystrom_extension, select_coordinates
+from ies_gpu.errors import CheckpointWarning
+from ies_gpu.files.points import read_points
 
 
 @pytest.fixture(scope="module")

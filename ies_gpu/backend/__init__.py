@@ -8,14 +8,14 @@ import sys
 from functools import cache
 from typing import Any
 
-from .base import Backend, Block, DeviceError, IESWarning, OutOfMemoryError, current, warn_caller
+from ..errors import DeviceError, warn_caller
+from .base import Backend, Block, current
 from .cpu import CpuBackend
-from .exchange import cuda_device, is_foreign
-from .exchange import host_view as host_view
+from .dlpack import cuda_device, is_foreign
+from .dlpack import host_view as host_view
 
 __all__ = [
-    "Backend", "Block", "DeviceError", "IESWarning", "OutOfMemoryError",
-    "backend_of", "device_near", "get_backend", "warn_caller",
+    "Backend", "Block", "backend_of", "device_near", "get_backend",
 ]  # fmt: skip
 
 

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar
 
+from ..errors import OutOfMemoryError
+
 Result = TypeVar("Result")
-INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
-
-
-class DeviceError(RuntimeError):
-    """The requested device cannot be used; the message says why and what to do."""
-
-
-class IESWarning(UserWarning):
-    """The result may not be what was wanted; the message says why and what to do."""
-
-
-def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
-    """Warn at the line outside this package that called it, however deep inside the reason was found."""
-    frame, level, ours = sys._getframe(), 1, 1
-    while frame.f_back is not None:
-        frame, level = frame.f_back, level + 1
-        if frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
-            ours = level
-    warnings.warn(message, category, stacklevel=ours + 1)
-
-
-class OutOfMemoryError(MemoryError):
-    """Memory does not suffice even for the smallest block; the message says how much was needed, and where."""
 
 
 class Block:

@@ -17,7 +17,7 @@ import scipy.spatial
 from threadpoolctl import threadpool_limits
 
 from .base import Backend
-from .exchange import is_foreign, shared
+from .dlpack import is_foreign, shared
 from .kernels import plain
 
 
@@ -54,10 +54,10 @@ def load_kernels() -> Any:
     if asked:
         return plain
     try:
-        from .kernels import numba_
+        from .kernels import fused
     except ImportError:
         return plain
-    return numba_
+    return fused
 
 
 def compiles_first() -> bool:
@@ -69,7 +69,7 @@ def compiles_first() -> bool:
     if stats is None:  # NUMBA_DISABLE_JIT
         return False
     folder = stats.cache_path
-    return folder is None or not any(Path(folder).glob("numba_*.nbi"))
+    return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
 class CpuBackend(Backend):

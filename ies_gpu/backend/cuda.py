@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .base import Backend, DeviceError, warn_caller
-from .exchange import cuda_device, is_foreign, shared
-from .kernels import cuda_, plain
+from ..errors import DeviceError, warn_caller
+from .base import Backend
+from .dlpack import cuda_device, is_foreign, shared
+from .kernels import plain
+from .kernels.cuda import launch
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
@@ -146,29 +148,29 @@ class Kernels:
 
     @property
     def NAME(self) -> str:  # noqa: N802 - as in the kernel modules
-        return plain.NAME if self.fault else cuda_.NAME
+        return plain.NAME if self.fault else launch.NAME
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(cuda_ if hasattr(cuda_, name) else plain, name)
+        return getattr(launch if hasattr(launch, name) else plain, name)
 
     def tangent_rows(self, indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
         sound = self.trusted(str(Y.dtype)) and (weights.dtype == Y.dtype or self.trusted("mixed"))
-        return (cuda_ if sound else plain).tangent_rows(indptr, indices, weights, Y, rows, d)
+        return (launch if sound else plain).tangent_rows(indptr, indices, weights, Y, rows, d)
 
     def score_bytes(self, q: int, s: int, d: int) -> float:
-        return (plain if self.fault else cuda_).score_bytes(q, s, d)
+        return (plain if self.fault else launch).score_bytes(q, s, d)
 
     def score_block(self, U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
-        score = cuda_.score_block if self.trusted(str(U.dtype)) else cuda_.score_in_parts
+        score = launch.score_block if self.trusted(str(U.dtype)) else launch.score_in_parts
         score(U, subsets, totals, best, best_score)
 
     def spmm(self, indptr: Any, indices: Any, data: Any, V: Any, *more: Any) -> Any:
         sound = data.dtype == V.dtype or self.trusted("mixed")
-        return (cuda_ if sound else plain).spmm(indptr, indices, data, V, *more)
+        return (launch if sound else plain).spmm(indptr, indices, data, V, *more)
 
     def vector_product(self, indptr: Any, indices: Any, data: Any, x: Any) -> Any:
         sound = data.dtype == x.dtype or self.trusted("mixed")
-        return (cuda_ if sound else plain).vector_product(indptr, indices, data, x)
+        return (launch if sound else plain).vector_product(indptr, indices, data, x)
 
     @property
     def complaint(self) -> str:
@@ -212,7 +214,7 @@ def tangent_difference(xp: Any, precision: str) -> float:
     weights = rng.random(indptr[-1]).astype("float32" if precision == "mixed" else dtype)
     given: Any = tuple(xp.asarray(a) for a in (indptr, indices, weights, Y, rng.permutation(40)))
     indptr, indices, weights, Y, rows = given
-    U, sigma = cuda_.tangent_rows(indptr, indices, weights, Y, rows, 3)
+    U, sigma = launch.tangent_rows(indptr, indices, weights, Y, rows, 3)
     H = plain.cometric_rows(*given)
     expected = plain.leading_eigenvectors(H, 3)[1]
     scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
@@ -230,7 +232,7 @@ def score_difference(xp: Any, dtype: str) -> float:
     U = xp.asarray(np.ascontiguousarray(bases, dtype=dtype))
     sets = xp.asarray(np.array(list(itertools.combinations(range(8), 5)), dtype=np.int32))
     totals, best, score = xp.zeros(len(sets)), xp.empty(50, dtype=xp.int32), xp.empty(50)
-    cuda_.score_block(U, sets, totals, best, score)
+    launch.score_block(U, sets, totals, best, score)
     table = plain.log_volumes(U, sets)
     errors = [
         xp.abs(totals - table.sum(axis=0)) / 50,
@@ -251,7 +253,7 @@ def product_difference(xp: Any, precision: str) -> float:
     starts, places, entries = (xp.asarray(part) for part in (indptr, columns.astype(np.int32), data))
     block = xp.asarray(rng.normal(size=(80, 21)))
     errors = [
-        xp.abs(cuda_.spmm(starts, places, entries, V) - plain.spmm(starts, places, entries, V)).max()
+        xp.abs(launch.spmm(starts, places, entries, V) - plain.spmm(starts, places, entries, V)).max()
         for V in (block, xp.ascontiguousarray(block[:, 0]))
     ]
     return float(xp.stack(errors).max())

@@ -21,8 +21,8 @@ from itertools import pairwise
 from typing import Any
 
 from .. import __version__
-from ..console import Console
 from . import data, demo, doctor, estimate, fit, reproduce, show, transform
+from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143

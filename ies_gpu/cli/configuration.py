@@ -9,7 +9,7 @@ import tomllib
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..remote import shown
+from ..files.remote import shown
 from .options import Parser
 
 PREFIX = "IES_GPU_"

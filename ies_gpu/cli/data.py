@@ -6,7 +6,7 @@ import argparse
 import shlex
 from typing import Any
 
-from ..console import Console
+from .console import Console
 from .options import add_command, add_talk, check_ending, count, seed
 from .output import say
 
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..datasets.synthetic import TABLE, load
-    from ..files import check_output, write_array
+    from ..files.points import check_output, write_array
 
     if args.name is None:
         if args.output:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..console import Console
+from .console import Console
 from .options import add_command, add_talk, count, seed
 from .output import announce_compiling, say
 
@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from ..demo import run_demo as tell
+    from .story import run_demo as tell
 
     announce_compiling(console)
     silent = args.quiet

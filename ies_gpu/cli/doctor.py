@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..console import Console
-from ..export import plain
+from ..results.export import plain
+from .console import Console
 from .options import add_command, add_talk, check_ending, count, device
 from .output import listed, say
 
 if TYPE_CHECKING:
-    from ..selftest import Outcome, Side
+    from .selftest import Outcome, Side
 
 FEWEST_POINTS = 1_000
 
@@ -65,8 +65,8 @@ def run_selftest(args: argparse.Namespace, console: Console) -> int:
     if points < FEWEST_POINTS:
         args.parser.error(f"--points must be {FEWEST_POINTS} or more, got {points}")
     check_ending(args.parser, "-o", args.output, ".json")
-    from ..files import check_output, whole_or_nothing
-    from ..selftest import compare, sides
+    from ..files.points import check_output, whole_or_nothing
+    from .selftest import compare, sides
 
     if args.output:
         check_output(args.output, ".json")

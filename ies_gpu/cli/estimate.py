@@ -6,12 +6,12 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..console import Console
+from .console import Console
 from .options import add_command, add_talk, count, device, positive, size
 from .output import say
 
 if TYPE_CHECKING:
-    from ..estimate import Estimate
+    from ..resources import Estimate
 
 
 def add(commands: Any) -> None:
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from ..estimate import estimate_resources
+    from ..resources import estimate_resources
 
     found = estimate_resources(
         n=args.n,

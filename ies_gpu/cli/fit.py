@@ -7,9 +7,9 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..console import Console
-from ..remote import file_size, is_remote, shown
+from ..files.remote import file_size, is_remote, shown
 from .configuration import layered
+from .console import Console
 from .options import (
     add_command,
     add_details,
@@ -25,7 +25,7 @@ from .options import (
 from .output import announce_compiling, say
 
 if TYPE_CHECKING:
-    from ..selection import Selection
+    from ..results.selection import Selection
 
 
 def add(commands: Any) -> None:
@@ -60,8 +60,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume for it")
-    from ..export import as_plain
-    from ..files import check_output, read_points
+    from ..files.points import check_output, read_points
+    from ..results.export import as_plain
 
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
@@ -75,13 +75,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     selection = select(points, args, console)
     selection.diagnostics["configuration"] = args.configuration
     if args.output:
-        from ..storage import save
+        from ..results.storage import save
 
         console.progress("write", 0, 0)
         save(selection, args.output)
         console.progress("write", 1, 1)
     if args.model:
-        from ..model import model_of, save_model
+        from ..results.model import model_of, save_model
 
         save_model(model_of(selection, points), args.model)
     console.close()
@@ -112,7 +112,7 @@ def check_numbers(args: argparse.Namespace) -> None:
 
 def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:
     """``select_coordinates`` with the options of ``fit``."""
-    from ..selection import select_coordinates
+    from ..results.selection import select_coordinates
 
     return select_coordinates(
         points,

@@ -10,10 +10,15 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any, NoReturn
 
-from ..remote import shown
+from ..files.remote import shown
 
 WRONG_USE = 2
-SEARCHES = ("exhaustive", "greedy", "submodular", "branch_and_bound")  # of ies_gpu.search, which --help must not load
+SEARCHES = (
+    "exhaustive",
+    "greedy",
+    "submodular",
+    "branch_and_bound",
+)  # of choice.search, which --help must not load
 
 
 class WrongUse(SystemExit):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from ..console import Console
+from .console import Console
 
 WIDTH = 80
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..console import Console
-from ..reproduce import EXPERIMENTS
+from ..paper import EXPERIMENTS
+from .console import Console
 from .options import WrongUse, add_command, add_talk, device
 from .output import say
 
@@ -37,9 +37,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from pathlib import Path
 
     from .. import __version__
-    from ..reproduce import experiment
-    from ..reproduce.book import Book
-    from ..reproduce.real_cases import CASES
+    from ..paper import experiment
+    from ..paper.book import Book
+    from ..paper.real_cases import CASES
 
     names = [args.only] if args.only else list(EXPERIMENTS)
     if importlib.util.find_spec("matplotlib") is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ..console import Console
+from .console import Console
 from .options import add_command, add_talk, check_ending
 from .output import listed, say
 
 if TYPE_CHECKING:
-    from ..selection import Selection
+    from ..results.selection import Selection
 
 
 def add(commands: Any) -> None:
@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from ..storage import load
+    from ..results.storage import load
 
     check_ending(args.parser, "--csv", args.csv, ".csv")
     selection = load(args.run_file)
@@ -39,7 +39,7 @@ def write_csv(selection: Selection, path: str) -> None:
     """The chosen coordinates with the number of each point's row in the input."""
     import numpy as np
 
-    from ..files import check_output, whole_or_nothing
+    from ..files.points import check_output, whole_or_nothing
 
     check_output(path, ".csv")
     columns = np.column_stack([selection.points, selection.embedding])
@@ -52,7 +52,7 @@ def write_csv(selection: Selection, path: str) -> None:
 
 def show_tables(selection: Selection) -> None:
     """The path, the best sets, the settings and the seconds."""
-    from ..export import best_sets, coordinate_names
+    from ..results.export import best_sets, coordinate_names
 
     say("\nRegularization path, from zeta = inf down")
     say(f"{'zeta from':>11}{'to':>11}{'mean score':>12}{'regret':>9}  set")

@@ -7,8 +7,8 @@ import json
 import time
 from typing import Any
 
-from ..console import Console
-from ..remote import shown
+from ..files.remote import shown
+from .console import Console
 from .options import add_command, add_machine, add_talk, check_different, check_ending
 from .output import say
 
@@ -32,9 +32,9 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     check_ending(args.parser, "-o", args.output, ".npy")
     check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
-    from ..export import coordinate_names
-    from ..files import check_output, read_points, write_array
-    from ..model import load_model
+    from ..files.points import check_output, read_points, write_array
+    from ..results.export import coordinate_names
+    from ..results.model import load_model
 
     check_output(args.output, ".npy")
     begin = time.perf_counter()

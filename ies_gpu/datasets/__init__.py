@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .molecules import Trajectory, load_molecule, pairwise_distances, planar_angles, torsion
-from .reduction import Components, pca
+from .principal_components import Components, pca
 from .spectra import Spectra, load_spectra, normalize_spectra
 from .synthetic import Dataset, load, names
 from .xyz import write_xyz

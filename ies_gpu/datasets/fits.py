@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import ContentError
+from ..files.points import ContentError
 from .spectra import wavelengths_of
 
 Read = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]

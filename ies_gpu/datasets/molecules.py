@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, backend_of
-from ..files import check_readable, listed, read_numbers
+from ..files.points import check_readable, listed, read_numbers
 from ..validation import check_integer, check_real_array
 from .xyz import SYMBOLS, check_atoms, read_xyz
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import check_readable, listed, read_numbers
+from ..files.points import check_readable, listed, read_numbers
 from ..validation import check_choice, check_real_array
 
 FLUX = ("spectra", "flux", "fluxes", "X")

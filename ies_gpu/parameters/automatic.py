@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..entry import Prepared
-from ..search import SearchResult
-from ..stages import Run, Stages
-from ..validation import DisconnectedGraphError
+from ..choice.search import SearchResult
+from ..errors import DisconnectedGraphError
+from ..run.inputs import Prepared
+from ..run.log import Run, Stages
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
 from .scan import FACTORS, SHARE, Held, Scan, Settings, Trial, largest_size, scan, trial

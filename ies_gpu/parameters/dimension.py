@@ -9,14 +9,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..validation import check_choice, check_integer, check_number, check_points
-from .bandwidth import (
-    Distances,
-    bandwidth_grid,
-    degree_bandwidth,
-    kernel_sum_slopes,
-    neighbours_of,
-    sampled_distances,
-)
+from .bandwidth import Distances, bandwidth_grid, degree_bandwidth, kernel_sum_slopes, neighbours_of, sampled_distances
 from .levina_bickel import levina_bickel_dimension
 
 if TYPE_CHECKING:
@@ -62,7 +55,7 @@ class DimensionEstimate:
 
     def plot(self) -> Figure:
         """The curve or spectrum, with the estimate."""
-        from .curves import dimension_figure
+        from ..plot.estimates import dimension_figure
 
         return dimension_figure(self, THRESHOLD, DOUBTFUL)
 

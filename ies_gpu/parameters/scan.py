@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..criterion import MAX_SUBSETS, log_volumes
-from ..entry import Prepared, check_request, prepare
-from ..pipeline import embed, tangent_stage
-from ..search import SearchResult
-from ..stages import Run, Stages
-from ..validation import DisconnectedGraphError, check_integer, check_real_array, check_sizes
+from ..choice.criterion import MAX_SUBSETS, log_volumes
+from ..choice.search import SearchResult
+from ..errors import DisconnectedGraphError
+from ..run.inputs import Prepared, check_request, prepare
+from ..run.log import Run, Stages
+from ..run.stages import embed, tangent_stage
+from ..validation import check_integer, check_real_array, check_sizes
 from .bandwidth import Distances, mean_degree
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cupy.cuda import nvrtc
 
-from ies_gpu.backend.kernels import cuda_
+from ies_gpu.backend.kernels.cuda import launch
 
 SOURCES = ("tangent_rows", "score_block", "csr_product")
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)  # 70 with CUDA 12 only
@@ -46,7 +46,7 @@ def architectures() -> list[int]:
 
 def compile_source(name: str, arch: int) -> dict[str, Resources]:
     """Compile a source to machine code; resources by entry point."""
-    program = nvrtc.createProgram(cuda_.source(name), f"{name}.cu", [], [])
+    program = nvrtc.createProgram(launch.source(name), f"{name}.cu", [], [])
     try:
         nvrtc.compileProgram(program, [*OPTIONS, f"-arch=sm_{arch}"])
     except nvrtc.NVRTCError as error:
@@ -64,12 +64,12 @@ def compile_source(name: str, arch: int) -> dict[str, Resources]:
 def dynamic_shared(entry: str) -> int:
     """Bytes of dynamic shared memory at the largest sizes that an entry point takes."""
     itemsize = 4 if "_f32" in entry else 8
-    sizes, d = range(1, cuda_.MAX_COMPONENTS + 1), cuda_.LOW_DIM if "_low_" in entry else cuda_.MAX_DIM
+    sizes, d = range(1, launch.MAX_COMPONENTS + 1), launch.LOW_DIM if "_low_" in entry else launch.MAX_DIM
     if entry.startswith("csr_product"):
-        return cuda_.product_launch(1).shared_bytes
+        return launch.product_launch(1).shared_bytes
     if entry.startswith("tangent"):
-        return max(cuda_.tangent_launch(1, m, itemsize).shared_bytes for m in sizes)
-    launches = (cuda_.score_launch(1, m, k, q, itemsize) for m in sizes for k in range(1, d + 1) for q in range(1, 65))
+        return max(launch.tangent_launch(1, m, itemsize).shared_bytes for m in sizes)
+    launches = (launch.score_launch(1, m, k, q, itemsize) for m in sizes for k in range(1, d + 1) for q in range(1, 65))
     return max(launch.shared_bytes for launch in launches)
 
 

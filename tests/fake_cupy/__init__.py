@@ -67,10 +67,10 @@ def standing_in(**options: Any) -> Iterator[Machine]:
 def forget() -> None:
     """Drop what the package remembers of a device."""
     from ies_gpu.backend import cuda
-    from ies_gpu.backend.kernels import cuda_
+    from ies_gpu.backend.kernels.cuda import launch
 
     cuda.forget_devices()
-    cuda_.load_kernel.cache_clear()
+    launch.load_kernel.cache_clear()
 
 
 def build_modules() -> dict[str, Module]:

@@ -10,10 +10,13 @@ import sys
 import numpy as np
 import pytest
 
-from ies_gpu import datasets, select_coordinates, selftest
-from ies_gpu.backend import OutOfMemoryError, get_backend
+from ies_gpu import datasets, select_coordinates
+from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import GUARD_TOLERANCE, GUARDED, probe
-from ies_gpu.backend.kernels import cuda_, plain
+from ies_gpu.backend.kernels import plain
+from ies_gpu.backend.kernels.cuda import launch
+from ies_gpu.cli import selftest
+from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.validation import check_points
 
 from ..deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
@@ -70,7 +73,7 @@ def test_tangent_rows_of_many_sizes(m, dtype, cupy):
     scale = np.where(values[:, :1] > 0, values[:, :1], 1)
     tolerance = 1e-11 if dtype == "float64" else 1e-4
     for d in range(1, min(m, 8) + 1):
-        U, sigma = (a.get() for a in cuda_.tangent_rows(*(cupy.asarray(a) for a in host), d))
+        U, sigma = (a.get() for a in launch.tangent_rows(*(cupy.asarray(a) for a in host), d))
         assert (np.abs(sigma - values[:, :d]) / scale).max() < tolerance
         assert (np.abs(H @ U - U * sigma[:, None, :]) / scale[:, :, None]).max() < tolerance
         assert np.abs(U.transpose(0, 2, 1) @ U - np.eye(d)).max() < tolerance
@@ -82,7 +85,7 @@ def test_totals_are_the_same_from_run_to_run(cupy):
     runs = []
     for _ in range(3):
         totals, best, score = cupy.zeros(19), cupy.empty(20_000, dtype=cupy.int32), cupy.empty(20_000)
-        cuda_.score_block(cupy.asarray(bases), sets, totals, best, score)
+        launch.score_block(cupy.asarray(bases), sets, totals, best, score)
         runs.append(totals.get())
     np.testing.assert_array_equal(runs[0], runs[1])
     np.testing.assert_array_equal(runs[0], runs[2])

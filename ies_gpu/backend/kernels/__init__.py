@@ -1,1 +1,1 @@
-"""The few fused inner loops, with the same arguments in ``plain``, ``numba_`` and ``cuda_``."""
+"""The few fused inner loops, with the same arguments in ``plain``, ``fused`` and ``cuda_``."""

@@ -229,7 +229,7 @@ def kd_order(Z: Any, levels: int) -> Any:
 
 
 # the loops of the multilevel eigensolver
-from .plain_levels import (  # noqa: E402, F401
+from .plain_multilevel import (  # noqa: E402, F401
     block_product,
     descend,
     gram,

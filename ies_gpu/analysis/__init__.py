@@ -1,0 +1,1 @@
+"""What a choice is worth: baselines, volumes, stability, diagnosis."""

@@ -1,0 +1,120 @@
+"""What the method is compared with: the ranking by local linear regression of Dsilva et al. (2018)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import Backend, backend_of
+from ..validation import check_integer, check_real_array
+
+MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most so many points
+RIDGE = 1e-10  # of the mean diagonal: nothing where a fit is determined, and singular ones have an answer
+
+
+class LLRRanking(NamedTuple):
+    """Coordinates by how badly those before them predict them.
+
+    Attributes
+    ----------
+    order : tuple of int
+        0-based, by falling residual; equal ones in their order.
+    residuals : array (m,)
+        ``r_k``: 1 for the first; about 0 for a function of the coordinates before it, about 1 for a new direction.
+    bandwidths : array (m,)
+        h of each regression; NaN for the first, which has none.
+    """
+
+    order: tuple[int, ...]
+    residuals: np.ndarray
+    bandwidths: np.ndarray
+
+
+def llr_ranking(coordinates: Any, *, n_samples: int | None = 2000, random_state: int = 0) -> LLRRanking:
+    """Rank coordinates by local linear regression on the coordinates before them (algorithm LLRCoordSearch).
+
+    For k = 2..m a weighted linear fit with intercept predicts ``phi_k`` at each point from ``phi_1..phi_{k-1}`` of the
+    other points, with weights ``exp(-dist^2 / h^2)`` and h a third of the median distance. Then
+    ``r_k = |fit - phi_k| / |phi_k|``.
+
+    Parameters
+    ----------
+    coordinates : array (n, m)
+        Eigenvectors, the constant left out.
+    n_samples : int or None
+        How many points are used, drawn with ``random_state``; None for all. The work grows with its square, the
+        memory does not.
+    random_state : int
+
+    References
+    ----------
+    Dsilva, Talmon, Coifman, Kevrekidis: Parsimonious representation of nonlinear dynamical systems through manifold
+    learning, 2018.
+    """
+    Y = check_real_array("coordinates", coordinates, 2)
+    if Y.shape[0] < 3 or Y.shape[1] < 1:
+        raise ValueError(f"coordinates must have at least 3 rows and 1 column, got shape {Y.shape}")
+    seed = check_integer("random_state", random_state, low=0)
+    backend = backend_of(Y)
+    rng = np.random.default_rng(seed)
+    n = len(Y)
+    if n_samples is not None and check_integer("n_samples", n_samples, low=3) < n:
+        Y = Y[backend.asarray(np.sort(rng.choice(n, n_samples, replace=False)))]
+        n = n_samples
+    flat = np.flatnonzero(backend.to_host((Y[:1] == Y).all(axis=0)))
+    if len(flat):
+        raise ValueError(f"column {flat[0]} of coordinates is constant on the {n} points used; leave it out")
+    few = np.sort(rng.choice(n, MEDIAN_POINTS, replace=False)) if n > MEDIAN_POINTS else np.arange(n)
+    with backend.active():
+        # unit vectors have entries like 1e-2; neither h nor r_k depends on the units
+        Y = Y * np.sqrt(n)
+        bandwidths = median_distances(Y[backend.asarray(few)], backend) / 3
+        residuals = np.ones(Y.shape[1])
+        for k in range(1, Y.shape[1]):
+            residuals[k] = leave_one_out(Y[:, :k] / bandwidths[k], Y[:, k], backend)
+    order = tuple(int(k) for k in np.argsort(-residuals, kind="stable"))
+    return LLRRanking(order, residuals, bandwidths / np.sqrt(n))
+
+
+def median_distances(Y: Any, backend: Backend) -> np.ndarray:
+    """The median distance between two points in the first k coordinates, for k = 0 (NaN) to m - 1."""
+    xp = backend.xp
+    m = Y.shape[1]
+    first, second = (backend.asarray(part) for part in np.triu_indices(len(Y), 1))
+    squares = xp.zeros(len(first))
+    found = np.full(m, np.nan)
+    for k in range(1, m):
+        squares += (Y[first, k - 1] - Y[second, k - 1]) ** 2
+        middle = float(xp.median(squares))
+        if middle == 0 and bool((squares > 0).any()):  # most points are copies: let the others say what near is
+            middle = float(xp.median(squares[squares > 0]))
+        if middle == 0:
+            raise ValueError(f"the first {k} columns of coordinates are constant; leave constant coordinates out")
+        found[k] = np.sqrt(middle)
+    return found
+
+
+def leave_one_out(X: Any, y: Any, backend: Backend) -> float:
+    """``|fit - y| / |y|`` for weights ``exp(-dist^2)`` between the rows of X, each point left out of its own fit."""
+    xp = backend.xp
+    n = len(X)
+    A = xp.concatenate([xp.ones((n, 1)), X], axis=1)
+    rows, columns = (backend.asarray(part) for part in np.triu_indices(A.shape[1]))
+    products = A[:, rows] * A[:, columns]  # the moments of all fits of a block are one matrix product with the weights
+    lengths = (X * X).sum(axis=1)
+    fit = xp.empty(n)
+    for block in backend.blocks(n, 8 * (4 * n + 4 * A.shape[1] ** 2), "llr"):
+        with block as part:
+            own = xp.arange(part.start, part.stop)
+            squares = lengths[part, None] + lengths[None, :] - 2 * (X[part] @ X.T)
+            squares[own - part.start, own] = xp.inf
+            # a factor common to all weights of a fit does not change it, and keeps far points from having none
+            weights = xp.exp(squares.min(axis=1, keepdims=True) - squares)
+            normal = xp.empty((len(own), A.shape[1], A.shape[1]))
+            normal[:, rows, columns] = normal[:, columns, rows] = weights @ products
+            diagonal = xp.arange(A.shape[1])
+            normal[:, diagonal, diagonal] += RIDGE * normal[:, diagonal, diagonal].mean(axis=1, keepdims=True)
+            slopes = xp.linalg.solve(normal, (weights @ (A * y[:, None]))[:, :, None])[:, :, 0]
+            fit[part] = (A[part] * slopes).sum(axis=1)
+    return float(xp.linalg.norm(fit - y) / xp.linalg.norm(y))

@@ -1,0 +1,283 @@
+"""How sure is the choice: would another sample of the same size have chosen the same coordinates?
+
+Two answers. A bootstrap over points keeps the eigenvectors and weighs the points anew: nearly free, but blind to the
+eigenvectors' own variation. Refits on subsamples see everything. Both are set up to vary as a *fresh* sample does: this
+sample and the fresh one are each off by their own error, so the variance to imitate is twice that of one sample.
+Half as many draws with replacement, or a third of the points without, have just that variance.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...backend import backend_of
+from ...choice.criterion import log_volumes, score_pass
+from ...choice.regularization import first_acceptable, regularization_path, segment_at
+from ...errors import DisconnectedGraphError, IESWarning
+from ...results.selection import Selection, select_coordinates
+from ...validation import check_integer, check_number, check_points
+from .result import Stability
+from .rotations import near_pairs, rotations_of
+
+POOL = 5_000  # sets that the bootstrap may choose among; all of them, where there are no more
+MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
+KEPT = 0.9  # the share of a subsample that must lie in one connected part
+FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # other ways in than points
+OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
+OPTIONS = (
+    "bandwidth", "radius", "self_loops", "n_components", "intrinsic_dim", "subset_size",
+    "zeta", "percentile", "search", "dtype", "random_state", "tol",
+)  # fmt: skip
+
+
+def selection_stability(
+    selection_or_X: Any,
+    *,
+    X: Any = None,
+    n_bootstrap: int = 200,
+    n_refits: int = 20,
+    share: float = 1 / 3,
+    near: float = 0.05,
+    random_state: int = 0,
+    progress: Callable[[str, int, int], None] | None = None,
+    **options: Any,
+) -> Stability:
+    """How often other samples would choose the same coordinates.
+
+    Parameters
+    ----------
+    selection_or_X : Selection or array (n, D)
+        A result with its tangent bases, or the points, which are then fitted first.
+    X : array (n, D), optional
+        With a Selection: the points that it was made from, without which there are no refits and no confidence.
+    n_bootstrap : int
+        Resamples of the points with the eigenvectors kept.
+    n_refits : int
+        Fits of subsamples, from the graph on; 0 for none.
+    share : float
+        Size of a subsample. A third varies as a fresh sample of the full size does around this one.
+    near : float
+        Neighbouring eigenvalues whose relative difference is at most this are named.
+    random_state : int
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+    **options
+        Of :func:`select_coordinates`, for the points and for the refits (``device``, ``n_threads``, ...). With a
+        Selection its own parameters hold unless given.
+
+    Returns
+    -------
+    Stability
+        ``recurrence`` is the share of fresh samples of this size that would choose the same set, ``confidence`` a lower
+        bound of it. Two sets are the same if their eigenvectors are (matched by correlation on common points), whatever
+        their numbers.
+    """
+    n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0)
+    n_refits = check_integer("n_refits", n_refits, low=0)
+    share, near = check_number("share", share, high=1.0), check_number("near", near, high=1.0, closed=True)
+    rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
+    allowed = set(inspect.signature(select_coordinates).parameters) - FOREIGN
+    if unknown := set(options) - allowed:
+        raise TypeError(f"no options of select_coordinates for points: {', '.join(sorted(unknown))}")
+    selection, X, options = _starting_point(selection_or_X, X, options)
+    if selection.bases is None:
+        raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
+    n_refits = 0 if X is None else n_refits
+    size = round(share * len(selection.coordinates))
+    least = options.get("n_components", selection.coordinates.shape[1]) + 2
+    if n_refits and size < least:
+        raise ValueError(
+            f"share={share:.3g} leaves {size} points, and n_components={least - 2} need {least} or more; take a larger "
+            "share, or n_refits=0 for the bootstrap alone"
+        )
+    chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
+    refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
+    pairs = near_pairs(backend_of(selection.eigenvalues).to_host(selection.eigenvalues), near)
+    rivals = {
+        s for s, k in (Counter(chosen) + Counter(refits)).items() if k >= 0.05 * max(len(chosen) + len(refits), 1)
+    }
+    return Stability(
+        subset=selection.subset,
+        bootstrap=_shares(chosen),
+        refits=_shares(refits),
+        n_bootstrap=len(chosen),
+        n_refits=len(refits),
+        failed_refits=failed,
+        match_correlations=np.array(correlations),
+        near_pairs=pairs,
+        rotations=rotations_of(selection, pairs, rivals),
+    )
+
+
+def _starting_point(given: Any, X: Any, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
+    """The selection to judge, the points it stands on (None when not known), and how to repeat it."""
+    again = {name: value for name, value in options.items() if name not in OWN}
+    if not isinstance(given, Selection):
+        if X is not None:
+            raise TypeError("X is given twice; pass the points once")
+        X = check_points(given)
+        selection = select_coordinates(X, **options | {"keep_bases": True})
+        used = selection.diagnostics["parameters"]  # refits repeat the fit, with what it found where that was automatic
+        return selection, X[selection.points], again | {k: used[k] for k in OPTIONS if used.get(k) is not None}
+    known = given.diagnostics.get("parameters", {})
+    if "bandwidth" in again:  # another bandwidth has another radius
+        known = known | {"radius": None}
+    again = {name: known[name] for name in OPTIONS if known.get(name) is not None} | again
+    if X is not None:
+        if known.get("entry", "X") != "X":
+            raise ValueError(
+                f"refits need a selection made from X, and this one was made from a {known['entry']}; leave X out"
+            )
+        X = check_points(X)
+        points = backend_of(given.points).to_host(given.points)
+        whole = given.diagnostics.get("graph_components") == 1  # then no rows were left out
+        if len(X) <= points.max() or (whole and len(X) != len(points)):
+            wanted = f"{points.max() + 1}" + ("" if whole else " or more")
+            raise ValueError(f"X has {len(X)} rows, but the selection was made from {wanted}; pass the same points")
+        X = X[points]
+    return given, X, again
+
+
+def _shares(choices: list[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+    return {subset: count / len(choices) for subset, count in Counter(choices).most_common()}
+
+
+def bootstrap_choices(
+    selection: Selection,
+    count: int,
+    rng: np.random.Generator,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[tuple[int, ...]]:
+    """The set that each resample of the points chooses, with eigenvectors and tangent bases kept."""
+    if count == 0:
+        return []
+    n = len(selection.coordinates)
+    draws = max(2, n // 2)
+    # as weights: a point that is drawn k times counts k times
+    counts = np.empty((count, n), dtype=np.uint16)
+    for row in counts:
+        row[:] = np.bincount(rng.integers(0, n, draws), minlength=n)
+    return weighted_choices(selection, counts, progress)
+
+
+def weighted_choices(
+    selection: Selection, counts: np.ndarray, progress: Callable[[str, int, int], None] | None = None
+) -> list[tuple[int, ...]]:
+    """The set that is chosen when point i is there ``counts[b, i]`` times, for each b.
+
+    The same as scoring the repeated points one by one: totals are sums over points, and so products with the counts.
+    """
+    bases = selection.bases
+    backend = backend_of(bases)
+    sets = _pool(selection)
+    totals = _totals(bases, sets, counts)
+    values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
+    paths = [regularization_path(row / c.sum(), sets, values) for row, c in zip(totals, counts, strict=True)]
+    on_paths = sorted({segment.subset for path in paths for segment in path})
+    place = {subset: k for k, subset in enumerate(on_paths)}
+    own = backend.to_host(log_volumes(bases, np.array(on_paths, dtype=np.int32)))
+    scores = score_pass(bases, sets)
+    best, best_scores = backend.to_host(scores.best), backend.to_host(scores.best_scores)
+    parameters = selection.diagnostics.get("parameters", {})
+    zeta, percentile = parameters.get("zeta", "auto"), parameters.get("percentile", 75.0)
+    chosen = []
+    for b, path in enumerate(paths):
+        if progress is not None:
+            progress("bootstrap", b + 1, len(paths))
+        if zeta != "auto":
+            chosen.append(path[segment_at(path, float(zeta))].subset)
+            continue
+        columns = own[:, [place[segment.subset] for segment in path]]
+        elsewhere = totals[b][best] - best_scores
+        regrets = elsewhere[:, None] - (counts[b].astype(float) @ columns - columns)  # its sign is all that counts
+        percentiles = np.percentile(np.repeat(regrets, counts[b], axis=0), percentile, axis=0) / (counts[b].sum() - 1)
+        found = first_acceptable(path, percentiles)
+        chosen.append(path[len(path) - 1 if found is None else found].subset)
+    return chosen
+
+
+def _pool(selection: Selection) -> np.ndarray:
+    """The sets to choose among, in lexicographic order: all, or the best ones and those on the path."""
+    sets = selection.ranking.subsets
+    if len(sets) > POOL:
+        by_score = np.argsort(-selection.ranking.scores, kind="stable")[: POOL // 2]
+        on_path = np.array([segment.subset for segment in selection.path])
+        sets = np.unique(np.vstack([sets[: POOL // 2], sets[by_score], on_path]), axis=0)
+    return np.ascontiguousarray(sets[np.lexsort(sets.T[::-1])], dtype=np.int32)
+
+
+def _totals(bases: Any, sets: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """``sum_i counts[b, i] R(S; i)`` for every b and S, in blocks of points."""
+    backend = backend_of(bases)
+    totals = backend.xp.zeros((len(counts), len(sets)))
+    with backend.active():
+        for block in backend.blocks(len(bases), 24.0 * (len(sets) + len(counts)), "bootstrap"):
+            with block as rows:
+                weights = backend.asarray(counts[:, rows].astype(np.float64))
+                share = weights @ log_volumes(bases[rows], sets)
+                totals += share
+    return backend.to_host(totals)
+
+
+def _refitted(
+    selection: Selection,
+    X: Any,
+    count: int,
+    size: int,
+    rng: np.random.Generator,
+    options: dict[str, Any],
+    progress: Callable[[str, int, int], None] | None,
+) -> tuple[list[tuple[int, ...]], list[float], int]:
+    """The sets that subsamples choose, in the numbers of the full sample; the matches' correlations; failed fits."""
+    chosen, correlations, failed = [], [], 0
+    n = len(selection.coordinates)
+    host = backend_of(selection.coordinates).to_host(selection.coordinates)
+    for k in range(count):
+        rows = np.sort(rng.choice(n, size, replace=False))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", IESWarning)
+                fit = select_coordinates(X[rows], **options | {"components": "largest", "keep_bases": False})
+        except (DisconnectedGraphError, np.linalg.LinAlgError):
+            fit = None
+        except ValueError as error:  # the largest part has fewer points than eigenvectors: the subsample has enough
+            if "n_components" not in str(error):
+                raise
+            fit = None
+        points = None if fit is None else backend_of(fit.points).to_host(fit.points)
+        if fit is None or points is None or len(points) < KEPT * len(rows):
+            failed += 1
+        else:
+            subset, weakest = matched_subset(host[rows[points]], fit)
+            chosen.append(subset)
+            correlations.append(weakest)
+        if progress is not None:
+            progress("refits", k + 1, count)
+    return chosen, correlations, failed
+
+
+def matched_subset(coordinates: np.ndarray, fit: Selection) -> tuple[tuple[int, ...], float]:
+    """A fit's chosen set in the numbers of other eigenvectors at the same points, and the weakest correlation.
+
+    Eigenvectors are paired one to one by their correlations; a member without a counterpart becomes -1.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    other = backend_of(fit.coordinates).to_host(fit.coordinates)
+    correlation = np.abs(_unit(coordinates).T @ _unit(other))
+    rows, columns = linear_sum_assignment(-correlation)
+    partner = dict(zip(columns.tolist(), rows.tolist(), strict=True))
+    strengths = [float(correlation[partner[k], k]) if k in partner else 0.0 for k in fit.subset]
+    members = [partner[k] if strength >= MATCH else -1 for k, strength in zip(fit.subset, strengths, strict=True)]
+    return tuple(sorted(members)), min(strengths)
+
+
+def _unit(columns: np.ndarray) -> np.ndarray:
+    centred = columns - columns.mean(axis=0)
+    return centred / np.maximum(np.linalg.norm(centred, axis=0), 1e-300)

@@ -1,0 +1,149 @@
+"""What ``selection_stability`` found, in numbers and in words."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv
+
+from ...results.selection import coordinate_names
+from .rotations import NearPair, Rotation
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stability:
+    """How sure a choice is.
+
+    Attributes
+    ----------
+    subset : tuple of int
+        The set that was judged, 0-based.
+    bootstrap, refits : dict of float by set
+        The share of resamples, and of subsamples, that chose each set, the most frequent first. Sets of subsamples are
+        named by the full sample's eigenvectors that they match; -1 stands for one that matches none.
+    n_bootstrap, n_refits, failed_refits : int
+        How many there were; failed are subsamples whose graph falls apart.
+    match_correlations : array (n_refits,)
+        The weakest correlation of a chosen eigenvector of each subsample with its counterpart.
+    near_pairs : tuple of NearPair
+        Neighbouring eigenvalues that nearly coincide.
+    rotations : tuple of Rotation
+        Mixtures of two such eigenvectors that score better than both, where the two compete.
+    """
+
+    subset: tuple[int, ...]
+    bootstrap: dict[tuple[int, ...], float]
+    refits: dict[tuple[int, ...], float]
+    n_bootstrap: int
+    n_refits: int
+    failed_refits: int
+    match_correlations: np.ndarray
+    near_pairs: tuple[NearPair, ...]
+    rotations: tuple[Rotation, ...]
+
+    @property
+    def recurrence(self) -> float | None:
+        """The best guess of the share of fresh samples of the same size that choose the same set; None without refits.
+
+        The smaller of the bootstrap's and the refits' share, each as if half a success and half a failure had been seen
+        besides (Jeffreys), because 20 of 20 is no certainty.
+        """
+        return self._judged({self.subset}, bound=False)
+
+    @property
+    def confidence(self) -> float | None:
+        """A bound that this share exceeds with probability 90 %, given how few refits there were."""
+        return self._judged({self.subset}, bound=True)
+
+    @property
+    def confidence_up_to_twins(self) -> float | None:
+        """The same bound for the set or any other with members exchanged for nearly degenerate twins."""
+        return self._judged({s for s in (*self.bootstrap, *self.refits) if self._same_up_to_twins(s)}, bound=True)
+
+    def _judged(self, sets: set[tuple[int, ...]], *, bound: bool) -> float | None:
+        if self.n_refits == 0:
+            return None
+        found = []
+        for shares, count in ((self.refits, self.n_refits), (self.bootstrap, self.n_bootstrap)):
+            hits = count * sum(shares.get(s, 0.0) for s in sets) + 0.5
+            rest = count + 1 - hits
+            found.append(float(betaincinv(hits, rest, 0.1)) if bound else hits / (count + 1))
+        return min(found[: 2 if self.n_bootstrap else 1])
+
+    def _same_up_to_twins(self, other: tuple[int, ...]) -> bool:
+        """Whether both sets take as many members from each run of nearly equal eigenvalues."""
+        group = {k: k for k in (*self.subset, *other)}
+        for pair in self.near_pairs:  # rising, so that runs of three and more are joined too
+            group[pair.second] = group.get(pair.first, pair.first)
+        return sorted(group.get(k, k) for k in self.subset) == sorted(group.get(k, k) for k in other)
+
+    @property
+    def verdict(self) -> str:
+        """In a few sentences."""
+        chosen = ", ".join(coordinate_names(self.subset))
+        parts = []
+        if self.confidence is None:
+            share = self.bootstrap.get(self.subset, 0.0)
+            if self.n_bootstrap:
+                parts.append(f"{chosen} wins in {share:.0%} of the resamples with the eigenvectors kept.")
+            if not self.failed_refits:
+                parts.append("How far the eigenvectors vary is not known without refits (give X and n_refits above 0).")
+        else:
+            word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "unsure"
+            parts.append(
+                f"{chosen} is {word}: about {self.recurrence:.0%} of fresh samples of this size would choose it (at "
+                f"least {self.confidence:.0%}, with a certainty of 90 %)."
+            )
+            wide = self.confidence_up_to_twins
+            if wide is not None and wide > self.confidence + 0.05:
+                parts.append(f"Up to an exchange of nearly degenerate twins at least {wide:.0%} would.")
+        parts += self._doubts()
+        rivals = [s for s in {**self.refits, **self.bootstrap} if s != self.subset]
+        if rivals:
+            parts.append("Rivals: " + "; ".join(map(_label, rivals[:3])) + ".")
+        named = [p for p in self.near_pairs if p.first in self.subset or p.second in self.subset]
+        for pair in named:
+            names = " and ".join(coordinate_names(pair[:2]))
+            parts.append(
+                f"The eigenvalues of {names} differ by {pair.difference:.1%} only, so that the sample mixes them."
+            )
+        for r in self.rotations:
+            a, b = coordinate_names((r.member, r.twin))
+            parts.append(
+                f"{a} turned by {np.degrees(r.angle):.0f} degrees towards {b} scores {r.score:.3f} (alone "
+                f"{r.score_of_member:.3f}, {b} {r.score_of_twin:.3f})."
+            )
+        return " ".join(parts)
+
+    def _doubts(self) -> list[str]:
+        """What makes the refits themselves doubtful."""
+        doubts = []
+        if self.failed_refits:
+            doubts.append(
+                f"{self.failed_refits} of {self.failed_refits + self.n_refits} subsamples fell apart in the graph and "
+                "are not counted; take a larger share or bandwidth."
+            )
+        lost = sum(share for subset, share in self.refits.items() if -1 in subset)
+        if lost >= 0.5:
+            doubts.append(
+                f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart: they have too few points "
+                "for the bandwidth (take a larger share or bandwidth), or X is not in the selection's order."
+            )
+        return doubts
+
+    def __repr__(self) -> str:
+        lines = [f"Stability of {', '.join(coordinate_names(self.subset))}"]
+        for what, shares, count in (
+            ("bootstrap", self.bootstrap, self.n_bootstrap),
+            ("refits", self.refits, self.n_refits),
+        ):
+            listed = "; ".join(f"{_label(s)} {share:.0%}" for s, share in list(shares.items())[:4]) or "none"
+            lines.append(f"  {what:<14}{listed} (of {count})")
+        lines.append(f"  {self.verdict}")
+        return "\n".join(textwrap.fill(line, width=80, subsequent_indent=16 * " ") for line in lines)
+
+
+def _label(subset: tuple[int, ...]) -> str:
+    return "{" + ", ".join("?" if k < 0 else str(k + 1) for k in subset) + "}"

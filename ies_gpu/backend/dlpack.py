@@ -1,0 +1,66 @@
+"""Arrays of other libraries, PyTorch's or JAX's, seen by NumPy or CuPy without a copy (DLPack)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError
+
+CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's numbers of kinds of devices
+
+
+def is_foreign(array: Any) -> bool:
+    """Whether an array of neither NumPy nor CuPy can be shared by DLPack."""
+    if isinstance(array, np.ndarray | np.generic) or not hasattr(type(array), "__dlpack__"):
+        return False
+    return type(array).__module__.partition(".")[0] not in ("cupy", "cupyx")
+
+
+def cuda_device(array: Any) -> int | None:
+    """The number of the CUDA device on which a foreign array lives; None for the host's memory."""
+    try:
+        kind, number = (int(part) for part in array.__dlpack_device__())
+    except Exception as error:  # a tensor without memory
+        raise DeviceError(
+            f"{type(array).__name__} does not say where it lives ({error}); move it to the host"
+        ) from None
+    if kind in (CPU, CUDA_HOST):
+        return None
+    if kind in (CUDA, CUDA_MANAGED):
+        return number
+    raise DeviceError(
+        f"{type(array).__name__} lives on a device (DLPack kind {kind}) that is neither the host nor CUDA; move it to "
+        "the host"
+    )
+
+
+def host_view(array: Any) -> Any:
+    """An array that only knows DLPack as a NumPy view of the same memory; anything else as it is."""
+    known = any(hasattr(array, name) for name in ("__array__", "__array_interface__"))
+    return array if known or not is_foreign(array) else shared(array, np)
+
+
+def shared(array: Any, xp: Any) -> Any:
+    """A foreign array as an array of ``xp`` over the same memory.
+
+    Raises
+    ------
+    TypeError
+        If its library does not give it away; the message says what to do.
+    """
+    try:
+        return xp.from_dlpack(array)
+    except MemoryError:
+        raise
+    except Exception as error:  # BufferError, RuntimeError, TypeError: each library has its own
+        kind = type(array).__name__
+        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if getattr(array, "requires_grad", False):
+            way = f"this {kind} requires grad, and no gradient goes through here; pass its .detach()"
+        elif "readonly" in said.lower().replace("-", "").replace(" ", ""):
+            way = f"this {kind} is read-only and cannot be shared with {xp.__name__} ({said}); pass a copy"
+        else:
+            way = f"this {kind} cannot be shared with {xp.__name__} ({said}); pass a dense array of a common dtype"
+        raise TypeError(way) from None

@@ -1,0 +1,248 @@
+"""The CUDA kernels, with the arguments of ``plain``; what has no kernel of its own is plain code on CuPy arrays.
+
+The sources are the ``.cu`` files beside this module. NVRTC compiles them at first use, and CuPy is imported only then.
+Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import plain
+from ..plain import (
+    FLOOR,
+    cometric_rows,
+    kd_order,
+    leading_eigenvectors,
+    log_volumes,
+    namespace,
+    table_bytes,
+    threads,
+    tile_graph,
+    volume_ratio,
+)
+
+__all__ = [
+    "FLOOR",
+    "NAME",
+    "cometric_rows",
+    "kd_order",
+    "leading_eigenvectors",
+    "log_volumes",
+    "namespace",
+    "score_block",
+    "score_bytes",
+    "spmm",
+    "table_bytes",
+    "tangent_rows",
+    "threads",
+    "tile_graph",
+    "tile_graph_single",
+    "vector_product",
+    "volume_ratio",
+]
+
+NAME = "cuda"
+MAX_COMPONENTS = 64
+MAX_DIM = 8
+LOW_DIM = 3  # up to here the entries with fewer registers
+MAX_TANGENT_BLOCKS = 65_535
+MAX_SCORE_BLOCKS = 2_048  # with MAX_SETS: at most 32 MB of partial totals
+MAX_SETS = 2_048  # in one launch
+MAX_PRODUCT_BLOCKS = 65_535
+PART_BYTES = 64 << 20  # temporaries of the plain code that stands in for score_block, at a time
+
+
+class Launch(NamedTuple):
+    """How a kernel is started: blocks, threads in each, bytes of dynamic shared memory, kernel-specific sizes."""
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+    sizes: tuple[np.int32, ...] = ()
+
+
+def tangent_launch(n_rows: int, m: int, itemsize: int) -> Launch:
+    """Launch of ``tangent_rows``: a block for each row, a thread for each 4 x 4 patch of the upper triangle of H.
+
+    Where patches are few, two warps share them out by neighbours. The shared memory is that of ``Scratch``
+    in the source: one matrix or tile, nine vectors, twelve int32; 38 KB at most.
+    """
+    side = -(-m // 4)
+    width = max(16, 4 * side)
+    warps = max(2, -(-side * (side + 1) // 2 // 32))
+    values = max(m * (m | 1), width * 4 * side) + 9 * width
+    return Launch(min(n_rows, MAX_TANGENT_BLOCKS), 32 * warps, values * itemsize + 12 * 4)
+
+
+def score_launch(n_points: int, m: int, d: int, n_sets: int, itemsize: int) -> Launch:
+    """Launch of ``score_block``: ``sizes`` are points in a tile and sets in a chunk, about a thousand pairs together.
+
+    It depends on the sizes only, not on the device: totals are added in the same order everywhere. The shared memory is
+    the table of scores, its rows of odd length, and the tile's bases; 25 KB at most.
+    """
+    chunk = min(64, n_sets)
+    tile = max(1, min(64, 1024 // chunk, 16_384 // (m * d * itemsize)))
+    shared_bytes = tile * (chunk | 1) * 8 + tile * m * d * itemsize
+    return Launch(min(-(-n_points // tile), MAX_SCORE_BLOCKS), 256, shared_bytes, (np.int32(tile), np.int32(chunk)))
+
+
+def product_launch(n_rows: int) -> Launch:
+    """Launch of ``csr_product``: four rows a block, a warp and 32 sums in shared memory for each."""
+    return Launch(min(-(-n_rows // 4), MAX_PRODUCT_BLOCKS), 128, 128 * 8)
+
+
+def source(name: str) -> str:
+    """Text of the CUDA source ``name``.cu."""
+    return resources.files(__package__).joinpath(f"{name}.cu").read_text(encoding="utf-8")
+
+
+@functools.cache
+def load_kernel(name: str, entry: str) -> Any:
+    """The kernel ``entry`` of ``name``.cu; CuPy compiles it when it is first called, for each device."""
+    import cupy
+
+    return cupy.RawKernel(source(name), entry, options=("--std=c++17",))
+
+
+def suffix(dtype: Any) -> str:
+    """End of an entry point's name: ``f32`` or ``f64``."""
+    if dtype not in (np.float32, np.float64):
+        raise TypeError(f"the CUDA kernels take float32 or float64, got {dtype}")
+    return f"f{8 * np.dtype(dtype).itemsize}"
+
+
+def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
+    """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row.
+
+    ``indptr`` may be int32 or int64, ``weights`` float32 or float64. Copied, on the device, if they are not yet
+    C-contiguous or of this dtype: ``indices`` to int32, ``rows`` to int64. Weights must not be negative.
+    """
+    m = Y.shape[1]
+    if m > MAX_COMPONENTS or d > MAX_DIM:
+        return plain.tangent_rows(indptr, indices, weights, Y, rows, d)
+    xp = namespace(Y)
+    U = xp.empty((len(rows), m, d), dtype=Y.dtype)
+    sigma = xp.empty((len(rows), d), dtype=Y.dtype)
+    other = "" if weights.dtype == Y.dtype else f"_w{suffix(weights.dtype)[1:]}"
+    kernel = load_kernel("tangent_rows", f"tangent_rows_{suffix(Y.dtype)}{other}")
+    if len(rows) == 0:
+        return U, sigma
+    wide = indptr.dtype.itemsize == 8
+    launch = tangent_launch(len(rows), m, Y.dtype.itemsize)
+    arguments = (
+        xp.ascontiguousarray(indptr, dtype=np.int64 if wide else np.int32),
+        np.int32(wide),
+        xp.ascontiguousarray(indices, dtype=np.int32),
+        xp.ascontiguousarray(weights),
+        xp.ascontiguousarray(Y),
+        xp.ascontiguousarray(rows, dtype=np.int64),
+        np.int64(len(rows)),
+        np.int32(m),
+        np.int32(d),
+        U,
+        sigma,
+    )
+    kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
+    return U, sigma
+
+
+def score_bytes(q: int, s: int, d: int) -> float:
+    """What scoring takes for one point, beside partial totals of at most 32 MB: its best set and its score, twice."""
+    return 24.0 if d <= MAX_DIM else plain.score_bytes(q, s, d)
+
+
+def score_in_parts(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+    """``plain.score_block`` with bounded temporaries, for blocks that were sized for the kernel."""
+    step = max(1, int(PART_BYTES / plain.score_bytes(max(1, len(subsets)), subsets.shape[1], U.shape[2])))
+    for first in range(0, len(U), step):
+        part = slice(first, first + step)
+        plain.score_block(U[part], subsets, totals, best[part], best_score[part])
+
+
+def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+    """Add each set's score over a block of points to ``totals``; write each point's best set and its score.
+
+    See ``plain.score_block``. Totals are the same from run to run; they differ from the plain ones by the order of
+    addition.
+    """
+    n_points, m, d = U.shape
+    if m > MAX_COMPONENTS or d > MAX_DIM or len(subsets) == 0:
+        score_in_parts(U, subsets, totals, best, best_score)
+        return
+    xp = namespace(U)
+    entry = f"score_block_{'low_' if d <= LOW_DIM else ''}{suffix(U.dtype)}"
+    kernel = load_kernel("score_block", entry)
+    if n_points == 0:
+        return
+    bases = xp.ascontiguousarray(U)
+    winner = xp.empty(n_points, dtype=np.int32)
+    highest = xp.empty(n_points, dtype=np.float64)
+    for start in range(0, len(subsets), MAX_SETS):
+        # one set a column: neighbouring threads read neighbouring numbers
+        columns = xp.ascontiguousarray(subsets[start : start + MAX_SETS].T, dtype=np.int32)
+        size, n_sets = columns.shape
+        launch = score_launch(n_points, m, d, n_sets, U.dtype.itemsize)
+        partial = xp.zeros((launch.blocks, n_sets), dtype=np.float64)
+        arguments = (
+            bases,
+            np.int64(n_points),
+            np.int32(m),
+            np.int32(d),
+            columns,
+            np.int32(size),
+            np.int32(n_sets),
+            np.int32(start),
+            *launch.sizes,
+            partial,
+            winner,
+            highest,
+        )
+        kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
+        totals[start : start + n_sets] += partial.sum(axis=0)
+    best[:] = winner
+    best_score[:] = highest
+
+
+def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta: float = 0.0, W: Any = None) -> Any:
+    """See ``plain.spmm``; a matrix in float32 with vectors in float64 is not copied, and summed in float64."""
+    xp = namespace(V)
+    if data.dtype != np.float32 or V.dtype != np.float64 or indices.dtype != np.int32 or len(indptr) == 1:
+        return plain.spmm(indptr, indices, data, V, alpha, beta, W)
+    kernel = load_kernel("csr_product", "csr_product_f32")
+    n_rows = len(indptr) - 1
+    wide = indptr.dtype.itemsize == 8
+    product = xp.empty((n_rows, *V.shape[1:]), dtype=np.float64)
+    launch = product_launch(n_rows)
+    arguments = (
+        xp.ascontiguousarray(indptr, dtype=np.int64 if wide else np.int32),
+        np.int32(wide),
+        xp.ascontiguousarray(indices),
+        xp.ascontiguousarray(data),
+        xp.ascontiguousarray(V),
+        np.int64(n_rows),
+        np.int32(1 if V.ndim == 1 else V.shape[1]),
+        product,
+    )
+    kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
+    if alpha != 1.0:
+        product *= alpha
+    return product if W is None or beta == 0.0 else product + beta * W
+
+
+def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+    """``A x`` (n,) in float64."""
+    if data.dtype == x.dtype:
+        return plain.vector_product(indptr, indices, data, x)
+    return spmm(indptr, indices, data, x)
+
+
+def tile_graph_single(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+    """See ``plain``; not with CuPy's TF32 products, which are a thousand times coarser than float32."""
+    coarse = os.environ.get("CUPY_TF32", "0") not in ("", "0")
+    return (plain.tile_graph if coarse else plain.tile_graph_single)(rows, columns, radius)

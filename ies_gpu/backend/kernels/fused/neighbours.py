@@ -1,0 +1,131 @@
+"""Pairs of points within a radius of each other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .tasks import compiled, in_threads
+
+FEW = 20  # coordinates up to which direct differences beat the matrix product
+BLOCK = 256  # columns whose squared distances stay in the first-level cache
+TILE_ROWS = 32  # rows in one task of the graph
+
+
+@compiled()
+def squared_distances(rows, i, columns, start, stop, squared):
+    """From row i to a block of columns (given as D x c), summed in the order of the coordinates: the same both ways."""
+    # slices: an index that begins at 0 needs no check of its sign, which would keep the loops from being vectorised
+    D = len(columns)
+    x, u = rows[i, 0], columns[0, start:stop]
+    for c in range(stop - start):
+        squared[c] = (x - u[c]) * (x - u[c])
+    for k in range(2, D, 2):  # two coordinates in one pass
+        x, y = rows[i, k - 1], rows[i, k]
+        u, v = columns[k - 1, start:stop], columns[k, start:stop]
+        for c in range(stop - start):
+            squared[c] = (squared[c] + (x - u[c]) * (x - u[c])) + (y - v[c]) * (y - v[c])
+    if D % 2 == 0:
+        x, u = rows[i, D - 1], columns[D - 1, start:stop]
+        for c in range(stop - start):
+            squared[c] += (x - u[c]) * (x - u[c])
+
+
+@compiled()
+def grown(array, size):
+    """A larger array that begins with the same entries."""
+    larger = np.empty(size, array.dtype)
+    for i in range(len(array)):
+        larger[i] = array[i]
+    return larger
+
+
+@compiled(entry=True)
+def ball_task(rows, columns, limit, first, last, like):
+    """Pairs of a few rows from direct differences; distances in the dtype of ``like``."""
+    squared = np.empty(BLOCK)
+    counts = np.zeros(last - first, np.int64)
+    indices, distances = np.empty(BLOCK, np.int64), np.empty(BLOCK, like.dtype)
+    position = 0
+    for i in range(first, last):
+        for start in range(0, columns.shape[1], BLOCK):
+            stop = min(columns.shape[1], start + BLOCK)
+            squared_distances(rows, i, columns, start, stop, squared)
+            count = 0
+            for c in range(stop - start):
+                count += squared[c] <= limit
+            if count == 0:
+                continue
+            if position + count > len(indices):
+                size = (position + count) * 3 // 2
+                indices, distances = grown(indices, size), grown(distances, size)
+            for c in range(stop - start):
+                if squared[c] <= limit:
+                    indices[position] = start + c
+                    distances[position] = math.sqrt(squared[c])
+                    position += 1
+            counts[i - first] += count
+    return counts, indices[:position], distances[:position]
+
+
+@compiled(entry=True)
+def settle(products, aa, bb, rows, columns, limit, slack, close):
+    """Pairs within the ball from inner products of centred points; what the product cannot tell is computed again."""
+    counts = np.zeros(len(products), np.int64)
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            value = np.float64(aa[i] + bb[j] - 2 * products[i, j])
+            if value <= limit + slack and (value <= close or value >= limit - slack):
+                value = 0.0
+                for k in range(rows.shape[1]):
+                    difference = np.float64(rows[i, k]) - np.float64(columns[j, k])
+                    value += difference * difference
+            inside = value <= limit
+            products[i, j] = value if inside else -1.0
+            counts[i] += inside
+    indices = np.empty(counts.sum(), np.int64)
+    distances = np.empty(len(indices), products.dtype)
+    position = 0
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            if products[i, j] >= 0.0:
+                indices[position] = j
+                distances[position] = math.sqrt(products[i, j])
+                position += 1
+    return counts, indices, distances
+
+
+def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+    """See :func:`.plain.tile_graph`; differences are taken in float64, a few rows at a time."""
+    limit = float(radius) * float(radius)
+    like = np.empty(0, dtype=rows.dtype)
+    if not len(rows) or not len(columns):
+        return np.zeros(len(rows), dtype=np.int64), np.empty(0, dtype=np.int64), like
+    parts: dict[int, Any] = {}
+    if rows.shape[1] <= FEW:
+        wide = np.ascontiguousarray(rows, dtype=np.float64)
+        across = np.ascontiguousarray(columns.T, dtype=np.float64)
+
+        def task(first: int, last: int) -> None:
+            parts[first] = ball_task(wide, across, limit, first, last, like)
+
+    else:
+        rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
+        centre = rows.mean(axis=0)
+        a, b = rows - centre, columns - centre
+        aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
+        scale = float(max(aa.max(), bb.max()))
+        slack, close = 64 * float(np.finfo(rows.dtype).eps) * scale, 1e-3 * scale
+
+        def task(first: int, last: int) -> None:
+            part = slice(first, last)
+            parts[first] = settle(a[part] @ b.T, aa[part], bb, rows[part], columns, limit, slack, close)
+
+    in_threads(task, len(rows), TILE_ROWS)
+    counts, indices, distances = zip(*(parts[first] for first in sorted(parts)), strict=True)
+    return np.concatenate(counts), np.concatenate(indices), np.concatenate(distances)
+
+
+tile_graph_single = tile_graph  # on a CPU differences in float64 are as fast

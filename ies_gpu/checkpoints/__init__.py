@@ -1,1 +1,0 @@
-"""Finished stages kept on disk, so that a killed run goes on."""

@@ -1,0 +1,129 @@
+"""The criterion: which sets of coordinates there are, and how far each is from losing rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain, combinations
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import backend_of
+from ..validation import check_integer, check_real_array
+
+MAX_SUBSETS = 2_000_000
+
+
+def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
+    """Every set of ``subset_size`` coordinates that contains the first: (q, s), 0-based, in lexicographic order."""
+    m = check_integer("n_components", n_components, low=1)
+    s = check_integer("subset_size", subset_size, low=1, high=m, why=f" (n_components is {m})")
+    count = count_subsets(m, s)
+    rest = np.fromiter(chain.from_iterable(combinations(range(1, m), s - 1)), dtype=np.int32, count=count * (s - 1))
+    return np.hstack([np.zeros((count, 1), dtype=np.int32), rest.reshape(count, s - 1)])
+
+
+def count_subsets(m: int, s: int) -> int:
+    """How many sets that is; an error where enumeration cannot go."""
+    count = comb(m - 1, s - 1)
+    if count > MAX_SUBSETS:
+        raise ValueError(
+            f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them, "
+            "or take search='greedy', 'submodular' or 'branch_and_bound', which do not score them all"
+        )
+    return count
+
+
+def check_subsets(subsets: Any, m: int) -> np.ndarray:
+    """Sets (q, s) as an integer array with members between 0 and m - 1, none twice."""
+    array = np.atleast_2d(np.asarray(subsets))
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
+        raise TypeError(f"subsets must be sets of equal size of integers, got {subsets!r}")
+    if array.min() < 0 or array.max() >= m:
+        raise ValueError(f"subsets must have members between 0 and {m - 1}, got {array.min()} to {array.max()}")
+    if array.shape[1] > 1 and (np.diff(np.sort(array, axis=1), axis=1) == 0).any():
+        raise ValueError("subsets must not name a coordinate twice")
+    return np.ascontiguousarray(array, dtype=np.int32)
+
+
+class Scores(NamedTuple):
+    """One pass over the points.
+
+    Attributes
+    ----------
+    totals : array (q,)
+        ``sum_i R(S; i)`` of each set.
+    best : array (n,)
+        Number of each point's best set, the first among equal ones.
+    best_scores : array (n,)
+        Its score at that point.
+    """
+
+    totals: Any
+    best: Any
+    best_scores: Any
+
+
+def score_pass(bases: Any, subsets: Any, progress: Callable[[int, int], None] | None = None) -> Scores:
+    """Totals of all sets and the best set of each point; the (n, q) table never exists."""
+    backend = backend_of(bases)
+    xp = backend.xp
+    n, _, d = bases.shape
+    sets = backend.asarray(subsets)
+    q, s = subsets.shape
+    totals = xp.zeros(q)
+    best, best_scores = xp.empty(n, dtype=xp.int32), xp.empty(n)
+    with backend.active():
+        for block in backend.blocks(n, backend.kernels.score_bytes(q, s, d), "search"):
+            with block as rows:
+                share = xp.zeros(q)  # added at the end: a block in which memory runs out is repeated
+                backend.kernels.score_block(bases[rows], sets, share, best[rows], best_scores[rows])
+                totals += share
+                if progress is not None:
+                    progress(rows.stop, n)
+    return Scores(totals, best, best_scores)
+
+
+def score_subsets(bases: Any, subsets: Any, *, per_point: bool = False) -> Any:
+    """Mean scores ``R(S)`` of sets of coordinates.
+
+    ``R(S; i) = 1/2 log max(det(U_S' U_S) / prod_k |u_k^S|^2, 1e-30)`` is the logarithm of the volume spanned by the
+    normalised projections of the tangent vectors: 0 when they are orthogonal, -34.5 when the set has lost rank.
+
+    Parameters
+    ----------
+    bases : array (n, m, d)
+        Tangent bases U.
+    subsets : array (q, s) of int
+        0-based.
+    per_point : bool
+        Return the whole table (n, q) instead.
+
+    Returns
+    -------
+    array (q,), or (n, q)
+    """
+    bases = check_real_array("bases", bases, 3)
+    sets = check_subsets(subsets, bases.shape[1])
+    if sets.shape[1] < bases.shape[2]:
+        raise ValueError(f"subsets must have at least intrinsic_dim={bases.shape[2]} members, got {sets.shape[1]}")
+    return log_volumes(bases, sets) if per_point else score_pass(bases, sets).totals / len(bases)
+
+
+def log_volumes(bases: Any, subsets: Any) -> Any:
+    """``R(S; i)`` of given sets at every point: (n, q)."""
+    backend = backend_of(bases)
+    n, _, d = bases.shape
+    with backend.active():
+        sets = backend.asarray(subsets)
+        table = backend.xp.empty((n, len(sets)))
+        for block in backend.blocks(n, backend.kernels.table_bytes(len(sets), sets.shape[1], d), "search"):
+            with block as rows:
+                table[rows] = backend.kernels.log_volumes(bases[rows], sets)
+    return table
+
+
+def penalties(subsets: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
+    """``sum_{k in S} lambda_k`` of each set."""
+    return np.asarray(eigenvalues)[subsets].sum(axis=1)

@@ -1,0 +1,46 @@
+"""Searching for the best set of coordinates: by enumeration, greedily, by submodular bounds, by branch and bound."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from ..criterion import MAX_SUBSETS, count_subsets
+from .branch_and_bound import branch_sets, search_branch_and_bound
+from .exhaustive import all_sets, search_exhaustive
+from .greedy import greedy_order, greedy_sets, search_greedy
+from .result import Evaluated, SearchResult, check_percentile, check_zeta, choose, ranked
+from .submodular import search_submodular, submodular_sets
+
+__all__ = [
+    "METHODS", "Evaluated", "SearchResult", "check_counts", "check_percentile", "check_zeta", "choose", "evaluate",
+    "greedy_order", "ranked", "search_branch_and_bound", "search_exhaustive", "search_greedy", "search_submodular",
+]  # fmt: skip
+
+METHODS = ("exhaustive", "greedy", "submodular", "branch_and_bound")
+
+
+def check_counts(method: str, m: int, d: int, s: int) -> None:
+    """An error where a method would have to enumerate too many sets."""
+    if method == "exhaustive" or (method == "greedy" and s == d):
+        count_subsets(m, s)
+    elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
+        raise ValueError(
+            f"search='greedy' begins with all sets of intrinsic_dim={d} of n_components={m} coordinates, "
+            f"{comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}; take search='submodular'"
+        )
+
+
+def evaluate(
+    method: str, bases: Any, eigenvalues: np.ndarray, subset_size: int, zeta: float | None, random_state: int
+) -> Evaluated:
+    """The sets that a method scores, at zeta or (for None) along the path."""
+    if method == "greedy":
+        return greedy_sets(bases, eigenvalues, subset_size, zeta)
+    if method == "submodular":
+        return submodular_sets(bases, eigenvalues, subset_size, zeta, random_state)
+    if method == "branch_and_bound":
+        return branch_sets(bases, eigenvalues, subset_size, zeta)
+    return all_sets(bases.shape[1], subset_size)

@@ -1,0 +1,140 @@
+"""What every search hands over, and how a set and zeta are chosen from it (algorithm IndEigenSearch)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import backend_of
+from ...validation import check_choice, check_integer, check_number, check_real_array
+from ..criterion import Scores, penalties, score_pass
+from ..regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    subset : tuple of int
+        S*, 0-based, rising.
+    zeta, zeta_interval : float, (float, float or None)
+        zeta* and the interval on which S* is optimal; None for no upper end.
+    path : tuple of Segment
+        From zeta = inf down: the envelope of the sets evaluated.
+    chosen : int
+        The path's segment that was taken.
+    passed : bool
+        Whether the regret of S* passed the percentile (always, for a given zeta).
+    subsets, scores : array (q, s), (q,)
+        All sets evaluated (the pool), in lexicographic order, and their mean scores R(S).
+    regrets : array (n, len(path))
+        Leave-one-out regret of each set of the path, with respect to the sets evaluated.
+    percentiles : array (len(path),)
+    search_order : tuple of int
+        S* in the order in which the search added its members.
+    details : dict
+        Which ``method`` ran, what it guarantees in words (``guarantee``), whether the path is the one that enumeration
+        would give (``path_exact``), ``pool_size``, ``sets_scored`` of ``sets_total``, and what else the method counts.
+    """
+
+    subset: tuple[int, ...]
+    zeta: float
+    zeta_interval: tuple[float, float | None]
+    path: tuple[Segment, ...]
+    chosen: int
+    passed: bool
+    subsets: np.ndarray
+    scores: np.ndarray
+    regrets: Any
+    percentiles: np.ndarray
+    search_order: tuple[int, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Evaluated(NamedTuple):
+    """The sets (q, s) that a search has scored, how it went, and the order in which sets were built, where known."""
+
+    subsets: np.ndarray
+    details: dict[str, Any]
+    orders: Mapping[tuple[int, ...], tuple[int, ...]] = {}
+
+
+def check_zeta(zeta: Any) -> float | None:
+    """A number, 0 or more, or ``"auto"`` (None)."""
+    if isinstance(zeta, str):
+        check_choice("zeta", zeta, ("auto",))
+        return None
+    return check_number("zeta", zeta, closed=True)
+
+
+def check_percentile(percentile: Any) -> float:
+    """alpha, from 0 to 100."""
+    return check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
+
+
+def check_bases(bases: Any, eigenvalues: Any) -> tuple[Any, np.ndarray]:
+    """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
+    bases = check_real_array("bases", bases, 3)
+    n, m, d = bases.shape
+    if n < 2 or not 1 <= d <= m:
+        raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
+    values = check_real_array("eigenvalues", backend_of(eigenvalues).to_host(eigenvalues), 1)
+    if len(values) != m:
+        raise ValueError(f"eigenvalues must have one entry for each of {m} coordinates, got {len(values)}")
+    return bases, values
+
+
+def check_size(bases: Any, subset_size: Any, name: str = "subset_size") -> int:
+    """s, between d and m."""
+    _, m, d = bases.shape
+    return check_integer(name, subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
+
+
+def concluded(bases: Any, eigenvalues: np.ndarray, sets: Evaluated, zeta: float | None, alpha: float) -> SearchResult:
+    """One pass over the sets that were evaluated, and the choice among them."""
+    return choose(bases, eigenvalues, sets, score_pass(bases, sets.subsets), zeta, alpha)
+
+
+def choose(
+    bases: Any,
+    eigenvalues: np.ndarray,
+    evaluated: Evaluated,
+    passed_over: Scores,
+    zeta: float | None,
+    percentile: float,
+) -> SearchResult:
+    """Path, regret and choice from a finished pass over all sets evaluated."""
+    backend = backend_of(bases)
+    scores = backend.to_host(passed_over.totals) / len(bases)
+    path = regularization_path(scores, evaluated.subsets, eigenvalues)
+    on_path = np.array([segment.subset for segment in path], dtype=np.int32)
+    regrets = regret_of(bases, on_path, passed_over)
+    percentiles = backend.to_host(backend.xp.percentile(regrets, percentile, axis=0))
+    found = first_acceptable(path, percentiles) if zeta is None else segment_at(path, zeta)
+    index = len(path) - 1 if found is None else found
+    segment = path[index]
+    value = zeta if zeta is not None else 0.0 if found is None else segment.middle
+    return SearchResult(
+        subset=segment.subset,
+        zeta=value,
+        zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
+        path=path,
+        chosen=index,
+        passed=found is not None,
+        subsets=evaluated.subsets,
+        scores=scores,
+        regrets=regrets,
+        percentiles=percentiles,
+        search_order=evaluated.orders.get(segment.subset, segment.subset),
+        details=evaluated.details,
+    )
+
+
+def ranked(subsets: np.ndarray, scores: np.ndarray, eigenvalues: np.ndarray, zeta: float) -> np.ndarray:
+    """Numbers of the sets by falling ``R(S) - zeta sum lambda_k``; equal ones in lexicographic order."""
+    return np.argsort(-(scores - zeta * penalties(subsets, eigenvalues)), kind="stable")

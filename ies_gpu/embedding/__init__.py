@@ -1,0 +1,1 @@
+"""From points to a diffusion map: order, graph, kernel, Laplacian, eigenvectors, new points."""

@@ -1,0 +1,119 @@
+"""Diffusion maps: the slowest eigenvectors of the Laplacian as coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from ..errors import DisconnectedGraphError, warn_caller
+from ..validation import check_choice, check_integer, check_number
+from .eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from .eigensolvers.library import SOLVERS
+from .laplacian import Laplacian
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A diffusion map.
+
+    Attributes
+    ----------
+    coordinates : array (n, m)
+        ``phi_1 .. phi_m``, each of unit Euclidean length; the constant ``phi_0`` is left out.
+    eigenvalues : array (m,)
+        Of the unscaled ``L = I - P``, rising.
+    residuals : array (m,)
+        ``|S v - mu v|`` of the symmetric eigenproblem that was solved.
+    info : dict
+        Which solver ran, and its counted work.
+    """
+
+    coordinates: Any
+    eigenvalues: Any
+    residuals: Any
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+def diffusion_map(
+    laplacian: Laplacian, *, n_components: int = 20, tol: float = 1e-8, random_state: int = 0, solver: str = "auto"
+) -> Embedding:
+    """The ``n_components`` slowest non-constant eigenvectors of a renormalised Laplacian.
+
+    Never computed from the unsymmetric P: with ``S = Wt^1/2 P Wt^-1/2`` the largest eigenpairs ``(mu, v)`` give
+    ``lambda = 1 - mu`` and ``phi = Wt^-1/2 v``.
+
+    Parameters
+    ----------
+    laplacian : Laplacian
+        From :func:`graph_laplacian`, of a connected graph.
+    n_components : int
+        m.
+    tol : float
+        Bound on the residual of every pair.
+    random_state : int
+        Seed of the start vector, which is drawn on the host and so the same on every device. The sign of each
+        eigenvector makes its inner product with it positive.
+    solver : {"auto", "eigsh"}
+        ``eigsh`` takes SciPy's or CuPy's solver, with every residual computed anew and a search for missed copies of
+        multiple eigenvalues; where a check fails, our own takes over (``info["fallback"]`` says why). ``auto`` is our
+        own, with ``eigsh`` where a residual stays above ``tol``.
+    """
+    check_choice("solver", solver, SOLVERS)
+    if not isinstance(laplacian, Laplacian):
+        raise TypeError(f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}")
+    n = laplacian.shape[0]
+    m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
+    tol = check_number("tol", tol, high=1.0)
+    start = backend_of(laplacian.weights).asarray(start_vector(n, random_state))
+    return eigenmap(laplacian, m, start, tol, solver=solver)
+
+
+def start_vector(n: int, random_state: int) -> np.ndarray:
+    """The seeded start vector (n,), in the user's order of points."""
+    return np.random.default_rng(random_state).normal(size=n)
+
+
+def eigenmap(
+    laplacian: Laplacian,
+    m: int,
+    start: Any,
+    tol: float,
+    *,
+    ordered: bool = False,
+    solver: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Embedding:
+    """The map from a given start vector; ``ordered`` says that the points stand in spatial order."""
+    backend = backend_of(start)
+    xp = backend.xp
+    with backend.active():
+        operator = SymmetricTransition(laplacian, backend)
+        pairs = leading_eigenpairs(
+            operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
+        )
+    worst = float(pairs.residuals.max())
+    if not np.isfinite(worst):
+        raise ArithmeticError(
+            f"the eigenvectors computed on {backend.device} are not finite; check the weights of the kernel, or "
+            "try device='cpu'"
+        )
+    if worst > tol:
+        message = (
+            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
+            "care or use fewer components"
+        )
+        (warn or warn_caller)(message)
+    if float(pairs.values[1]) > 1 - 1e-13:
+        raise DisconnectedGraphError(
+            "the graph is joined only by weights so small that they are lost to rounding (the first eigenvalue is 0); "
+            "raise bandwidth, or keep one of its parts"
+        )
+    phi = pairs.vectors[:, 1:] / operator.root[:, None]
+    phi = phi / xp.linalg.norm(phi, axis=0)
+    phi = phi * xp.where(start @ phi < 0, -1.0, 1.0)
+    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], pairs.residuals[1:], pairs.info)

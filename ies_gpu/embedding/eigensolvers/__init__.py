@@ -1,0 +1,1 @@
+"""The leading eigenpairs of the symmetric transition operator."""

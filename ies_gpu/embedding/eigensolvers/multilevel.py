@@ -1,0 +1,426 @@
+"""The leading eigenpairs from a hierarchy of cells of consecutive points: products that do not grow with n.
+
+Lanczos needs about ``1 / eps`` products, since the wanted eigenvalues crowd at ``1 - O(eps^2)``. Their vectors are
+smooth, however: nearly constant over the small cells of the KD order. Let P0 have one orthonormal column for each cell,
+the top eigenvector ``v`` restricted to it. Then ``Sc = P0' S P0`` is an operator of the same kind, with eigenvalue 1, a
+fraction of the size, and ``1 - mu`` larger by nearly the same factor for every smooth vector. Its eigenvectors
+start a block iteration (LOBPCG, that is Davidson with a short memory) on S, and its shifted inverse preconditions it::
+
+    T = R + (1 + lambda) S P0 z,    (1 - kappa lambda - Sc) z = kappa P0' R,    lambda = 1 - mu
+
+The first term after the coarse correction is one Richardson step, which removes the steps at the edges of cells. The
+coarse eigenproblem is solved the same way, one level down. Points that are almost cut off from the others have vectors
+of their own, and are cells of their own on all levels. T and its image are float32: only the part of the new
+vectors that they contribute carries their rounding, and the images are computed again in float64 before the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...backend import Backend
+from ..order import cell_starts, n_levels
+
+LEAF = 8  # most points in a cell of the first level
+RATIO = 3  # cuts between one level and the next: cells merge by eights
+SMALLEST = 500  # cells of the last level: its eigenvalues are far enough apart for Lanczos
+GUARDS = 11  # pairs carried beyond those wanted
+FEWER_GUARDS = 5  # the same on coarse levels
+FEWEST_GUARDS = 4  # the block ends at the widest gap behind these
+COARSE_TOL = 0.1  # residual of a coarse eigenproblem in units of its last 1 - mu: the start is no better than P0 anyway
+REFRESH = 1e-6  # residual at which rounding in float32 begins to matter
+AIM = 0.25  # of the tolerance: an eigenvector is off by residual / gap, and the last step costs a few columns only
+MAX_ITERATIONS = 60
+SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
+LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
+CG_TOL, CG_STEPS = 0.1, 100
+LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
+LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
+TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
+
+
+class NotConvergedError(ArithmeticError):
+    """The multilevel solver cannot vouch for its result; the message says why."""
+
+
+class Level:
+    """S or one of its coarse forms, as CSR in float32, with the way down to the next.
+
+    Attributes
+    ----------
+    top : array (n,)
+        The unit eigenvector of eigenvalue 1.
+    products, columns : int
+        Block products so far, and the columns in them.
+    """
+
+    def __init__(self, backend: Backend, matrix: tuple[Any, Any, Any], top: Any) -> None:
+        self.backend, self.matrix, self.top = backend, matrix, top
+        self.n = len(top)
+        self.coarse: Any = None  # the next Level, once coarsened
+        self.products = self.columns = 0
+
+    def coarsen(self, starts: np.ndarray) -> Level:
+        """Attach the level whose unknowns are the cells that begin at ``starts``."""
+        xp, kernels = self.backend.xp, self.backend.kernels
+        self.starts = self.backend.asarray(starts)
+        norms = xp.sqrt(xp.add.reduceat(self.top * self.top, self.starts[:-1]))
+        self.weights = (self.top / xp.repeat(norms, self.starts[1:] - self.starts[:-1])).astype(xp.float32)
+        self.merged = kernels.merge_columns(*self.matrix, self.starts, self.weights)
+        smaller = kernels.merge_rows(*self.merged, self.starts, self.weights, len(norms))
+        self.coarse = Level(self.backend, smaller, norms)
+        return self.coarse
+
+    def product(self, V: Any, R: Any = None) -> Any:
+        """``S V`` or ``R + S V`` in float32."""
+        self.products += 1
+        self.columns += V.shape[1]
+        return self.backend.kernels.block_product(*self.matrix, V, R, None if R is None else R.dtype.type(1))
+
+    def smoothed(self, Z: Any, R: Any = None, scale: Any = None) -> Any:
+        """``S P0 Z``, or ``R + scale * S P0 Z``: the entries of a cell were added up, so this is a cheap product."""
+        self.products += 1
+        self.columns += Z.shape[1]
+        return self.backend.kernels.block_product(*self.merged, Z, R, scale)
+
+    def __call__(self, V: Any) -> Any:
+        """``S V`` in float64, for the Krylov methods of the last level."""
+        indptr, indices, data = self.matrix
+        if data.dtype != V.dtype:
+            self.matrix = indptr, indices, data.astype(V.dtype)
+        self.columns += 1 if V.ndim == 1 else V.shape[1]
+        product = self.backend.kernels.vector_product if V.ndim == 1 else self.backend.kernels.spmm
+        return product(*self.matrix, V)
+
+
+def build_levels(operator: Any, count: int) -> list[Level]:
+    """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
+    backend, P = operator.backend, operator.transition
+    indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
+    entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
+    levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
+    lonely = lonely_points(levels[0])
+    cuts = n_levels(operator.n, LEAF)
+    fine = np.arange(operator.n + 1)
+    while not levels[1:] or 1 << cuts >= max(SMALLEST, 4 * count):
+        starts = np.unique(np.concatenate([cell_starts(operator.n, cuts), lonely, lonely + 1]))
+        levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
+        fine, cuts = starts, cuts - RATIO
+    return levels
+
+
+def lonely_points(level: Level) -> np.ndarray:
+    """Rows that hold what starts there: their vectors have eigenvalues far from 0, and no cell fits them.
+
+    Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
+    the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
+    about 1 / c and lasting in a group of c points.
+    """
+    backend = level.backend
+    signs = np.random.default_rng(level.n).integers(0, 2, size=(level.n, 32), dtype=np.int8)
+    Y = level.product(backend.asarray((2 * signs - 1).astype(np.float32)))
+    chances = [backend.to_host((Y * Y).mean(axis=1))]
+    Y = backend.xp.ascontiguousarray(Y[:, :8])  # enough to tell what lasts
+    for step in range(2, LOOKS[-1] + 1):
+        Y = level.product(Y)
+        if step in LOOKS:
+            chances.append(backend.to_host((Y * Y).mean(axis=1)))
+    first, second, last = chances
+    alone = first > max(LONELY, UNUSUAL * float(np.median(first)))
+    return np.flatnonzero(alone | ((last > TRAP) & (last > LASTING * second)))
+
+
+@dataclass
+class CoarsePairs:
+    """Eigenvalues (k,) and vectors (n, k) of the coarse operator, and the value behind them."""
+
+    values: np.ndarray
+    vectors: Any
+    following: float
+
+
+def whitener(G: np.ndarray, floor: float = 1e-8) -> np.ndarray:
+    """C with ``C' G C = I`` on all directions of a positive matrix that are not lost in rounding."""
+    squares = np.diag(G)
+    scale = np.where(squares > 1e-30, 1 / np.sqrt(np.maximum(squares, 1e-30)), 0.0)
+    values, vectors = np.linalg.eigh(scale[:, None] * G * scale)
+    keep = values > floor
+    return scale[:, None] * (vectors[:, keep] / np.sqrt(values[keep]))
+
+
+class Block:
+    """An orthonormal basis ``W = [X, P]`` with its image: X holds Ritz vectors, P the last step's directions.
+
+    Attributes
+    ----------
+    W, SW : array (n, width) of float64
+        Only the first ``q`` columns are in use.
+    H : array (q, q)
+        ``W' S W``, on the host.
+    values : array (k,)
+        Ritz values, falling, on the host.
+    R, norms : array (n, k) of float32, array (k,)
+        Residuals of X and their lengths.
+    """
+
+    def __init__(self, level: Level, k: int) -> None:
+        xp = level.backend.xp
+        self.backend, self.k, self.q = level.backend, k, 0
+        self.W, self.SW = (xp.empty((level.n, 2 * k), dtype=xp.float64) for _ in range(2))
+        self.H, self.values = np.zeros((0, 0)), np.zeros(0)
+        self.R, self.norms = xp.empty((level.n, 0), dtype=xp.float32), np.zeros(0)
+
+    def extend(self, T: Any, ST: Any, active: np.ndarray) -> None:
+        """Rayleigh-Ritz on ``[W, T]``, where T need not be orthogonal to W; P keeps the steps of ``active``."""
+        host, kernels, q = self.backend.to_host, self.backend.kernels, self.q
+        M, RT, PST, TT, TST = (host(part) for part in kernels.gram(self.W, q, self.R, T, ST))
+        # X'ST by way of R, which is small and rounded as such: rounding of the size of ST would turn X away
+        WST = np.concatenate([self.values[:, None] * M[: len(RT)] + RT, PST])
+        side = WST - self.H @ M
+        corner = TST - M.T @ side - WST.T @ M
+        U = whitener(TT - M.T @ M)
+        B = np.block([[self.H, side @ U], [U.T @ side.T, U.T @ corner @ U]])
+        B = 0.5 * (B + B.T)
+        values, C = np.linalg.eigh(B)
+        values, C = values[::-1][: self.k], C[:, ::-1][:, : self.k]
+        if q:
+            C = np.concatenate([C, conjugate(C, active)], axis=1)
+        self.k = len(values)  # less than asked for only where the start was dependent
+        self.H, self.values, self.q = C.T @ B @ C, values, C.shape[1]
+        onto_T = U @ C[q:]
+        self.rotate(q, T, ST, C[:q] - M @ onto_T, onto_T)
+
+    def rotate(self, q: int, T: Any, ST: Any, onto_W: np.ndarray, onto_T: np.ndarray) -> None:
+        """Put ``W onto_W + T onto_T`` in the place of W."""
+        xp = self.backend.xp
+        onto_W, onto_T, values = (xp.asarray(np.ascontiguousarray(a)) for a in (onto_W, onto_T, self.values))
+        self.R, squares = self.backend.kernels.update(self.W, self.SW, q, T, ST, onto_W, onto_T, values)
+        self.norms = np.sqrt(self.backend.to_host(squares))
+
+    def refresh(self, product: Callable[[Any], Any]) -> None:
+        """Compute the image of X again, in float64, and Rayleigh-Ritz on X; P stays."""
+        xp, host, k, q = self.backend.xp, self.backend.to_host, self.k, self.q
+        self.SW[:, :k] = product(xp.ascontiguousarray(self.W[:, :k]))
+        rows = host(self.SW[:, :k].T @ self.W[:, :q])
+        H = self.H.copy()
+        H[:k], H[:, :k] = rows, rows.T
+        H[:k, :k] = 0.5 * (rows[:, :k] + rows[:, :k].T)
+        values, vectors = np.linalg.eigh(H[:k, :k])
+        C = np.eye(q)
+        self.values, C[:k, :k] = values[::-1], vectors[:, ::-1]
+        self.H = C.T @ H @ C
+        nothing = xp.empty((len(self.W), 0), dtype=xp.float32)
+        self.rotate(q, nothing, nothing, C, np.zeros((0, q)))
+
+
+def conjugate(C: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Coefficients of P: what the active Ritz vectors did not take from the old X, orthonormal and beside them."""
+    k = C.shape[1]
+    part = C[:, active].copy()
+    part[:k] = 0
+    for _ in range(2):
+        part -= C @ (C.T @ part)
+    return part @ whitener(part.T @ part)
+
+
+def solve(
+    level: Level,
+    wanted: int,
+    tol: float,
+    relative: float,
+    last: Callable[[Level, int], tuple[Any, Any]],
+    product: Callable[[Any], Any] | None = None,
+    history: list[float] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[np.ndarray, Any, Any]:
+    """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
+
+    Parameters
+    ----------
+    last : callable
+        Gives the leading pairs of the coarsest level.
+    product : callable, optional
+        S in float64, where ``tol`` is below what float32 can reach.
+
+    Returns
+    -------
+    Ritz values (at least wanted,), an array with their vectors first, and the ``CoarsePairs`` (None on the last level).
+    """
+    if level.coarse is None:
+        values, vectors = last(level, wanted)
+        return level.backend.to_host(values), vectors, None
+    coarse = start_pairs(level, wanted, last, GUARDS if product else FEWER_GUARDS)
+    block = Block(level, len(coarse.values))
+    Q = coarse.vectors.astype("float32")
+    X = level.smoothed(Q)
+    block.extend(X, level.product(X), np.arange(0))
+    if block.k < wanted:
+        raise NotConvergedError(f"only {block.k} independent vectors came from the coarse level")
+    fresh, steps, before = product is None, 1, np.inf
+    for _ in range(MAX_ITERATIONS):
+        limit = max(tol, relative * (1 - block.values[wanted - 1]))
+        worst = block.norms[:wanted].max()
+        if history is not None:
+            history.append(float(worst))
+        if progress is not None:
+            progress(len(history or ()), 0)  # how many iterations it takes is not known
+        if not np.isfinite(worst):
+            raise NotConvergedError("a residual is not finite")
+        if product is not None and not fresh and worst <= max(REFRESH, limit):
+            block.refresh(product)
+            fresh = True
+            continue
+        if worst <= limit:
+            return block.values, block.W, coarse
+        if history is not None:
+            check_pace(history, limit, 1 - float(block.values[wanted - 1]))
+        if worst > SLOW * before and steps < MAX_STEPS:
+            steps += 1
+        before = worst
+        active = active_columns(block, wanted, limit)
+        T = correction(level, coarse, Q, block, active, steps)
+        block.extend(T, level.product(T), active)
+    raise NotConvergedError(f"the residual was {worst:.1e} after {MAX_ITERATIONS} iterations")
+
+
+def check_pace(history: list[float], limit: float, distance: float) -> None:
+    """Give up where Lanczos is expected to be sooner: noise in many dimensions is not constant over cells.
+
+    Lanczos was seen to need about ``60 + 47 / sqrt(1 - mu)`` products on D1 to D12 and on strips.
+    """
+    done = len(history) - 1
+    if done < 5:
+        return
+    pace = np.log(history[-5] / history[-1]) / 4
+    needed = np.log(history[-1] / limit) / max(pace, 1e-3)
+    if LANCZOS_PRODUCTS * needed > 60 + 47 / np.sqrt(max(distance, 1e-12)):
+        raise NotConvergedError(f"{needed:.0f} more iterations expected: Lanczos will be sooner")
+
+
+def start_pairs(level: Level, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int) -> CoarsePairs:
+    """Pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut."""
+    many = wanted + guards
+    values, vectors, _ = solve(level.coarse, many, REFRESH, COARSE_TOL, last)
+    gaps = values[wanted + FEWEST_GUARDS - 1 : many - 1] - values[wanted + FEWEST_GUARDS : many]
+    k = wanted + FEWEST_GUARDS + int(np.argmax(gaps))
+    return CoarsePairs(values[:k], level.backend.xp.ascontiguousarray(vectors[:, :k]), float(values[k]))
+
+
+def closed_group(values: np.ndarray, wanted: int) -> int:
+    """The end of the group of nearly equal values that the last wanted one belongs to."""
+    end = wanted
+    while end < len(values) and values[end - 1] - values[end] < 0.05 * (1 - values[wanted - 1]):
+        end += 1
+    return end
+
+
+def active_columns(block: Block, wanted: int, limit: float) -> np.ndarray:
+    """Columns that still need work: unconverged ones, and of the guards those that would hold them back."""
+    end = closed_group(block.values, wanted)
+    norms = block.norms[:end]
+    limits = np.where(np.arange(end) < wanted, limit, max(limit, 0.03 * norms[:wanted].max()))
+    return np.flatnonzero(norms > limits)
+
+
+def correction(level: Level, coarse: CoarsePairs, Q: Any, block: Block, active: np.ndarray, steps: int) -> Any:
+    """New directions (n, active) beside W: residuals, corrected on the coarse level and smoothed ``steps`` times."""
+    xp = level.backend.xp
+    k = block.k
+    end = int(active.max()) + 1
+    distance = 1 - block.values[active]
+    stiffening = (1 - coarse.values[1:k]).sum() / max((1 - block.values[1:k]).sum(), 1e-30)
+    middle = 0.5 * ((1 - coarse.values[end - 1]) + (1 - coarse.following))
+    shift = np.minimum(stiffening * distance, middle)
+    factors = (1 / block.norms[active]).astype(np.float32)
+    R = level.backend.kernels.scaled_columns(block.R, xp.asarray(active), xp.asarray(factors))
+    F = level.backend.kernels.restrict(level.starts, level.weights, R)
+    Z = coarse_inverse(level.coarse, F, 1 - shift, Q)
+    T = level.smoothed(Z, R, xp.asarray((stiffening * (1 + distance)).astype(np.float32)))
+    for _ in range(steps - 1):
+        T = level.product(T, R + T * xp.asarray(distance.astype(np.float32)))
+    level.backend.kernels.project_out(block.W, block.q, T)
+    return T
+
+
+def coarse_inverse(level: Level, F: Any, shift: np.ndarray, Q: Any) -> Any:
+    """Column by column ``(shift - S) z = f`` on the complement of Q, loosely, by conjugate gradients in float32."""
+    xp, kernels = level.backend.xp, level.backend.kernels
+    host = level.backend.to_host
+    columns = F.shape[1]
+    if columns % 8:  # products come in eights; columns of zeros stay zero
+        F = xp.concatenate([F, xp.zeros((len(F), -columns % 8), dtype=F.dtype)], axis=1)
+        shift = np.concatenate([shift, np.ones(-columns % 8)])
+    shift = xp.asarray(shift.astype(np.float32))
+    R = F - Q @ (Q.T @ F)
+    Z, P, image = xp.zeros_like(R), R.copy(), xp.empty_like(R)
+    square = host((R * R).sum(axis=0, dtype="float64")) + 1e-30
+    goal = CG_TOL**2 * square + 1e-29
+    for step in range(1, CG_STEPS + 1):
+        level.products += 1
+        level.columns += columns
+        curvature = host(kernels.shifted_product(*level.matrix, shift, P, image))
+        if step % 10 == 0:  # rounding lets the removed vectors grow back
+            image -= Q @ (Q.T @ image)
+        along = np.where(curvature > 0, square / np.where(curvature > 0, curvature, 1), 0)
+        left = host(kernels.descend(Z, R, P, image, xp.asarray(along.astype(np.float32)))) + 1e-30
+        if (left <= goal).all():
+            break
+        kernels.turn(R, P, xp.asarray((left / square).astype(np.float32)))
+        square = left
+    Z = Z[:, :columns]
+    return Z - Q @ (Q.T @ Z)
+
+
+def multilevel_eigenpairs(
+    operator: Any,
+    count: int,
+    *,
+    tol: float,
+    last: Callable[[Level, int], tuple[Any, Any]],
+    info: dict[str, Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Any, Any]:
+    """The ``count`` leading eigenpairs of S, whose rows stand in KD order: values (count,) and vectors (n, count).
+
+    Parameters
+    ----------
+    operator : SymmetricTransition
+        Over a CSR matrix.
+    last : callable
+        Gives the leading pairs of the coarsest level.
+    info : dict
+        Filled with the counted work, also where the method fails.
+
+    Raises
+    ------
+    NotConvergedError
+        If the iteration stalled, or a check casts doubt on the result.
+    """
+    levels = build_levels(operator, count + GUARDS)
+    history: list[float] = []
+    try:
+        # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
+        # the residuals of the others fall without it
+        aim = min(AIM * tol, REFRESH)
+        values, W, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress)
+    finally:
+        operator.products += levels[0].columns
+        info["block_products"], info["iterations"] = levels[0].products, len(history)
+        info["coarse_sizes"] = [level.n for level in levels[1:]]
+        info["coarse_products"] = [level.columns for level in levels[1:]]
+    check_interlacing(values, coarse.values, count)
+    xp = operator.backend.xp
+    return xp.asarray(values[:count].copy()), xp.ascontiguousarray(W[:, :count])
+
+
+def check_interlacing(values: np.ndarray, coarse: np.ndarray, count: int) -> None:
+    """P0 has orthonormal columns, so the j-th coarse value cannot exceed the j-th of S: one that does was missed."""
+    # slack for the float32 entries of the coarse matrix, whose rounding need not average out on a regular grid
+    ahead = coarse[:count] - values[:count] - 0.02 * (1 - values[:count]) - 5e-7
+    if (ahead > 0).any():
+        j = int(np.argmax(ahead))
+        raise NotConvergedError(f"eigenvalue {j} is {values[j]:.9f}, below that of the coarse level, {coarse[j]:.9f}")

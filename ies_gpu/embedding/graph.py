@@ -1,0 +1,268 @@
+"""Neighbour graphs: which points are close, and how close."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from ..validation import (
+    check_integer,
+    check_number,
+    check_points,
+    check_real_array,
+    check_square_sparse,
+    check_symmetric,
+)
+from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
+
+CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
+TILE_COLUMNS = 16_384
+
+
+def radius_graph(X: Any, *, radius: float) -> Any:
+    """All pairs of points no further apart than ``radius``.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    radius : float
+
+    Returns
+    -------
+    CSR (n, n)
+        Euclidean distances, symmetric, sorted, without a diagonal. The zero distance of two equal points is stored.
+    """
+    X = check_points(X)
+    radius = check_number("radius", radius)
+    order = spatial_order(X)
+    return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
+
+
+def ordered_radius_graph(
+    X: Any,
+    radius: float,
+    *,
+    diagonal: bool = False,
+    storage: str = "float64",
+    progress: Callable[[int, int], None] | None = None,
+) -> Any:
+    """The radius graph of points in spatial order, ``diagonal`` with the zero distance of each point to itself.
+
+    Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
+    the pairs are the same; they are found by products in float32 and measured in float64, and the distances rounded.
+    """
+    backend = backend_of(X)
+    compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
+    xp, n = backend.xp, len(X)
+    Z, reach, unit = in_units_of(radius, X)
+    cells = Cells(Z, reach)
+    counts, indices, distances = [], [], []
+    with backend.active():
+        for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
+            with attempt as part:
+                first, last = int(cells.starts[part.start]), int(cells.starts[part.stop])
+                rows = Z[first:last]
+                parts = []
+                for columns in cells.columns_near(first, last):
+                    found, place, value = compare(rows, Z[columns], reach)
+                    place = columns[place].astype(xp.int32 if n < 2**31 else xp.int64)
+                    parts.append((found, place, value.astype(storage, copy=False)))
+                block = joined(parts, xp)
+                if not diagonal:
+                    block = without_diagonal(block, first, xp)
+                counts.append(block[0])
+                indices.append(block[1])
+                distances.append(block[2])
+                if progress is not None:
+                    progress(last, n)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
+    nnz = int(indptr[-1])
+    values = gathered(distances, nnz, storage, xp)
+    values *= unit
+    indptr = indptr.astype(xp.int32) if nnz < 2**31 else indptr
+    return csr(backend, values, gathered(indices, nnz, xp.int32 if nnz < 2**31 else xp.int64, xp), indptr)
+
+
+def in_units_of(radius: float, X: Any) -> tuple[Any, float, float]:
+    """Points and radius divided by a power of two near the radius, and that power.
+
+    Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
+    file stays as it is unless its numbers are that large or small: a copy of it may not fit into memory.
+    """
+    if is_mapped(X) and 1e-8 < radius < 1e8:
+        return X, radius, 1.0
+    unit = math.ldexp(1.0, math.frexp(radius)[1])
+    return X / unit, radius / unit, unit
+
+
+class Cells:
+    """Bounding boxes of consecutive runs of ordered points, kept on the host, and which of them are near others."""
+
+    def __init__(self, Z: Any, radius: float) -> None:
+        self.backend = backend = backend_of(Z)
+        self.axes = principal_axes(Z) if Z.shape[1] > MAX_AXES else None
+        P = self.projected(Z)
+        levels = n_levels(len(Z), CELL)
+        self.starts = cell_starts(len(Z), levels)
+        self.count = len(self.starts) - 1
+        # how many cells make up a block of rows
+        self.a_block = self.count >> min(levels, n_levels(len(Z), backend.rows_a_tile))
+        # only the boxes go to the host; cells differ by one point at most, and the shorter name their last one twice
+        starts, width = backend.asarray(self.starts), -(-len(Z) >> levels)
+        members = P[backend.xp.minimum(starts[:-1, None] + backend.xp.arange(width), starts[1:, None] - 1)]
+        self.low, self.high = backend.to_host(members.min(axis=1)), backend.to_host(members.max(axis=1))
+        self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
+
+    def projected(self, Z: Any) -> Any:
+        """Points in the coordinates of the boxes."""
+        return Z if self.axes is None else Z @ self.axes
+
+    def near(self, first: int, last: int) -> np.ndarray:
+        """Which cells the box around rows ``first`` to ``last`` does not prove to be further away than the radius."""
+        a, b = np.searchsorted(self.starts, (first, last))
+        return self.near_box(self.low[a:b].min(axis=0), self.high[a:b].max(axis=0))
+
+    def near_box(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """The same for any box, given by its corners on the host."""
+        gap = np.maximum(0, np.maximum(self.low - high, low - self.high))
+        return np.flatnonzero((gap * gap).sum(axis=1) <= self.limit)
+
+    def columns_near(self, first: int, last: int) -> list[Any]:
+        """The points of those cells, rising, in pieces that keep a tile small."""
+        return self.columns_of(self.near(first, last))
+
+    def columns_of(self, near: np.ndarray) -> list[Any]:
+        """The points of given cells, rising, in such pieces."""
+        xp = self.backend.xp
+        sizes = np.diff(self.starts)[near]
+        total = int(sizes.sum())
+        # only numbers of cells go to the device
+        shift, sizes = (self.backend.asarray(a) for a in (self.starts[near] - (np.cumsum(sizes) - sizes), sizes))
+        columns = xp.repeat(shift, sizes) + xp.arange(total)
+        return [columns[k : k + TILE_COLUMNS] for k in range(0, total, TILE_COLUMNS)]
+
+
+def joined(parts: list[Any], xp: Any) -> Any:
+    """Tiles side by side as one block: counts, and indices and values row by row."""
+    if len(parts) == 1:
+        return parts[0]
+    total = sum(counts for counts, _, _ in parts)
+    begin = xp.cumsum(total) - total
+    indices = xp.empty(int(total.sum()), dtype=parts[0][1].dtype)
+    values = xp.empty(len(indices), dtype=parts[0][2].dtype)
+    for counts, columns, distances in parts:
+        own = xp.cumsum(counts) - counts
+        place = xp.repeat(begin - own, counts) + xp.arange(len(columns))
+        indices[place], values[place] = columns, distances
+        begin = begin + counts
+    return total, indices, values
+
+
+def without_diagonal(block: Any, first: int, xp: Any) -> Any:
+    """The block less the pairs of a point with itself."""
+    counts, indices, values = block
+    rows = xp.repeat(xp.arange(first, first + len(counts)), counts)
+    keep = xp.nonzero(indices != rows)[0]
+    return counts - 1, indices[keep], values[keep]  # each row holds itself exactly once
+
+
+def gathered(blocks: list[Any], size: int, dtype: Any, xp: Any) -> Any:
+    """The blocks as one array; each is freed once copied, so that the peak is one array and not two."""
+    out = xp.empty(size, dtype=dtype)
+    end = size
+    while blocks:
+        block = blocks.pop()
+        out[end - len(block) : end] = block
+        end -= len(block)
+    return out
+
+
+def csr(backend: Any, data: Any, indices: Any, indptr: Any) -> Any:
+    """A square CSR from its parts, known to be sorted."""
+    matrix = backend.sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
+    matrix.has_sorted_indices = True
+    return matrix
+
+
+def permuted(matrix: Any, order: Any) -> Any:
+    """A symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
+    backend = backend_of(matrix.data)
+    xp = backend.xp
+    counts = (matrix.indptr[1:] - matrix.indptr[:-1])[order]
+    indptr = xp.concatenate([xp.zeros(1, dtype=matrix.indptr.dtype), xp.cumsum(counts).astype(matrix.indptr.dtype)])
+    slots = xp.repeat(matrix.indptr[:-1][order] - indptr[:-1], counts) + xp.arange(matrix.nnz)
+    columns = inverse_order(order).astype(matrix.indices.dtype)[matrix.indices[slots]]
+    rows = xp.repeat(xp.arange(len(order), dtype=xp.int64), counts)
+    sort = xp.argsort(rows * len(order) + columns)
+    return csr(backend, matrix.data[slots][sort], columns[sort], indptr)
+
+
+def knn_graph(X: Any, *, n_neighbors: int) -> Any:
+    """Each point with its nearest ones; a pair counts when either end is among the other's neighbours.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    n_neighbors : int
+        Neighbours of a point, itself not counted.
+
+    Returns
+    -------
+    CSR (n, n)
+        As in :func:`radius_graph`.
+    """
+    X = check_points(X)
+    n = len(X)
+    k = check_integer("n_neighbors", n_neighbors, low=1, high=n - 1, why=f" for {n} points")
+    backend = backend_of(X)
+    xp = backend.xp
+    with backend.active():
+        distances, neighbours = backend.nearest(X, k)
+    rows = xp.repeat(xp.arange(n, dtype=xp.int64), k)
+    columns, values = neighbours.reshape(-1).astype(xp.int64), distances.reshape(-1)
+    keys = xp.concatenate([rows * n + columns, columns * n + rows])
+    keys, first = xp.unique(keys, return_index=True)
+    counts = xp.bincount(keys // n, minlength=n)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)]).astype(xp.int32)
+    return csr(backend, xp.concatenate([values, values])[first], (keys % n).astype(xp.int32), indptr)
+
+
+def check_graph(graph: Any, *, radius: float | None = None) -> Any:
+    """A user's matrix of distances as our CSR: symmetric, sorted, no diagonal, nothing beyond ``radius``.
+
+    A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one;
+    an infinite distance in a dense matrix means "no neighbours".
+    """
+    backend = backend_of(graph)
+    xp = backend.xp
+    if backend.sparse.issparse(graph):
+        matrix = check_square_sparse("graph", graph)
+        rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
+        columns, data = matrix.indices, matrix.data
+        keep = columns != rows if radius is None else (columns != rows) & (data <= radius)
+        if not bool(keep.all()):
+            matrix = from_pairs(backend, rows[keep], columns[keep], data[keep], matrix.shape[0])
+    else:
+        raw = backend.asarray(graph)
+        absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
+        dense = check_real_array("graph", xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
+        if dense.shape[0] != dense.shape[1]:
+            raise ValueError(f"graph must be square, got shape {dense.shape}")
+        near = ~absent if radius is None else ~absent & (dense <= radius)
+        near[xp.arange(len(dense)), xp.arange(len(dense))] = False
+        rows, columns = xp.nonzero(near)
+        matrix = from_pairs(backend, rows, columns, dense[rows, columns], len(dense))
+    check_symmetric("graph", matrix, stored_zeros=True)
+    return matrix
+
+
+def from_pairs(backend: Any, rows: Any, columns: Any, data: Any, n: int) -> Any:
+    """A CSR from its entries in the order of rows."""
+    xp = backend.xp
+    counts = xp.bincount(rows, minlength=n)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+    return csr(backend, data, columns.astype(xp.int32), indptr.astype(xp.int32) if len(data) < 2**31 else indptr)

@@ -1,0 +1,200 @@
+"""The Gaussian kernel of a graph and its renormalised Laplacian (algorithm Laplacian of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..backend import backend_of
+from ..validation import check_number, check_square_sparse, check_symmetric
+from .graph import check_graph, csr
+from .tiles import TiledKernel
+
+
+@dataclass(frozen=True)
+class Laplacian:
+    """The renormalised graph Laplacian ``L = I - P``.
+
+    Attributes
+    ----------
+    transition : CSR (n, n) or TiledTransition
+        P, whose rows sum to 1.
+    weights : array (n,) or None
+        ``wt``, the row sums of ``W^-1 K W^-1``: P is symmetric with respect to them. Unknown (None) when only a matrix
+        ``I - P`` was given.
+    bandwidth : float or None
+        eps, where it is known.
+    """
+
+    transition: Any
+    weights: Any = None
+    bandwidth: float | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.transition.shape
+
+    @cached_property
+    def matrix(self) -> Any:
+        """``L = I - P`` as CSR."""
+        if isinstance(self.transition, TiledTransition):
+            raise ValueError("this graph is too dense for a CSR matrix; it exists as an operator, laplacian.transition")
+        identity = backend_of(self.transition.data).sparse.identity(self.shape[0], format="csr")
+        return (identity - self.transition).tocsr()
+
+    @property
+    def scale(self) -> float:
+        """``4 / eps^2``, which turns L into an estimate of the Laplace-Beltrami operator; 1 without a bandwidth."""
+        return 1.0 if self.bandwidth is None else 4.0 / self.bandwidth**2
+
+    @property
+    def scaled(self) -> Any:
+        """``(4 / eps^2) L``, which approximates the Laplace-Beltrami operator."""
+        return self.scale * self.matrix
+
+    def __repr__(self) -> str:
+        return f"Laplacian(n={self.shape[0]}, entries={self.transition.nnz}, bandwidth={self.bandwidth})"
+
+
+class TiledTransition:
+    """``P = diag(left) K diag(right)`` over a tiled kernel."""
+
+    def __init__(self, kernel: TiledKernel, left: Any, right: Any) -> None:
+        self.kernel, self.left, self.right = kernel, left, right
+        self.shape, self.nnz = kernel.shape, kernel.nnz
+
+    def __matmul__(self, V: Any) -> Any:
+        column = (slice(None), None) if V.ndim == 2 else slice(None)
+        return self.left[column] * (self.kernel @ (self.right[column] * V))
+
+
+def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
+    """``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph, with ``K_ii = 1`` added.
+
+    Parameters
+    ----------
+    graph : sparse matrix in any format, or array (n, n)
+        Distances (not squared); stored zeros are distances of equal points.
+    bandwidth : float
+        eps.
+
+    Returns
+    -------
+    CSR (n, n)
+    """
+    bandwidth = check_number("bandwidth", bandwidth)
+    return with_unit_diagonal(gaussian_of_distances(check_graph(graph).copy(), bandwidth))
+
+
+def gaussian_of_distances(graph: Any, bandwidth: float) -> Any:
+    """The same on the graph's own storage, without touching its pattern."""
+    backend = backend_of(graph.data)
+    for block in backend.blocks(graph.nnz, 24, "kernel"):
+        with block as part:
+            ratio = graph.data[part].astype(backend.xp.float64) / bandwidth
+            graph.data[part] = backend.xp.exp(-ratio * ratio)
+    return graph
+
+
+def with_unit_diagonal(matrix: Any) -> Any:
+    """A CSR without a diagonal, with ones inserted there and the indices still sorted."""
+    backend = backend_of(matrix.data)
+    xp = backend.xp
+    n = matrix.shape[0]
+    rows = xp.repeat(xp.arange(n, dtype=matrix.indices.dtype), matrix.indptr[1:] - matrix.indptr[:-1])
+    right = matrix.indices > rows
+    # row i moves right by i places, and by one more behind its own diagonal
+    place = xp.arange(matrix.nnz) + rows + right
+    left_counts = xp.bincount(rows[~right], minlength=n)
+    on_diagonal = matrix.indptr[:-1] + xp.arange(n) + left_counts
+    indices = xp.empty(matrix.nnz + n, dtype=matrix.indices.dtype)
+    data = xp.empty(matrix.nnz + n, dtype=matrix.data.dtype)
+    indices[place], data[place] = matrix.indices, matrix.data
+    indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), 1.0
+    return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1, dtype=matrix.indptr.dtype))
+
+
+def drop_diagonal(kernel: Any) -> None:
+    """``K_ii = 0`` in place: the entries stay, as zeros."""
+    if isinstance(kernel, TiledKernel):
+        kernel.drop_diagonal()
+        return
+    backend = backend_of(kernel.data)
+    xp, counts = backend.xp, kernel.indptr[1:] - kernel.indptr[:-1]
+    for block in backend.blocks(len(counts), 24 * kernel.nnz / max(1, len(counts)), "kernel"):
+        with block as rows:
+            part = slice(int(kernel.indptr[rows.start]), int(kernel.indptr[rows.stop]))
+            own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=kernel.indices.dtype), counts[rows])
+            kernel.data[part] *= kernel.indices[part] != own
+
+
+def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:
+    """The renormalised Laplacian of a kernel.
+
+    ``w = K 1``, ``Lt = W^-1 K W^-1``, ``wt = Lt 1``, ``P = Wt^-1 Lt``, ``L = I - P``. Dividing by the density ``w`` on
+    both sides makes the limit the Laplace-Beltrami operator whatever the sampling density.
+
+    Parameters
+    ----------
+    kernel : sparse matrix in any format, or array (n, n)
+        Symmetric affinities, none negative, the diagonal as given.
+    bandwidth : float, optional
+        eps, for the scale ``4 / eps^2``.
+    """
+    if bandwidth is not None:
+        bandwidth = check_number("bandwidth", bandwidth)
+    matrix = check_square_sparse("kernel", kernel)
+    check_symmetric("kernel", matrix)
+    return laplacian_in_place(matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix, bandwidth)
+
+
+def laplacian_in_place(kernel: Any, bandwidth: float | None) -> Laplacian:
+    """The Laplacian on the kernel's own storage."""
+    tiled = isinstance(kernel, TiledKernel)
+    backend = kernel.backend if tiled else backend_of(kernel.data)
+    xp = backend.xp
+
+    def times(vector: Any) -> Any:
+        if tiled:
+            return kernel @ vector
+        with backend.active():
+            return backend.kernels.spmm(kernel.indptr, kernel.indices, kernel.data, vector)
+
+    w = times(xp.ones(kernel.shape[0]))
+    if not bool((w > 0).all()):
+        raise ValueError(f"kernel has {int((w <= 0).sum())} rows without a positive entry; drop those points")
+    wt = times(1 / w) / w
+    left, right = 1 / (wt * w), 1 / w
+    if tiled:
+        return Laplacian(TiledTransition(kernel, left, right), wt, bandwidth)
+    scale_in_place(kernel, left, right)
+    return Laplacian(kernel, wt, bandwidth)
+
+
+def scale_in_place(matrix: Any, left: Any, right: Any) -> None:
+    """``diag(left) A diag(right)`` by editing the entries of a CSR."""
+    backend = backend_of(matrix.data)
+    xp = backend.xp
+    counts = matrix.indptr[1:] - matrix.indptr[:-1]
+    mean = matrix.nnz / max(1, len(counts))
+    for block in backend.blocks(len(counts), 24 * mean, "laplacian"):
+        with block as rows:
+            part = slice(int(matrix.indptr[rows.start]), int(matrix.indptr[rows.stop]))
+            matrix.data[part] *= xp.repeat(left[rows], counts[rows]) * right[matrix.indices[part]]
+
+
+def check_laplacian(laplacian: Any) -> Laplacian:
+    """A ``Laplacian`` as it is, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) wrapped as one."""
+    if isinstance(laplacian, Laplacian):
+        return laplacian
+    matrix = check_square_sparse("laplacian", laplacian)
+    backend = backend_of(matrix.data)
+    sums = backend.xp.abs(matrix.sum(axis=1))
+    if float(sums.max()) > 1e-8:
+        raise ValueError(
+            f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}; "
+            "pass what graph_laplacian returns"
+        )
+    transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
+    return Laplacian(transition)

@@ -1,0 +1,263 @@
+"""New points in the map of old ones: the Nystrom extension of the renormalised kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend, backend_of
+from ..errors import warn_caller
+from ..validation import check_choice, check_flag, check_number, check_points, check_real_array
+from .graph import Cells, in_units_of
+from .order import spatial_order
+
+ISOLATED = ("nan", "nearest")
+FAINT = 1e-3  # eigenvalues of P below this are noise, and dividing by them makes it loud
+TINY = 1e-12  # instead of a division by zero
+Report = Callable[[int, int], None]
+
+
+def nystrom_extension(
+    X_new: Any,
+    X: Any,
+    coordinates: Any,
+    eigenvalues: Any,
+    *,
+    bandwidth: float,
+    radius: float | None = None,
+    degrees: Any = None,
+    self_loops: bool = True,
+    isolated: str = "nan",
+    progress: Report | None = None,
+) -> Any:
+    """Eigenvectors of the training points, continued to new points.
+
+    With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
+    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels), and
+    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. On a training point this is the
+    eigenvector equation, so that it returns the training coordinates.
+
+    Parameters
+    ----------
+    X_new : array (n_new, D)
+    X : array (n, D)
+        The training points, in the order of ``coordinates``.
+    coordinates : array (n, m)
+        Their eigenvectors.
+    eigenvalues : array (m,)
+        lambda of ``L = I - P``.
+    bandwidth, radius : float
+        As in training; the radius is ``3 * bandwidth`` unless given.
+    degrees : array (n,), optional
+        ``w`` of the training points (:func:`kernel_degrees`), computed unless given.
+    self_loops : bool
+        As in training. Without them a new point that equals a training point is taken for it, and is not its own
+        neighbour; other copies of it are.
+    isolated : {"nan", "nearest"}
+        What points without a neighbour within the radius get: NaN, or the coordinates of the nearest training point.
+    progress : callable, optional
+        Called as ``progress(done, n_new)``.
+
+    Returns
+    -------
+    array (n_new, m)
+        On the device of ``X``, where the work is done.
+    """
+    check_choice("isolated", isolated, ISOLATED)
+    X = check_points(X)
+    home = backend_of(X)
+    bandwidth, radius = check_scales(bandwidth, radius)
+    self_loops = check_flag("self_loops", self_loops)
+    Y = home.asarray(check_real_array("coordinates", coordinates, 2))
+    if len(Y) != len(X):
+        raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
+    values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    if len(values) != Y.shape[1]:
+        raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
+    new = moved_points(X_new, X)
+    with home.active():
+        if degrees is None:
+            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
+        degrees = home.asarray(check_real_array("degrees", degrees, 1))
+        if len(degrees) != len(X) or not bool((degrees > 0).all()):
+            raise ValueError(f"degrees must be {len(X)} positive numbers, one for each row of X")
+        return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress, self_loops)
+
+
+def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Any:
+    """``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` over the points within the radius.
+
+    Parameters
+    ----------
+    X : array (n, D)
+    bandwidth, radius : float
+    self_loops : bool
+        Whether the point itself counts.
+
+    Returns
+    -------
+    array (n,)
+    """
+    X = check_points(X)
+    bandwidth, radius = check_scales(bandwidth, radius)
+    self_loops = check_flag("self_loops", self_loops)
+    backend = backend_of(X)
+    with backend.active():
+        ones = backend.xp.ones((len(X), 1))
+        return kernel_sums(X, X, ones, bandwidth, radius, self_loops=self_loops)[:, 0]
+
+
+def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
+    """Bandwidth and radius, the latter three times the former unless given."""
+    bandwidth = check_number("bandwidth", bandwidth)
+    return bandwidth, 3 * bandwidth if radius is None else check_number("radius", radius)
+
+
+def moved_points(X_new: Any, X: Any) -> Any:
+    """New points (n_new, D) on the device of the training points, with as many columns."""
+    new, home = check_real_array("X_new", X_new, 2), backend_of(X)
+    if new.shape[1] != X.shape[1]:
+        raise ValueError(f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}")
+    there = backend_of(new)
+    return new if there.device == home.device else home.asarray(there.to_host(new))
+
+
+def extended(
+    new: Any,
+    X: Any,
+    Y: Any,
+    eigenvalues: np.ndarray,
+    degrees: Any,
+    bandwidth: float,
+    radius: float,
+    isolated: str,
+    progress: Report | None = None,
+    self_loops: bool = True,
+) -> Any:
+    """The extension of checked arrays, all on one device."""
+    backend = backend_of(X)
+    xp = backend.xp
+    mu = 1.0 - eigenvalues
+    faint = np.flatnonzero(np.abs(mu) < FAINT)
+    if len(faint):
+        shown = ", ".join(f"phi{k + 1}" for k in faint[:5]) + (", ..." if len(faint) > 5 else "")
+        warn_caller(
+            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so that new points get mostly noise "
+            "there; lower n_components or bandwidth"
+        )
+        mu[np.abs(mu) < TINY] = TINY
+    if len(new) == 0:
+        return xp.empty((0, Y.shape[1]))
+    share = 1.0 / degrees[:, None]
+    sums = kernel_sums(new, X, xp.concatenate([share, share * Y], axis=1), bandwidth, radius, progress, self_loops)
+    alone = sums[:, 0] <= 0
+    lonely = backend.to_host(xp.nonzero(alone)[0])
+    phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
+    if len(lonely):
+        got = "NaN" if isolated == "nan" else "the coordinates of the nearest training point"
+        rows = ", ".join(map(str, lonely[:5])) + (", ..." if len(lonely) > 5 else "")
+        warn_caller(
+            f"{len(lonely):,} of {len(new):,} new points have no training point within radius={radius:g} and get {got} "
+            f"(rows {rows})"
+        )
+        if isolated == "nearest":
+            where = backend.asarray(lonely)
+            phi[where] = Y[nearest_rows(new[where], X, backend)]
+    return phi
+
+
+def kernel_sums(
+    new: Any,
+    X: Any,
+    V: Any,
+    bandwidth: float,
+    radius: float,
+    progress: Report | None = None,
+    self_loops: bool = True,
+) -> Any:
+    """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
+
+    Without ``self_loops`` one training point that equals the new one does not count.
+
+    Parameters
+    ----------
+    new, X : array (n_new, D), (n, D)
+    V : array (n, q)
+
+    Returns
+    -------
+    array (n_new, q)
+    """
+    backend = backend_of(X)
+    xp = backend.xp
+    order = spatial_order(X)
+    Z, reach, unit = in_units_of(radius, X[order])
+    V = V[order]
+    cells = Cells(Z, reach)
+    sums = xp.zeros((len(new), V.shape[1]))
+    rows, Q, boxes = within_reach(new, Z, cells, unit, reach)
+    # as in the graph: blocks of points that stand together, each against the cells that its box does not rule out
+    for attempt in backend.blocks(len(rows), 0, "extension", rows_a_block=backend.rows_a_tile):
+        with attempt as part:
+            low, high = (backend.to_host(side) for side in (boxes[part].min(axis=0), boxes[part].max(axis=0)))
+            total = xp.zeros((part.stop - part.start, V.shape[1]))
+            found_itself = xp.zeros(len(total), dtype=bool)
+            for columns in cells.columns_of(cells.near_box(low, high)):
+                counts, place, distance = backend.kernels.tile_graph(Q[part], Z[columns], reach)
+                ratio = distance * (unit / bandwidth)
+                indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+                weights = xp.exp(-ratio * ratio)
+                if not self_loops:
+                    weights *= ~first_equal(distance, counts, indptr, found_itself)
+                total += backend.kernels.spmm(indptr, place, weights, V[columns])
+            sums[rows[part]] = total
+            if progress is not None:
+                progress(part.stop, len(rows))
+    return sums
+
+
+def first_equal(distance: Any, counts: Any, indptr: Any, before: Any) -> Any:
+    """Marks the first distance of zero in each row of a CSR, but for rows in ``before``, where such rows are added."""
+    xp = backend_of(distance).xp
+    equal = distance == 0
+    running = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(equal)])
+    first = equal & (running[1:] - xp.repeat(running[indptr[:-1]], counts) == 1)
+    first &= ~xp.repeat(before, counts)
+    before |= running[indptr[1:]] > running[indptr[:-1]]
+    return first
+
+
+def within_reach(new: Any, Z: Any, cells: Cells, unit: float, reach: float) -> tuple[Any, Any, Any]:
+    """The new points in or near the box of all training points: row numbers, points and projections, in spatial order.
+
+    Those far outside have no neighbour, and their size would spoil the distances of the others.
+    """
+    xp = cells.backend.xp
+    with np.errstate(over="ignore"):  # infinitely far is far enough
+        scaled = new / unit
+    margin = reach * (1 + 1e-9)
+    inside = (scaled >= Z.min(axis=0) - margin) & (scaled <= Z.max(axis=0) + margin)
+    rows = xp.nonzero(inside.all(axis=1))[0]
+    boxes = cells.projected(scaled[rows])
+    if len(rows):
+        order = spatial_order(xp.ascontiguousarray(boxes))
+        rows, boxes = rows[order], boxes[order]
+    return rows, scaled[rows], boxes
+
+
+def nearest_rows(points: Any, X: Any, backend: Backend) -> Any:
+    """The number (r,) of the training point nearest to each of some points, in blocks."""
+    xp = backend.xp
+    centre = X.mean(axis=0)
+    Z = X - centre
+    unit = float(xp.abs(Z).max())
+    Z = Z / unit
+    half = 0.5 * (Z * Z).sum(axis=1)
+    nearest = xp.empty(len(points), dtype=xp.int64)
+    for block in backend.blocks(len(points), 24.0 * len(X), "extension"):
+        with block as rows:
+            # |x - x_j|^2 / 2 less |x|^2 / 2, which would overflow first for a point far away
+            nearest[rows] = (half - ((points[rows] - centre) / unit) @ Z.T).argmin(axis=1)
+    return nearest

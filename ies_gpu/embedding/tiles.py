@@ -1,0 +1,130 @@
+"""Gaussian kernels too dense for CSR: square tiles in single precision, stored or computed anew for each product.
+
+A graph of 50,000 points with 26,500 neighbours each has 1.3 billion entries: 16 GB as CSR, 5 GB as tiles of the upper
+triangle, next to nothing when recomputed. Points must be in spatial order: tiles that bounding boxes prove empty are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from .graph import Cells
+from .order import cell_starts, n_levels
+
+TILE = 1024
+
+
+class TiledKernel:
+    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped, as an operator.
+
+    Parameters
+    ----------
+    X : array (n, D)
+        Points in spatial order.
+    bandwidth, radius : float
+    store : bool
+        Keep the tiles (float32, about ``2 n^2`` bytes for a full graph); otherwise each product computes them again.
+
+    Attributes
+    ----------
+    nnz : int
+        Entries within the radius, the diagonal included.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        *,
+        bandwidth: float,
+        radius: float,
+        store: bool,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.backend = backend_of(X)
+        self.shape = (len(X), len(X))
+        self.points = (X - X.mean(axis=0)) / bandwidth
+        self.diagonal = 1.0
+        self.limit = (radius / bandwidth) ** 2
+        self.starts = cell_starts(len(X), n_levels(len(X), TILE))
+        self.pairs = self._near_pairs(radius / bandwidth)
+        self.tiles: dict[tuple[int, int], Any] = {}
+        self.nnz = 0
+        for done, pair in enumerate(self.pairs):
+            tile = self._compute(*pair)
+            entries = int((tile > 0).sum())
+            self.nnz += entries if pair[0] == pair[1] else 2 * entries
+            if store:
+                self.tiles[pair] = tile
+            if progress is not None:
+                progress(done + 1, len(self.pairs))
+
+    def _near_pairs(self, reach: float) -> list[tuple[int, int]]:
+        cells = Cells(self.points, reach)
+        pairs = []
+        for r in range(len(self.starts) - 1):
+            near = cells.near(self.starts[r], self.starts[r + 1])
+            blocks = np.unique(np.searchsorted(self.starts, cells.starts[near], side="right") - 1)
+            pairs += [(r, int(c)) for c in blocks if c >= r]
+        return pairs
+
+    def _compute(self, r: int, c: int) -> Any:
+        xp = self.backend.xp
+        a, b = self.points[self.rows(r)], self.points[self.rows(c)]
+        centre = a.mean(axis=0)
+        a, b = a - centre, b - centre
+        squared = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * (a @ b.T)
+        tile = xp.where(squared <= self.limit, xp.exp(-xp.maximum(squared, 0)), 0).astype(xp.float32)
+        if r == c:
+            tile[xp.arange(len(tile)), xp.arange(len(tile))] = self.diagonal
+        return tile
+
+    def drop_diagonal(self) -> None:
+        """``K_ii = 0`` from now on."""
+        self.diagonal = 0.0
+        for r, c in self.tiles:
+            if r == c:
+                self.tiles[r, c] = self._compute(r, c)
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of rows, one a side of a tile."""
+        return len(self.starts) - 1
+
+    def rows(self, block: int) -> slice:
+        """The rows of a block."""
+        return slice(int(self.starts[block]), int(self.starts[block + 1]))
+
+    def tile(self, r: int, c: int) -> Any:
+        """Rows of block r, columns of block c, r <= c, in float64."""
+        tile = self.tiles.get((r, c))
+        return (self._compute(r, c) if tile is None else tile).astype(self.backend.xp.float64)
+
+    def neighbours(self, r: int) -> list[tuple[int, bool]]:
+        """The blocks whose tile with block r is not empty, and whether it is stored transposed."""
+        return [(c if a == r else a, a != r) for a, c in self.pairs if r in (a, c)]
+
+    def __matmul__(self, V: Any) -> Any:
+        """``K V`` for a vector or a block of vectors; each tile serves its rows and its columns."""
+        xp = self.backend.xp
+        workers = self.backend.n_threads or 1
+
+        def share(pairs: list[tuple[int, int]]) -> Any:
+            out = xp.zeros(V.shape, dtype=xp.float64)
+            for r, c in pairs:
+                tile = self.tile(r, c)
+                out[self.rows(r)] += tile @ V[self.rows(c)]
+                if r != c:
+                    out[self.rows(c)] += tile.T @ V[self.rows(r)]
+            return out
+
+        shares = [self.pairs[w::workers] for w in range(workers)]
+        if workers == 1:
+            return share(self.pairs)
+        with ThreadPoolExecutor(workers) as pool:
+            return sum(pool.map(share, shares))

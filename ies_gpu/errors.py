@@ -1,0 +1,38 @@
+"""Every error and warning of the package, and how a warning finds the line that caused it."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
+
+
+class DeviceError(RuntimeError):
+    """The requested device cannot be used; the message says why and what to do."""
+
+
+class IESWarning(UserWarning):
+    """The result may not be what was wanted; the message says why and what to do."""
+
+
+def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
+    """Warn at the line outside this package that called it, however deep inside the reason was found."""
+    frame, level, ours = sys._getframe(), 1, 1
+    while frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+        if frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
+            ours = level
+    warnings.warn(message, category, stacklevel=ours + 1)
+
+
+class OutOfMemoryError(MemoryError):
+    """Memory does not suffice even for the smallest block; the message says how much was needed, and where."""
+
+
+class DisconnectedGraphError(ValueError):
+    """The neighbour graph falls into several parts, each of which would need a map of its own."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be read or written. The result is not affected, only the time that a restart takes."""

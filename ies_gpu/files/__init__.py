@@ -1,0 +1,1 @@
+"""Files and URLs: points in, results out, whole or not at all."""

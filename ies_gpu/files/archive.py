@@ -1,0 +1,96 @@
+"""Values as a JSON header and plain arrays beside it, in one ``.npz``: no pickle, whole or not at all.
+
+Results, checkpoints and models are written this way. ``numpy.load`` opens such a file too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from .points import HEADER, whole_or_nothing
+
+Records = Mapping[str, type]  # small dataclasses and named tuples that may occur inside a value, by name
+
+
+def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Records) -> Any:
+    """A value as strict JSON; what JSON lacks is an object with one key in @, and arrays go into ``arrays``."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"@float": str(value)}
+    if type(value) in records.values():
+        parts = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else value._asdict()
+        return {f"@{type(value).__name__}": {k: encode(v, f"{name}.{k}", arrays, records) for k, v in parts.items()}}
+    if isinstance(value, list | tuple):
+        items = [encode(item, f"{name}.{k}", arrays, records) for k, item in enumerate(value)]
+        return items if isinstance(value, list) else {"@tuple": items}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) and not key.startswith("@") for key in value):
+            return {key: encode(item, f"{name}.{key}", arrays, records) for key, item in value.items()}
+        return {"@dict": [encode(list(pair), f"{name}.{k}", arrays, records) for k, pair in enumerate(value.items())]}
+    array = backend_of(value).to_host(value)
+    if array.dtype.hasobject:
+        raise TypeError(f"{name} cannot be saved: it is a {type(value).__name__}")
+    arrays[name] = array
+    return {"@array": name}
+
+
+def decode(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
+    """The value that was encoded; arrays are read from the archive.
+
+    A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that grew.
+    """
+    if isinstance(value, list):
+        return [decode(item, archive, records) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tag = next(iter(value), "")
+    if not tag.startswith("@"):
+        return {key: decode(item, archive, records) for key, item in value.items()}
+    inner = value[tag]
+    if tag == "@float":
+        return float(inner)
+    if tag == "@array":
+        with archive.open(f"{inner}.npy") as member:
+            array = np.lib.format.read_array(member, allow_pickle=False)
+            if member.read(1):  # reading to the end makes zipfile compare the checksum
+                raise ValueError(f"{inner} is longer than its header says")
+            return array
+    if tag in ("@tuple", "@dict"):
+        items = [decode(item, archive, records) for item in inner]
+        return tuple(items) if tag == "@tuple" else dict(items)
+    return records[tag[1:]](**{key: decode(item, archive, records) for key, item in inner.items()})
+
+
+def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """The header and the arrays as one ``.npz``, whole or not at all."""
+    text = json.dumps(header, indent=1, allow_nan=False)
+    with whole_or_nothing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_entry(HEADER), text)
+        for name, array in arrays.items():
+            with archive.open(_entry(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def read_header(path: str | os.PathLike[str]) -> Any:
+    """The header of an archive, ``{}`` of one without; a damaged archive raises one of ``files.DAMAGED``."""
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read(HEADER)) if HEADER in archive.namelist() else {}
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """A member of the archive with a fixed date, so that equal results are equal files."""
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr = 0o644 << 16  # otherwise unzip makes files that nobody may read
+    return entry

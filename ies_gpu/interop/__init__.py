@@ -1,0 +1,1 @@
+"""For other programs: scikit-learn, AnnData, UMAP."""

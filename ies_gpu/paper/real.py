@@ -1,0 +1,201 @@
+"""Molecules and spectra: which coordinates are chosen, what they explain, how long it takes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..analysis.diagnosis.diagnose import diagnose
+from ..errors import warn_caller
+from ..results.selection import Selection
+from ..run.log import Progress, Stages, peak_memory
+from .book import Book
+from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, neighbour_r2
+from .real_pictures import heat_map, maps
+
+# the paper's table: n, D, mean degree, (s, d), seconds, set
+PUBLISHED = {
+    "SDSS (full)": (298_511, 3750, 144.91, "(2, 2)", 106.05, "{1, 3}"),
+    "Aspirin": (211_762, 244, 101.03, "(4, 3)", 85.11, "{1, 2, 3, 7}"),
+    "Ethanol": (555_092, 102, 107.27, "(3, 2)", 233.16, "{1, 2, 4}"),
+    "Malondialdehyde": (993_237, 96, 106.51, "(3, 2)", 459.53, "{1, 2, 3}"),
+}
+
+
+class Done(NamedTuple):
+    """A case, computed."""
+
+    case: RealCase
+    found: Features
+    selection: Selection
+    report: dict[str, Any]  # on the bandwidth
+    seconds: dict[str, float]
+    peak_bytes: int
+
+    @property
+    def colors(self) -> dict[str, np.ndarray]:
+        return {name: values[self.selection.points] for name, values in self.found.colors.items()}
+
+
+def named(subset: tuple[int, ...]) -> str:
+    """A set as the paper prints it, counted from 1."""
+    return "{" + ", ".join(str(k + 1) for k in subset) + "}"
+
+
+def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
+    """Fill the book.
+
+    Parameters
+    ----------
+    full : bool
+        All frames; otherwise 10,000 of each.
+    device : str
+    data : path or None
+        The folder with the files; those that are missing are named and left out.
+    progress : callable, optional
+        Called as ``progress(part, done, total)``.
+    """
+    if data is None:
+        book.text(
+            "real-data", "Real data", "Not computed: ies-gpu reproduce --only real --data FOLDER names the folder."
+        )
+        return
+    fill(book, CASES, data, None if full else USUAL, device, progress)
+
+
+def fill(
+    book: Book,
+    cases: tuple[RealCase, ...],
+    data: Path,
+    n: int | None,
+    device: str,
+    progress: Progress | None = None,
+) -> None:
+    """Each case: features, the choice at the bandwidth that is found, pictures."""
+    log = Stages(progress)
+    done: list[Done] = []
+    for case in cases:
+        path = data / case.file
+        try:
+            if not path.exists():
+                raise ValueError(f"There is no file {case.file} in the folder.")
+            done.append(compute(case, path, n, device, log))
+        except ValueError as error:  # the others go on; the page says what is wrong with this one
+            warn_caller(f"{case.name} is not computed: {error}")
+            book.text(f"{case.name}-missing", f"{case.name}: not computed", str(error))
+            continue
+        add_pictures(book, done[-1])
+        add_scan(book, done[-1])  # without a label of the paper's: it stays beside its pictures
+    if done:
+        add_runtimes(book, done)
+        add_torsions(book, done)
+
+
+def compute(case: RealCase, path: Path, n: int | None, device: str, log: Stages) -> Done:
+    """Features, and the choice at the bandwidth that is found."""
+    begin = time.perf_counter()
+    with log.stage(f"{case.name}: features"):
+        found = features(case, path, n)
+    spent = time.perf_counter() - begin
+    begin = time.perf_counter()
+    with log.stage(f"{case.name}: bandwidth"):
+        report = fit(case, found.X, "auto", device, progress=log.progress).diagnostics["automatic"]
+    seconds = {"features": spent, "bandwidth": time.perf_counter() - begin}
+    with log.stage(case.name):  # once more, for the time of each stage
+        selection = fit(case, found.X, report["bandwidth"], device, keep_bases=True, progress=log.progress)
+    return Done(case, found, selection, report, seconds | selection.diagnostics["seconds"], peak_memory())
+
+
+def add_scan(book: Book, done: Done) -> None:
+    """What each bandwidth would have chosen, and where the bandwidth taken comes from."""
+    case, report = done.case, done.report
+    rows: list[tuple[Any, ...]] = [
+        (t["bandwidth"], round(t["mean_degree"]), f"{t['share']:.1%}", named(t["subset"]), 1 - t["fvu"])
+        for t in report["scan"]
+    ]
+    rows += [(t["bandwidth"], None, t["reason"], None, None) for t in report["left_out"]]
+    note = (
+        f"{report['sample_size']:,} points each. The chosen coordinates of each bandwidth, and the share of the "
+        f"features' variance that they explain, which needs no torsions. Taken: eps = {report['bandwidth']:.3g}"
+    )
+    carried = report["carried"]
+    if carried is not None:
+        others = ", ".join(f"{t['bandwidth']:.3g} ({1 - t['fvu']:.3f})" for t in carried["tried"])
+        note += f", after trying on all points: {others}"
+    if not case.self_loops:
+        note += "; no point is its own neighbour"
+    columns = ["eps", "mean degree", "in one part", "chosen", "explained"]
+    title = f"{case.name}: bandwidths"
+    book.table(f"{case.name}-scan", title, columns, rows, note=f"{note}.")
+
+
+def add_pictures(book: Book, done: Done) -> None:
+    case, selection = done.case, done.selection
+    first = tuple(range(case.s))
+    sets = [selection.subset] + ([first] if first != selection.subset else [])
+    words = "chosen above, first below" if len(sets) > 1 else "the chosen coordinates are the first"
+    if case.name == "chloromethane":
+        note = f"{case.what}. Coordinates are counted from 1."
+        if done.found.mirror is not None:
+            image = mirror_set(selection, done.found.mirror, selection.subset)
+            if image.subset not in sets:
+                sets.insert(1, image.subset)
+                words = "chosen, its mirror image" + (", first" if len(sets) > 2 else "")
+            note += (
+                f" With the two chlorines exchanged the chosen set comes nearest to {named(image.subset)}, number "
+                f"{image.place} of {len(selection.ranking.subsets)} (each coordinate correlates by {image.alike:.2f} "
+                "or more)."
+            )
+        title = "Exchange of chloride: loss of all sets"
+        book.figure(
+            "chloromethane-loss", title, heat_map(selection, case.name), label="fig:rest-images-table", note=note
+        )
+    name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
+    figure = maps(selection, done.colors, sets, f"{case.name}: {words}")
+    book.figure(
+        name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnose(selection).verdict}"
+    )
+
+
+def add_runtimes(book: Book, done: list[Done]) -> None:
+    columns = ["data", "n", "D", "mean degree", "(s, d)", "seconds", "chosen", "features s", "bandwidth s", "graph s"]
+    columns += ["eigenvectors s", "tangents s", "search s", "peak GB", "where"]
+    rows: list[tuple[Any, ...]] = []
+    for d in done:
+        t = d.seconds
+        stages = [t.get(stage) for stage in ("features", "bandwidth", "graph", "eigenvectors", "tangents", "search")]
+        rows.append((
+            d.case.what.split(";")[0], len(d.selection.points), d.found.X.shape[1],
+            float(d.selection.diagnostics["mean_degree"]), f"({d.case.s}, {d.case.d})",
+            sum(t.values()) - t["bandwidth"], named(d.selection.subset), *stages,
+            d.peak_bytes / 2**30, d.selection.diagnostics["device"],
+        ))  # fmt: skip
+    for name, (n, D, degree, sizes, seconds, subset) in PUBLISHED.items():
+        rows.append((name, n, D, degree, sizes, seconds, subset, *[None] * 7, "the paper"))
+    note = (
+        "Other data than the paper's: simulated or standing in, as the names say, and other features, so that the sets "
+        "need not agree. Seconds are those of all stages at the bandwidth found; finding it comes on top. The peak is "
+        "the process's highest so far, and times are from one machine that others share."
+    )
+    book.table("real-runtime", "Real data: time by stage", columns, rows, label="tab:real-dataset-runtime", note=note)
+
+
+def add_torsions(book: Book, done: list[Done]) -> None:
+    """What the chosen coordinates explain of the true torsions, against the first ones and all of them."""
+    rows = []
+    for d in done:
+        Y = d.selection.coordinates
+        for name in d.case.torsions:
+            sets = (d.selection.embedding, Y[:, : d.case.s], Y)
+            rows.append(
+                (d.case.name, name, named(d.selection.subset), *(neighbour_r2(d.colors[name], Z) for Z in sets))
+            )
+    if rows:
+        columns = ["molecule", "torsion", "chosen", "R² by the chosen", "R² by the first", "R² by all 20"]
+        note = (
+            "R² of (cos, sin) of the torsion, predicted at each point by the mean of its 10 nearest others in the map."
+        )
+        book.table("real-torsions", "Torsions explained", columns, rows, note=note)

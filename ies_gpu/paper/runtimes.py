@@ -1,0 +1,121 @@
+"""Run time against n for the exhaustive search, the greedy search and LLR, on the long strip."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import datasets
+from ..analysis.llr import llr_ranking
+from ..backend import get_backend
+from ..choice.rmetric import tangent_bases
+from ..choice.search import greedy_order, search_exhaustive
+from ..embedding.diffusion import diffusion_map
+from ..plot import _style
+from .book import Book
+from .cases import Plan
+from .pictures import label_sizes, new_figure
+from .theory import laplacian_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SLOPES = {"exhaustive": 1, "greedy": 1, "LLR": 2}  # of the paper's analysis
+
+
+class Timing(NamedTuple):
+    """Seconds (by the clock, and of the processor) at each number of points, and their slopes on log axes."""
+
+    method: str
+    sizes: tuple[int, ...]
+    seconds: np.ndarray
+    work: np.ndarray
+    slope: float
+    work_slope: float
+
+
+def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
+    """From the eigenvectors on, as in the paper: tangent bases and search, or LLR with all points."""
+    sizes = sorted({*plan.time_sizes, *plan.slow_sizes})
+    backend = get_backend(plan.device)
+    found: dict[str, dict[int, tuple[float, float]]] = {method: {} for method in SLOPES}
+    for done, n in enumerate(sizes):
+        report(done, len(sizes))
+        data = datasets.load("D1", n_samples=n)
+        # as many neighbours at every n
+        laplacian = laplacian_of(backend.asarray(data.X), data.bandwidth * np.sqrt(10_000 / n))
+        embedding = diffusion_map(laplacian, n_components=20)
+        Y, values = embedding.coordinates, embedding.eigenvalues
+
+        def exhaustive(laplacian: Any = laplacian, Y: Any = Y, values: Any = values) -> None:
+            search_exhaustive(tangent_bases(Y, laplacian, intrinsic_dim=2), values, subset_size=2)
+
+        def greedy(laplacian: Any = laplacian, Y: Any = Y, values: Any = values) -> None:
+            greedy_order(tangent_bases(Y, laplacian, intrinsic_dim=2), values, zeta=1.0)
+
+        def llr(Y: Any = Y) -> None:
+            llr_ranking(Y, n_samples=None)
+
+        if n in plan.time_sizes:
+            found["exhaustive"][n], found["greedy"][n] = least(exhaustive, 5), least(greedy, 5)
+        if n in plan.slow_sizes:
+            found["LLR"][n] = least(llr, 1)
+    return [timing(method, times) for method, times in found.items()]
+
+
+def least(work: Callable[[], None], repeats: int) -> tuple[float, float]:
+    """The least of several times, by the clock and of the processor.
+
+    Other programs disturb the least one least, and it leaves compilation out. They lengthen the clock's time, hardly
+    the processor's.
+    """
+    times = []
+    for _ in range(repeats):
+        clock, processor = time.perf_counter(), time.process_time()
+        work()
+        times.append((time.perf_counter() - clock, time.process_time() - processor))
+    return min(t for t, _ in times), max(min(t for _, t in times), 1e-6)  # a coarse clock may say 0
+
+
+def timing(method: str, times: dict[int, tuple[float, float]]) -> Timing:
+    """Slopes by least squares; none for a single size."""
+    sizes, seconds = tuple(times), np.array(list(times.values()))
+    slopes = np.polyfit(np.log(sizes), np.log(seconds), 1)[0] if len(sizes) > 1 else [np.nan, np.nan]
+    return Timing(method, sizes, seconds[:, 0], seconds[:, 1], float(slopes[0]), float(slopes[1]))
+
+
+def add_runtimes(book: Book, timings: Sequence[Timing]) -> None:
+    """The figure, and its numbers."""
+    rows = [
+        (t.method, n, seconds, work, t.slope, t.work_slope, SLOPES[t.method])
+        for t in timings
+        for n, seconds, work in zip(t.sizes, t.seconds, t.work, strict=True)
+    ]
+    note = "; ".join(f"{t.method} {t.slope:.2f} and {t.work_slope:.2f} ({SLOPES[t.method]})" for t in timings)
+    book.figure(
+        "runtime", "Run time against n", picture(timings), label="fig:runtime-alg",
+        note=f"Slopes on log axes of the clock's and of the processor's seconds (by the paper's analysis): {note}. "
+        "From the eigenvectors on, the least of several runs; the strip D1 with s = d = 2 and as many neighbours a "
+        "point at every n; LLR with all points. Other programs lengthen the clock's seconds (solid), hardly the "
+        "processor's (dashed), which add up over threads and leave a GPU out.",
+    )  # fmt: skip
+    columns = ["method", "n", "seconds", "processor seconds", "slope", "slope, processor", "slope of the analysis"]
+    book.table("runtime-table", "Run time against n, in numbers", columns, rows, label="fig:runtime-alg",
+               note="The paper draws the curves and prints no numbers.")  # fmt: skip
+
+
+def picture(timings: Sequence[Timing]) -> Figure:
+    with _style():
+        figure = new_figure(6.5, 4.2)
+        axes: Any = figure.subplots()
+        for t, tint, mark in zip(timings, ("#0072B2", "#E69F00", "#D55E00"), "os^", strict=True):
+            axes.loglog(t.sizes, t.seconds, marker=mark, color=tint, label=f"{t.method}: slope {t.slope:.2f}")
+            axes.loglog(t.sizes, t.work, marker=mark, color=tint, linestyle="--", alpha=0.6, markersize=4)
+        axes.set(xlabel="number of points n", ylabel="seconds (dashed: of the processor)")
+        label_sizes(axes, sorted({n for t in timings for n in t.sizes}))
+        axes.legend(frameon=False)
+        axes.set_title("Long strip, s = d = 2, from the eigenvectors on")
+    return figure

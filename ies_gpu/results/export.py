@@ -1,0 +1,69 @@
+"""Results (``Selection``, which imports this module) for other programs: strict JSON and pandas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+def coordinate_names(subset: Sequence[int]) -> tuple[str, ...]:
+    """The paper's names, counted from 1."""
+    return tuple(f"phi{k + 1}" for k in subset)
+
+
+def best_sets(selection: Any, number: int = 5) -> list[tuple[list[int], float, float]]:
+    """The first sets of the ranking with loss and score."""
+    subsets, losses, scores = (part[:number].tolist() for part in selection.ranking)
+    return list(zip(subsets, losses, scores, strict=True))
+
+
+def as_plain(selection: Any, **more: Any) -> dict[str, Any]:
+    """A result, less the arrays over points, as JSON values; sets are 0-based, names counted from 1 as in the paper."""
+    ranking = [
+        {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
+        for subset, loss, score in best_sets(selection)
+    ]
+    n, m = selection.coordinates.shape
+    result = {
+        "subset": selection.subset,
+        "names": selection.names,
+        "zeta": selection.zeta,
+        "zeta_interval": selection.zeta_interval,
+        "zeta_dimensionless": selection.zeta_dimensionless,
+        "n_points": n,
+        "n_components": m,
+        "ranking": ranking,
+        "eigenvalues": selection.eigenvalues,
+        "laplace_beltrami_eigenvalues": selection.laplace_beltrami_eigenvalues,
+        "diagnostics": selection.diagnostics,
+        **more,
+    }
+    return plain(result)
+
+
+def plain(value: Any) -> Any:
+    """Strict JSON: arrays as lists, numbers that are not finite as null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+
+
+def as_frame(selection: Any, every: bool) -> Any:
+    """The coordinates as a ``pandas.DataFrame``, rows named by their numbers in the input."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("to_pandas needs pandas: pip install pandas") from None
+    from ..backend import backend_of
+
+    Y = selection.coordinates if every else selection.embedding
+    names = coordinate_names(range(Y.shape[1])) if every else selection.names
+    index = pandas.Index(backend_of(selection.points).to_host(selection.points), name="point")
+    return pandas.DataFrame(backend_of(Y).to_host(Y), index=index, columns=list(names))

@@ -1,0 +1,93 @@
+"""Results as one ``.npz``: a JSON header and plain arrays beside it; no pickle, versioned, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .. import __version__
+from ..choice.regularization import Segment
+from ..files import archive as encoding
+from ..files.archive import decode, encode, read_header
+from ..files.points import DAMAGED, check_output, check_readable
+from ..files.remote import fetched, is_remote
+from .selection import Ranking, Selection
+
+FORMAT = "ies_gpu selection"
+VERSION = 1
+Result = TypeVar("Result")
+RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur inside a result
+
+
+def save(selection: Selection, path: str | os.PathLike[str]) -> None:
+    """Write a result to an ``.npz`` file or URL, whole or not at all; arrays on a GPU are brought to the host.
+
+    ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json`` shows everything but the arrays.
+    """
+    if not isinstance(selection, Selection):
+        raise TypeError(f"save takes a Selection, as select_coordinates returns it, got {type(selection).__name__}")
+    write_archive(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
+
+
+def load(path: str | os.PathLike[str]) -> Selection:
+    """Read a result that :func:`save` wrote, from a file or URL; its arrays are NumPy arrays.
+
+    Raises
+    ------
+    ValueError
+        If the file is cut short, is something else, or was written by a newer version.
+    """
+    return read_archive(
+        path, FORMAT, VERSION, "a result of ies_gpu; load takes what 'ies-gpu fit -o' or save wrote", Selection
+    )
+
+
+def write_archive(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
+    """Write named values of any kind that :func:`encode` knows to a file or URL, whole or not at all."""
+    check_output(path, ".npz")
+    arrays: dict[str, np.ndarray] = {}
+    encoded = {name: encode(value, name, arrays, RECORDS) for name, value in content.items()}
+    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": encoded}
+    encoding.write_archive(path, header, arrays)
+
+
+def read_archive(
+    path: str | os.PathLike[str], format: str, version: int, wanted: str, build: Callable[..., Result]
+) -> Result:
+    """What :func:`write_archive` wrote in this version of the format or an older one, built from its named values."""
+    if is_remote(path):
+        with fetched(os.fspath(path)) as local:
+            return read_archive(local, format, version, wanted, build)
+    path = Path(path)
+    check_readable(path)
+    try:
+        header = read_header(path)
+    except DAMAGED:
+        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; make it again") from None
+    _check_header(path, header, format, version, wanted)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            content = {name: decode(value, archive, RECORDS) for name, value in header["fields"].items()}
+        return build(**content)
+    except DAMAGED:
+        raise ValueError(f"{path} is damaged: not all of its contents can be read; make it again") from None
+
+
+def _check_header(path: Path, header: Any, format: str, version: int, wanted: str) -> None:
+    own = isinstance(header, dict) and isinstance(header.get("version"), int)
+    if not own or header.get("format") != format:
+        kind = str(header.get("format")) if own else ""
+        what = f"an {kind}, not {wanted}" if kind.startswith("ies_gpu ") else f"not {wanted}"
+        raise ValueError(f"{path} is {what}")
+    if header["version"] > version:
+        writer = header.get("written_by", "a newer version")
+        raise ValueError(
+            f"{path} was written by {writer} in format {header['version']}, and this "
+            f"version ({__version__}) reads up to format {version}; upgrade with pip install -U ies-gpu"
+        )

@@ -1,0 +1,1 @@
+"""One run: checked options, inputs, stages, their log, audit and checkpoint."""

@@ -1,0 +1,175 @@
+"""A sampled check of the fused kernels in every run: seeded rows are computed again by plain code.
+
+Graph, products, tangent bases and scores are checked. The order in space need not be: it only decides what is fast.
+The eigensolver's own loops are checked by the residuals, which are computed with the audited products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend
+from ..backend.kernels import plain
+from ..choice.criterion import Scores
+from ..choice.rmetric import bytes_a_row
+from ..embedding.laplacian import Laplacian
+from .log import Run
+
+ROWS = 256
+TOLERANCE = 1e-7
+PIECE_BYTES = 8 << 20
+
+
+def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
+    """Seeded row numbers, rising."""
+    rows = np.random.default_rng(n).choice(n, size=min(count, n), replace=False)
+    return backend.asarray(np.sort(rows))
+
+
+def audit_tangents(laplacian: Laplacian, Y: Any, U: Any, sigma: Any, backend: Backend) -> float:
+    """Largest difference over sampled rows between what ``tangent_rows`` gave and plain code.
+
+    Eigenvectors are compared by what defines them, so that signs and repeated values do no harm: ``|H u - sigma u|``
+    and ``|U'U - I|``, with the eigenvalues against plain ones; all relative to the largest eigenvalue.
+    A number that is not finite counts in every row, sampled or not.
+    """
+    xp, P = backend.xp, laplacian.transition
+    sampled = sampled_rows(len(Y), backend)
+    worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
+    for block in backend.blocks(len(sampled), bytes_a_row(P, Y.shape[1]), "tangents"):
+        with block as part:
+            rows = sampled[part]
+            H = plain.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
+            _, expected = plain.leading_eigenvectors(H, U.shape[2])
+            u, s = U[rows], sigma[rows] / laplacian.scale
+            scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
+            residual = xp.abs(xp.matmul(H, u) - u * s[:, None, :]) / scale[:, :, None]
+            gram = xp.abs(xp.matmul(u.transpose(0, 2, 1), u) - xp.eye(u.shape[2], dtype=u.dtype))
+            worst = max(worst, _largest([residual, gram, xp.abs(s - expected) / scale], xp))
+    return worst
+
+
+def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> float:
+    """Largest difference over sampled points between each point's best volume, its best set's volume and plain code.
+
+    Sets with nearly equal scores may change places, so volumes are compared and not the numbers of the sets; and the
+    logarithm of a volume that is all rounding says nothing, so totals are compared for sets that keep their rank: of
+    the sample, and of two sets over all points.
+    """
+    xp = backend.xp
+    best, best_scores = scores.best, scores.best_scores
+    if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(best_scores.sum())):
+        return float("inf")
+    rows = sampled_rows(len(U), backend)
+    sets = backend.asarray(subsets)
+    per_row = plain.score_bytes(len(subsets), subsets.shape[1], U.shape[2])
+    rows = rows[: max(1, int(backend.block_bytes() / per_row))]
+    table = plain.log_volumes(U[rows], sets)
+    chosen = table[xp.arange(len(rows)), best[rows]]
+    totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=best.dtype), xp.empty(len(rows))
+    backend.kernels.score_block(xp.ascontiguousarray(U[rows]), sets, totals, number, value)
+    highest = xp.exp(table.max(axis=1))
+    sound = table.min(axis=0) > -12
+    differences = [
+        xp.abs(highest - xp.exp(best_scores[rows])),
+        xp.abs(highest - xp.exp(chosen)),
+        xp.abs(totals - table.sum(axis=0))[sound] / len(rows),
+    ]
+    return max(_largest(differences, xp), audit_totals(U, subsets, scores.totals, backend))
+
+
+def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
+    """Largest difference of mean scores over all points, of the set with the highest total and of a seeded one.
+
+    They are added up from ``log_volumes``, another way through the same points: plain code on a GPU, and on the CPU a
+    loop of its own, because plain code would take longer than what it checks.
+    """
+    host = backend.to_host(totals) / len(U)
+    chosen = np.unique([int(host.argmax()), int(np.random.default_rng(len(U)).integers(len(host)))])
+    chosen = chosen[host[chosen] > -12]  # of others the logarithms are rounding
+    if not len(chosen):
+        return 0.0
+    sets = backend.asarray(subsets[chosen])
+    again = np.zeros(len(chosen))
+    kernels = backend.kernels
+    for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), subsets.shape[1], U.shape[2]), "search"):
+        with block as rows:
+            again += backend.to_host(kernels.log_volumes(U[rows], sets).sum(axis=0))
+    return float(np.abs(again / len(U) - host[chosen]).max())
+
+
+def audited(
+    run: Run, stage: str, kernel: str, compute: Callable[[], Any], check: Callable[[Any], float], dtype: str = ""
+) -> Any:
+    """The result of ``compute``, compared with plain code by ``check``; where it differs, computed again by plain code.
+
+    From then on the run is plain code, and says so.
+    """
+    backend = run.backend
+    result = backend.retried(stage, compute)
+    if backend.kernels is plain:
+        return result
+    difference = backend.retried(stage, partial(check, result))
+    run.audit[kernel] = max(difference, run.audit.get(kernel, 0.0))
+    if difference <= (TOLERANCE if (dtype or run.arithmetic) == "float64" else 1e-2):
+        return result
+    run.log.warn(
+        f"the kernel {kernel} differs from plain code by {difference:.1e} on sampled rows; the stage was repeated on "
+        "plain code. Please report this with the output of 'ies-gpu doctor --selftest'"
+    )
+    backend.kernels = plain
+    return backend.retried(stage, compute)
+
+
+def audit_products(K: Any, backend: Backend) -> float:
+    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector.
+
+    Relative to the product of absolute values, so that a row's length does not matter.
+    """
+    xp = backend.xp
+    rows = sampled_rows(K.shape[0], backend)
+    vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[0]))
+    product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
+    sample = K[rows]
+    scale = sample @ xp.abs(vector)
+    worst = _largest([xp.abs(sample @ vector - product[rows]) / xp.where(scale > 0, scale, 1)], xp)
+    return worst if bool(xp.isfinite(product.sum())) else float("inf")
+
+
+def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
+    """Largest relative difference over sampled rows between degrees and sums of distances and plain code.
+
+    ``graph`` holds distances, diagonal included.
+    """
+    xp = backend.xp
+    rows = sampled_rows(len(X), backend, 32)
+    worst = 0.0
+    for row in rows.tolist():
+        distance = xp.sort(distances_to(X, row, radius, xp))
+        # a pair at the very radius may fall on either side of it by rounding
+        fewest, most = (int(n) for n in xp.searchsorted(distance, xp.asarray([1 - 1e-12, 1 + 1e-12])))
+        stored = graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])] / radius
+        count = len(stored)
+        worst = max(worst, (fewest - count) / most, (count - most) / most)
+        worst = max(worst, abs(float(distance[:count].sum()) - float(stored.sum(dtype="float64"))) / max(count, 1))
+    return worst
+
+
+def distances_to(X: Any, row: int, unit: float, xp: Any) -> Any:
+    """Distances (n,) of all points to one, in units; piece by piece, since the points may be a large mapped file."""
+    step = max(1, PIECE_BYTES // (8 * X.shape[1]))
+    parts = []
+    for first in range(0, len(X), step):
+        difference = (X[first : first + step] - X[row]) / unit
+        parts.append(xp.sqrt((difference * difference).sum(axis=1)))
+    return xp.concatenate(parts)
+
+
+def _largest(arrays: list[Any], xp: Any) -> float:
+    """The largest entry of all; NaN counts as infinite."""
+    worst = max(float(array.max()) if array.size else 0.0 for array in arrays)
+    return worst if np.isfinite(worst) else float("inf")

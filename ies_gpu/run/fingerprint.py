@@ -1,0 +1,74 @@
+"""SHA-256 of arrays, matrices and parameters: whether two jobs are the same, and whether a file is what was written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from ..embedding.laplacian import Laplacian, TiledTransition
+from ..validation import check_real_array
+
+PIECE = 16 << 20  # bytes of a scattered array that are copied at a time
+
+
+def data_digest(given: Mapping[str, Any]) -> str:
+    """The digest of all inputs that were given: points, a graph, a kernel, or a Laplacian with its eigenvectors."""
+    total = hashlib.sha256()
+    for name, value in sorted(given.items()):
+        if value is not None:
+            total.update(f"{name}:".encode())
+            _add_input(total, name, value)
+    return total.hexdigest()
+
+
+def content_digest(content: Any, arrays: Mapping[str, np.ndarray]) -> str:
+    """The digest of a JSON value and the arrays that belong to it."""
+    total = hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode())
+    for name in sorted(arrays):
+        total.update(f"{name}:".encode())
+        add_array(total, arrays[name])
+    return total.hexdigest()
+
+
+def add_array(total: Any, array: np.ndarray) -> None:
+    """Type, shape, order in memory and bytes of a host array; a contiguous one is not copied."""
+    array = np.asarray(array)
+    columns = array.flags.f_contiguous and not array.flags.c_contiguous
+    total.update(f"{array.dtype.str}{array.shape}{'F' if columns else 'C'}".encode())
+    array = array.T if columns else array
+    if array.flags.c_contiguous:
+        total.update(array.reshape(-1).view(np.uint8).data)
+        return
+    rows = max(1, PIECE // max(1, array.nbytes // len(array)))
+    for first in range(0, len(array), rows):
+        total.update(np.ascontiguousarray(array[first : first + rows]).reshape(-1).view(np.uint8).data)
+
+
+def _add_input(total: Any, name: str, value: Any) -> None:
+    if isinstance(value, Laplacian):
+        total.update(f"Laplacian {value.bandwidth!r}".encode())
+        _add_input(total, name, value.transition)
+        if value.weights is not None:
+            _add_input(total, name, value.weights)
+        return
+    if isinstance(value, TiledTransition):
+        total.update(f"tiles {value.kernel.limit!r}".encode())
+        for part in (value.kernel.points, value.left, value.right):
+            _add_input(total, name, part)
+        return
+    backend = backend_of(value)
+    if backend.sparse.issparse(value):
+        matrix = value.tocsr()
+        total.update(f"sparse {matrix.shape}".encode())
+        for part in (matrix.data, matrix.indices, matrix.indptr):
+            add_array(total, backend.to_host(part))
+        return
+    if isinstance(value, np.ma.MaskedArray) or np.dtype(getattr(value, "dtype", object)).hasobject:
+        # bytes of objects are addresses, and a mask is no part of the bytes
+        value = check_real_array(name, value, np.ndim(value))
+    add_array(total, backend.to_host(value))

@@ -1,0 +1,89 @@
+"""Keeping track of a run: seconds and memory by stage, progress to whoever listens, warnings kept for the result."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..backend import Backend
+from ..errors import warn_caller
+from .memory import peak_memory
+
+logger = logging.getLogger("ies_gpu")
+Progress = Callable[[str, int, int], None]
+
+
+class Stages:
+    """One run's log.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``; ``total`` is 0 where it is not known. A last call with
+        ``done == total`` ends each stage.
+    """
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be a function of (stage, done, total), got {progress!r}")
+        self.progress = progress
+        self.seconds: dict[str, float] = {}
+        self.peak_bytes: dict[str, int] = {}
+        self.warnings: list[str] = []
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[int, int], None]]:
+        """Time a stage; gives the function ``(done, total)`` to report with."""
+
+        def report(done: int, total: int) -> None:
+            if self.progress is not None:
+                self.progress(name, done, total)
+
+        logger.debug("%s: begins", name)
+        report(0, 0)
+        begin = time.perf_counter()
+        yield report
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+        self.peak_bytes[name] = peak_memory()
+        report(1, 1)
+        logger.info("%s: %.2f s", name, self.seconds[name])
+
+    def warn(self, message: str) -> None:
+        """Warn the caller of ``select_coordinates``, and keep the sentence."""
+        if message in self.warnings:  # a scan and the run after it come by the same place
+            return
+        self.warnings.append(message)
+        warn_caller(message)
+
+    def keep(self, messages: list[str]) -> None:
+        """Keep sentences that were said elsewhere, perhaps in an earlier run."""
+        self.warnings += [message for message in messages if message not in self.warnings]
+
+    def results(self) -> dict[str, Any]:
+        """For ``diagnostics``."""
+        return {"seconds": self.seconds, "peak_bytes": self.peak_bytes, "warnings": tuple(self.warnings)}
+
+
+DTYPES = ("float64", "float32", "mixed")
+
+
+class Run(NamedTuple):
+    """What the stages of one run share: where, the log, the precision, and what the audits found."""
+
+    backend: Backend
+    log: Stages
+    dtype: str
+    audit: dict[str, float]
+
+    @property
+    def storage(self) -> str:
+        """Of what is as large as the graph."""
+        return "float64" if self.dtype == "float64" else "float32"
+
+    @property
+    def arithmetic(self) -> str:
+        """Of tangent bases and scores."""
+        return "float32" if self.dtype == "float32" else "float64"

@@ -1,0 +1,192 @@
+"""The files of a checkpoint: one ``.npz`` for each finished stage, in a folder that one run has to itself.
+
+A file says which job it belongs to (a fingerprint of data, parameters and versions), from which stage it was computed
+(the digest of that stage's content) and what its own content must be (its digest).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import __version__
+from ..files.archive import Records, decode, encode, read_header, write_archive
+from .fingerprint import content_digest
+
+FORMAT, VERSION = "ies_gpu checkpoint", 1
+LOCK = ".lock"
+
+
+class Saved(NamedTuple):
+    """A stage as it was read: its content, whose digest was compared, and what was known of the run at its end."""
+
+    after: str
+    digest: str
+    state: dict[str, Any]
+    content: dict[str, Any]
+
+
+class StageFiles:
+    """A folder of stages.
+
+    Parameters
+    ----------
+    folder : path
+        Local; made if it does not exist.
+    job : dict
+        Everything that decides about the result, as plain values.
+    stages : tuple of str
+        The names that occur, in their order.
+    records : dict
+        The small records that occur in them.
+    note : callable
+        Told, in words, what cannot be used.
+
+    Raises
+    ------
+    ValueError, OSError
+        If the folder cannot be made or written to, or another run has it.
+    """
+
+    def __init__(
+        self, folder: Any, job: dict[str, Any], stages: tuple[str, ...], records: Records, note: Callable[[str], None]
+    ) -> None:
+        self.folder, self.stages, self.records, self.note = made(folder), stages, records, note
+        self.lock: int | None = locked(self.folder)
+        self.job = encode({**job, "format": VERSION}, "job", {}, {})
+        self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
+        for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
+            leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
+
+    def path(self, stage: str) -> Path:
+        return self.folder / f"{stage}.npz"
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
+
+    def write(self, stage: str, after: str, state: dict[str, Any], content: dict[str, Any]) -> str:
+        """Save a stage and return its digest; where saving fails it is said, and the run can go on without."""
+        arrays: dict[str, Any] = {}
+        fields = {key: encode(value, key, arrays, self.records) for key, value in content.items()}
+        digest = content_digest(fields, arrays)
+        header = {"format": FORMAT, "version": VERSION, "written_by": f"ies_gpu {__version__}", "job": self.job}
+        header |= {"fingerprint": self.fingerprint, "after": after, "digest": digest}
+        header |= {"state": encode(state, "state", {}, {}), "fields": fields}
+        try:
+            write_archive(self.path(stage), header, arrays)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.note(f"the stage {stage!r} was not saved in {self.folder} ({reason}); the run goes on without it")
+        return digest
+
+    def read(self, stage: str) -> Saved | None:
+        """A stage of this job that is whole, else None; a damaged one is told of."""
+        path = self.path(stage)
+        if not path.exists():
+            return None
+        try:
+            header = read_header(path)
+            if header["fingerprint"] != self.fingerprint:
+                return None
+            with zipfile.ZipFile(path) as archive:
+                state = decode(header["state"], archive, {})
+                content = {key: decode(value, archive, self.records) for key, value in header["fields"].items()}
+            arrays: dict[str, Any] = {}
+            fields = {key: encode(value, key, arrays, self.records) for key, value in content.items()}
+            if content_digest(fields, arrays) != header["digest"]:
+                raise ValueError("the digest differs")
+            return Saved(header["after"], header["digest"], state, content)
+        except Exception:  # whatever the libraries raise about it: computing again is always right
+            self.note(f"{path} is damaged; the stage is computed again")
+            return None
+
+    def peek(self) -> dict[str, Any] | None:
+        """The header of the first stage of this job, or else of the first that has one."""
+        first = None
+        for stage in self.stages:
+            with contextlib.suppress(Exception):  # damaged, or not there
+                header = read_header(self.path(stage))
+                if header["format"] == FORMAT and header["fingerprint"] and header["job"].keys() and header["state"]:
+                    if header["fingerprint"] == self.fingerprint:
+                        return header
+                    first = first or header
+        return first
+
+    def refuse_foreign_files(self) -> None:
+        """A sound archive that is no stage, a graph of the user's say, is never written over."""
+        for path in map(self.path, self.stages):
+            header: Any = None
+            with contextlib.suppress(Exception):  # damaged, or not there
+                header = read_header(path)
+            if isinstance(header, dict) and header.get("format") != FORMAT:
+                raise ValueError(f"{path} was not written as a checkpoint, which would replace it; give another folder")
+
+    def refuse_what_is_there(self) -> None:
+        """A folder that holds stages is not written over unasked: they may have taken days."""
+        there = [stage for stage in self.stages if self.path(stage).exists()]
+        if not there:
+            return
+        header = self.peek()
+        whose = "this job" if header and header["fingerprint"] == self.fingerprint else "another job"
+        raise ValueError(
+            f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)}); pass resume=True to go on from "
+            "what is usable of it, delete the folder to begin anew, or give another one"
+        )
+
+    def tell_of_others(self) -> None:
+        """Say in what the job whose stages are there differs from this one, if it does."""
+        header = self.peek()
+        if header is None or header["fingerprint"] == self.fingerprint:
+            return
+        other, own = header["job"], self.job
+        names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
+        told = [
+            "other data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
+            for name in names
+        ]
+        self.note(
+            f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are computed again and "
+            "replaced"
+        )
+
+
+def made(folder: Any) -> Path:
+    """The folder, which exists from now on."""
+    if "://" in os.fspath(folder):
+        raise ValueError(f"checkpoint must be a local folder, got {folder}; mount a volume for it")
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"checkpoint must be a folder, but {path} is a file")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise type(error)(error.errno, f"the checkpoint folder cannot be made: {error.strerror}", str(path)) from None
+    return path
+
+
+def locked(folder: Path) -> int:
+    """A lock on the folder that ends with the process, however that ends: two runs must not share a folder."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        reason = f"the checkpoint folder cannot be written to: {error.strerror}"
+        raise type(error)(error.errno, reason, str(folder)) from None
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ValueError(f"the checkpoint folder {folder} is in use by another run; give another one") from None
+    except (ImportError, OSError):  # Windows, and network folders without locks
+        pass
+    return descriptor
