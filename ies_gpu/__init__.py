@@ -43,7 +43,7 @@ _HOME = {
     "estimate_bandwidth": "parameters.estimates",
     "suggest_subset_size": "parameters.estimates",
     "Selection": "results.selection",
-    "select_coordinates": "results.selection",
+    "select_coordinates": "select",
     "Diagnosis": "analysis.diagnosis.diagnose",
     "diagnose": "analysis.diagnosis.diagnose",
     "Stability": "analysis.stability.result",
@@ -99,8 +99,9 @@ if TYPE_CHECKING:
     from .parameters.scan import unexplained_variance
     from .resources import estimate_resources
     from .results.model import Model, load_model, model_of, save_model
-    from .results.selection import Selection, select_coordinates
+    from .results.selection import Selection
     from .results.storage import load, save
+    from .select import select_coordinates
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..choice.search import ranked, search_exhaustive
-from ..run.inputs import moved
+from ..run.graph import moved
 from ..validation import check_integer, check_real_array
 
 if TYPE_CHECKING:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import file_size, is_remote, shown
+from ..run.options import Options
 from .configuration import layered
 from .console import Console
 from .options import (
@@ -27,6 +29,9 @@ from .output import announce_compiling, say
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
+# of the options that the command shares with select_coordinates
+DEFAULTS = {field.name: field.default for field in fields(Options) if field.name not in ("entry", "keep_bases")}
+
 
 def add(commands: Any) -> None:
     fit = add_command(
@@ -37,15 +42,17 @@ def add(commands: Any) -> None:
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
     number, length = or_auto(count), or_auto(positive)
-    option("-d", "--intrinsic-dim", type=number, default="auto", metavar="D", help="dimension of the manifold (auto)")
-    option("-s", "--subset-size", type=number, default="auto", metavar="S", help="coordinates to choose (auto)")
-    option("--bandwidth", type=length, default="auto", metavar="EPS", help="how far neighbours reach (auto)")
+    option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
+    option("-s", "--subset-size", type=number, metavar="S", help="coordinates to choose (auto)")
+    option("--bandwidth", type=length, metavar="EPS", help="how far neighbours reach (auto)")
     option("-o", "--output", metavar="RUN.NPZ", help="where the result goes")
     option("--model", metavar="MODEL.NPZ", help="where the model goes, for 'ies-gpu transform'")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     add_job(fit.add_argument_group("a job").add_argument)
     add_talk(fit, as_json="print the result as one JSON object")
+    named = {action.dest for action in fit._actions}
+    fit.set_defaults(**{name: value for name, value in DEFAULTS.items() if name in named})
     layered(fit)
 
 
@@ -112,27 +119,7 @@ def check_numbers(args: argparse.Namespace) -> None:
 
 def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:
     """``select_coordinates`` with the options of ``fit``."""
-    from ..results.selection import select_coordinates
+    from ..select import select_coordinates
 
-    return select_coordinates(
-        points,
-        intrinsic_dim=args.intrinsic_dim,
-        subset_size=args.subset_size,
-        bandwidth=args.bandwidth,
-        radius=args.radius,
-        self_loops=not args.no_self_loops,
-        n_components=args.n_components,
-        zeta=args.zeta,
-        percentile=args.percentile,
-        search=args.search,
-        components=args.components,
-        device=args.device,
-        dtype=args.dtype,
-        memory_limit=args.memory_limit,
-        n_threads=args.threads,
-        random_state=args.seed,
-        tol=args.tol,
-        checkpoint=args.checkpoint,
-        resume=args.resume,
-        progress=console.progress,
-    )
+    asked = {name: getattr(args, name) for name in DEFAULTS if hasattr(args, name)}
+    return select_coordinates(points, **asked, self_loops=not args.no_self_loops, progress=console.progress)

@@ -11,14 +11,9 @@ from itertools import combinations
 from typing import Any, NoReturn
 
 from ..files.remote import shown
+from ..run.options import CHOICES
 
 WRONG_USE = 2
-SEARCHES = (
-    "exhaustive",
-    "greedy",
-    "submodular",
-    "branch_and_bound",
-)  # of choice.search, which --help must not load
 
 
 class WrongUse(SystemExit):
@@ -58,25 +53,24 @@ def add_command(commands: Any, name: str, run: Callable[..., int], text: str, ex
 
 
 def add_details(option: Callable[..., Any]) -> None:
-    option("-m", "--n-components", type=count, default=20, metavar="M", help="coordinates to choose from (20)")
+    option("-m", "--n-components", type=count, metavar="M", help="coordinates to choose from (20)")
     option("--radius", type=positive, metavar="R", help="neighbours are this close (3 * EPS)")
     option("--no-self-loops", action="store_true", help="no point is its own neighbour, for noise in many dimensions")
-    option("--zeta", type=weight, default="auto", metavar="Z", help="weight of the penalty, or auto (auto)")
-    option("--percentile", type=percent, default=75.0, metavar="P", help="of the regret, for zeta auto (75)")
-    option(
-        "--search", choices=SEARCHES, default="exhaustive", metavar="HOW", help="; ".join(SEARCHES) + " (exhaustive)"
-    )
-    option("--components", choices=("raise", "largest"), default="raise", help="when the graph is in parts (raise)")
-    option("--tol", type=positive, default=1e-8, metavar="T", help="bound on eigenvector residuals (1e-8)")
-    option("--seed", type=seed, default=0, metavar="N", help="seed of the eigensolver (0)")
+    option("--zeta", type=weight, metavar="Z", help="weight of the penalty, or auto (auto)")
+    option("--percentile", type=percent, metavar="P", help="of the regret, for zeta auto (75)")
+    searches = CHOICES["search"]
+    option("--search", choices=searches, metavar="HOW", help="; ".join(searches) + " (exhaustive)")
+    option("--components", choices=CHOICES["components"], help="when the graph is in parts (raise)")
+    option("--tol", type=positive, metavar="T", help="bound on eigenvector residuals (1e-8)")
+    option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
 
 
 def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:
     option("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
     if dtype:
-        option("--dtype", choices=("float64", "mixed", "float32"), default="float64", help="precision (float64)")
+        option("--dtype", choices=CHOICES["dtype"], help="precision (float64)")
     option("--memory-limit", type=size, metavar="SIZE", help="such as 4G or 500M (half of what is free)")
-    option("--threads", type=count, metavar="N", help="CPU threads (all that are allowed)")
+    option("--threads", dest="n_threads", type=count, metavar="N", help="CPU threads (all that are allowed)")
 
 
 def add_job(option: Callable[..., Any]) -> None:

@@ -24,8 +24,9 @@ from ..datasets.synthetic import Dataset, load
 from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.graph import radius_graph
 from ..embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
-from ..results.selection import Selection, select_coordinates
-from ..run.inputs import uploaded
+from ..results.selection import Selection
+from ..run.graph import uploaded
+from ..select import select_coordinates
 
 DATA = ("D1", "D7")
 POINTS = 10_000

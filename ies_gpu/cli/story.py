@@ -16,8 +16,9 @@ from .. import datasets
 from ..datasets import Dataset
 from ..files.points import write_array
 from ..results import storage
-from ..results.selection import Selection, coordinate_names, select_coordinates
+from ..results.selection import Selection, coordinate_names
 from ..run.log import Progress
+from ..select import select_coordinates
 
 NEIGHBOURS = 10
 

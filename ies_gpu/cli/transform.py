@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         isolated=args.isolated,
         device=args.device,
         memory_limit=args.memory_limit,
-        n_threads=args.threads,
+        n_threads=args.n_threads,
         progress=console.progress,
     )
     write_array(args.output, found)

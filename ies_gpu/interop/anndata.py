@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse
 
 from ..backend import backend_of
-from ..results.selection import Selection, select_coordinates
+from ..results.selection import Selection
+from ..select import select_coordinates
 
 
 def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options: Any) -> Selection:

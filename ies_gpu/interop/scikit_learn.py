@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -10,18 +11,20 @@ from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..backend import backend_of, get_backend, host_view
+from ..backend import backend_of, host_view
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
-from ..parameters.verdict import is_auto
 from ..results.model import Model, make_model, model_of
-from ..results.selection import select_coordinates
-from ..run.inputs import check_request, moved, prepare
-from ..run.log import DTYPES, Run, Stages
-from ..run.stages import embed
+from ..run.graph import GRAPH, LAPLACIAN, moved
+from ..run.inputs import Inputs
+from ..run.options import Options, is_auto
+from ..run.stage import Run
+from ..run.stages import EIGENVECTORS
+from ..select import select_coordinates
 from ..validation import check_choice, check_integer, check_number, check_points, check_real_array
 
 FEWEST = 4  # points: fewer have no map with two coordinates
+SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
 FEW = 100  # below this many points nothing can be estimated from their distances
 
 
@@ -106,12 +109,15 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             chosen = whole
         self.embedding_ = chosen
 
-    def _n_components(self, X: Any) -> int:
-        """m; where there are too few points for it, as many as they allow, with a warning."""
+    def _options(self, X: Any) -> dict[str, Any]:
+        """The options for ``select_coordinates``; where there are too few points for m, as many as they allow."""
+        check_choice("isolated", self.isolated, ISOLATED)
+        own = self.get_params(deep=False)
+        asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
         m = check_integer("n_components", self.n_components, low=1)
         if m > len(X) - 2:
             warn_caller(f"n_components={m} needs at least {m + 2} points; {len(X) - 2} are used for {len(X)} points")
-        return min(m, len(X) - 2)
+        return asked | {"n_components": min(m, len(X) - 2), "random_state": self._seed()}
 
     def _seed(self) -> int:
         """A seed from what scikit-learn calls a random state."""
@@ -204,38 +210,28 @@ class DiffusionMap(SpectralTransformer):
         y : ignored
         """
         X = check_points(self._input(X, reset=True))
-        check_choice("isolated", self.isolated, ISOLATED)
-        check_choice("components", self.components, ("raise", "largest"))
-        check_choice("dtype", self.dtype, DTYPES)
-        tol, seed, m = check_number("tol", self.tol, high=1.0), self._seed(), self._n_components(X)
-        request = check_request("X", self._bandwidth(X, m, seed), self.radius, self.components, m, self.self_loops)
-        home = backend_of(X)
-        device = home.device if self.device == "auto" and home.device != "cpu" else self.device
-        backend = get_backend(device, memory_limit=self.memory_limit, n_threads=self.n_threads)
-        run = Run(backend, Stages(), self.dtype, {})
-        with backend.active():
-            work = embed(prepare({"X": X}, "X", request, run), m, seed, tol, run)
-            back = backend.asarray(np.argsort(work.order))
-            coordinates = moved(work.coordinates[back], home)
-        points = X if len(work.points) == len(X) else X[home.asarray(work.points)]
-        names = getattr(self, "feature_names_in_", None)
-        self.eigenvalues_ = work.eigenvalues
-        scales = check_scales(request.bandwidth, request.radius)
-        map_of_X = (points, coordinates, work.eigenvalues)
-        model = make_model(*map_of_X, *scales, range(m), names, self_loops=request.self_loops)
-        self._keep(X, work.points, model)
+        asked = self._options(X)
+        if is_auto(self.bandwidth):
+            asked["bandwidth"] = self._bandwidth(X, asked)
+        given = Inputs.of(X=X)
+        with Run(Options(**asked, intrinsic_dim=1, subset_size=1), given) as run:
+            graph = run.stage(GRAPH, given)
+            found = run.stage(EIGENVECTORS, graph, run.later(LAPLACIAN, given, graph))
+            coordinates = moved(found.coordinates[run.backend.asarray(np.argsort(graph.order))], run.home)
+        self.eigenvalues_ = found.eigenvalues
+        points = X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
+        names, used = getattr(self, "feature_names_in_", None), run.options
+        scales = check_scales(used.bandwidth, used.radius)
+        map_of_X = (points, coordinates, found.eigenvalues)
+        model = make_model(*map_of_X, *scales, range(used.n_components), names, self_loops=used.self_loops)
+        self._keep(X, graph.points, model)
         return self
 
-    def _bandwidth(self, X: Any, m: int, seed: int) -> Any:
-        """As given, or that which the choice of coordinates finds best."""
-        if not is_auto(self.bandwidth):
-            return self.bandwidth
+    def _bandwidth(self, X: Any, asked: dict[str, Any]) -> float:
+        """The bandwidth that the choice of coordinates finds best."""
         if len(X) < FEW:
             return few_points_bandwidth(X)
-        names = ("radius", "self_loops", "components", "device", "dtype", "memory_limit", "n_threads", "tol")
-        options = {name: getattr(self, name) for name in names}
-        found = select_coordinates(X, n_components=m, random_state=seed, keep_bases=False, **options)
-        return found.diagnostics["parameters"]["bandwidth"]
+        return select_coordinates(X, **asked, keep_bases=False).diagnostics["parameters"]["bandwidth"]
 
 
 class IndependentCoordinates(SpectralTransformer):
@@ -335,31 +331,10 @@ class IndependentCoordinates(SpectralTransformer):
         y : ignored
         """
         X = check_points(self._input(X, reset=True))
-        check_choice("isolated", self.isolated, ISOLATED)
-        m = self._n_components(X)
-        sizes: tuple[Any, Any, Any] = (self.intrinsic_dim, self.subset_size, self.bandwidth)
-        if len(X) < FEW and any(map(is_auto, sizes)):
-            sizes = few_points_sizes(X, m, *sizes)
-        d, s, bandwidth = sizes
-        self.selection_ = select_coordinates(
-            X,
-            intrinsic_dim=d,
-            subset_size=s,
-            bandwidth=bandwidth,
-            radius=self.radius,
-            self_loops=self.self_loops,
-            n_components=m,
-            zeta=self.zeta,
-            percentile=self.percentile,
-            search=self.search,
-            components=self.components,
-            device=self.device,
-            dtype=self.dtype,
-            memory_limit=self.memory_limit,
-            n_threads=self.n_threads,
-            random_state=self._seed(),
-            tol=self.tol,
-        )
+        asked = self._options(X)
+        if len(X) < FEW and any(is_auto(asked[name]) for name in SIZES):
+            asked |= few_points_sizes(X, asked)
+        self.selection_ = select_coordinates(X, **asked)
         used = self.selection_.diagnostics["parameters"]
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
         names = getattr(self, "feature_names_in_", None)
@@ -379,16 +354,17 @@ def few_points_bandwidth(X: Any) -> float:
     return float(unit * np.sqrt(longest * distances.max()) / 3)
 
 
-def few_points_sizes(X: Any, m: int, d: Any, s: Any, bandwidth: Any) -> tuple[Any, Any, Any]:
+def few_points_sizes(X: Any, asked: dict[str, Any]) -> dict[str, Any]:
     """d, s and the bandwidth with a guess for each that is "auto"."""
+    d, s, bandwidth = (asked[name] for name in SIZES)
     if not is_auto(s):
         s = check_integer("subset_size", s, low=1)
     if is_auto(d):
-        d = min(2, m, X.shape[1]) if is_auto(s) else min(2, m, X.shape[1], s)
+        d = min(2, asked["n_components"], X.shape[1], *([] if is_auto(s) else [s]))
     s = d if is_auto(s) else s
     bandwidth = few_points_bandwidth(X) if is_auto(bandwidth) else check_number("bandwidth", bandwidth)
     warn_caller(
         f"{len(X)} points are too few to estimate anything from them; going on with intrinsic_dim={d}, "
         f"subset_size={s}, bandwidth={bandwidth:.4g}: give them if you know better",
     )
-    return d, s, bandwidth
+    return dict(zip(SIZES, (d, s, bandwidth), strict=True))

@@ -12,8 +12,9 @@ from ..analysis.llr import LLRRanking, llr_ranking
 from ..backend import get_backend
 from ..choice.search import greedy_order, ranked
 from ..datasets import Dataset
-from ..results.selection import Selection, select_coordinates
-from ..run.log import Stages
+from ..results.selection import Selection
+from ..run.log import Log
+from ..select import select_coordinates
 
 USUAL = {"D13": 10_000}  # points where the paper's number takes too long for a usual run
 ORDER = 7  # members of the greedy and LLR orders that the paper prints
@@ -83,7 +84,7 @@ def ranking_zeta(selection: Selection) -> float:
     return low + (0.1 * (high - low) if high is not None else 0.1 * low)
 
 
-def compute(name: str, plan: Plan, log: Stages) -> Case:
+def compute(name: str, plan: Plan, log: Log) -> Case:
     """Everything about one data set that takes time."""
     n = plan.points or (None if plan.full else USUAL.get(name))
     data = datasets.load(name, n_samples=n)

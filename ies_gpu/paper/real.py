@@ -11,7 +11,7 @@ import numpy as np
 from ..analysis.diagnosis.diagnose import diagnose
 from ..errors import warn_caller
 from ..results.selection import Selection
-from ..run.log import Progress, Stages, peak_memory
+from ..run.log import Log, Progress, peak_memory
 from .book import Book
 from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, neighbour_r2
 from .real_pictures import heat_map, maps
@@ -75,7 +75,7 @@ def fill(
     progress: Progress | None = None,
 ) -> None:
     """Each case: features, the choice at the bandwidth that is found, pictures."""
-    log = Stages(progress)
+    log = Log(progress)
     done: list[Done] = []
     for case in cases:
         path = data / case.file
@@ -94,7 +94,7 @@ def fill(
         add_torsions(book, done)
 
 
-def compute(case: RealCase, path: Path, n: int | None, device: str, log: Stages) -> Done:
+def compute(case: RealCase, path: Path, n: int | None, device: str, log: Log) -> Done:
     """Features, and the choice at the bandwidth that is found."""
     begin = time.perf_counter()
     with log.stage(f"{case.name}: features"):

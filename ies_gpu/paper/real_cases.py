@@ -12,7 +12,8 @@ import numpy as np
 from .. import datasets
 from ..backend import backend_of
 from ..errors import IESWarning
-from ..results.selection import Selection, select_coordinates
+from ..results.selection import Selection
+from ..select import select_coordinates
 
 USUAL = 10_000  # points of the usual run
 

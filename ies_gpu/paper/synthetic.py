@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import datasets
-from ..run.log import Progress, Stages
+from ..run.log import Log, Progress
 from .book import Book
 from .cases import Case, Plan, compute, counted
 from .pictures import maps, overview, pairs, strip_example
@@ -46,7 +46,7 @@ def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Pro
 
 def fill(book: Book, plan: Plan, progress: Progress | None = None) -> None:
     """Compute each data set once, then all tables and figures."""
-    log = Stages(progress)
+    log = Log(progress)
     cases = [compute(name, plan, log) for name in plan.names]
     by_name = {case.data.name: case for case in cases}
     with log.stage("pictures"):
@@ -133,7 +133,7 @@ def add_crossing(book: Book, case: Case) -> None:
     )  # fmt: skip
 
 
-def add_seconds(book: Book, log: Stages) -> None:
+def add_seconds(book: Book, log: Log) -> None:
     """How long each part took."""
     rows = [(name, round(taken, 1)) for name, taken in log.seconds.items()]
     rows.append(("all", round(sum(log.seconds.values()), 1)))

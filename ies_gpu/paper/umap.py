@@ -13,8 +13,9 @@ from .. import datasets
 from ..analysis.volumes import procrustes_error
 from ..interop.umap import umap_init
 from ..plot import _style
-from ..results.selection import Selection, select_coordinates
-from ..run.log import Progress, Stages
+from ..results.selection import Selection
+from ..run.log import Log, Progress
+from ..select import select_coordinates
 from .book import Book
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def fill(
     device: str,
     progress: Progress | None = None,
 ) -> None:
-    log = Stages(progress)
+    log = Log(progress)
     with log.stage("UMAP: start"):
         strip = datasets.load("D1", n_samples=n)
         # as many neighbours at every n

@@ -2,120 +2,93 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..choice.search import SearchResult
 from ..errors import DisconnectedGraphError
-from ..run.inputs import Prepared
-from ..run.log import Run, Stages
+from ..run.graph import moved
+from ..run.inputs import Inputs
+from ..run.log import HeldLog, Log, Report
+from ..run.options import Options, is_auto
+from ..run.stage import Run, Stage
+from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
-from .scan import FACTORS, SHARE, Held, Scan, Settings, Trial, largest_size, scan, trial
-from .verdict import describe, is_auto
+from .scan import FACTORS, SCAN, SHARE, Scan, Trial, largest_size, trial
+from .verdict import describe
 
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
 
 
-class Stage(NamedTuple):
-    """What select_coordinates needs to make its result."""
+class Found(NamedTuple):
+    """The options with what was "auto" found, what led to them as plain values, and the stages computed on the way."""
 
-    work: Prepared
-    bases: Any
-    sigma: Any
-    found: SearchResult
-
-
-class Calibrated(NamedTuple):
-    """The chosen set on all points with its parameters, and what led to them as plain values."""
-
-    stage: Stage | None  # None where the stages are still to be run
-    bandwidth: float
-    intrinsic_dim: int
-    subset_size: int
+    options: Options
     report: dict[str, Any]
+    stages: dict[str, Any]
 
 
-def check_automatic(entry: str, bandwidth: Any, intrinsic_dim: Any, subset_size: Any, radius: Any) -> tuple[Any, bool]:
-    """The bandwidth (None where a kernel has it already), and whether anything is to be found from X."""
-    if entry in ("kernel", "laplacian") and is_auto(bandwidth):
-        bandwidth = None
-    asked = {"bandwidth": bandwidth, "intrinsic_dim": intrinsic_dim, "subset_size": subset_size}
-    missing = [name for name, value in asked.items() if is_auto(value)]
-    if missing and entry != "X":
-        raise ValueError(f"{missing[0]} is needed with {entry}: 'auto' looks at the points, X")
-    if is_auto(bandwidth) and radius is not None:
-        raise ValueError(f"radius goes with a bandwidth; with bandwidth='auto' it is 3 * bandwidth, got {radius!r}")
-    return bandwidth, bool(missing)
+def found(run: Run, given: Inputs) -> Found:
+    """Find what is "auto" of bandwidth, intrinsic dimension and subset size, and the set that goes with them."""
+    return calibrate(run, run.stage(POINTS, given.value))
 
 
-def calibrate(
-    X: Any,
-    bandwidth: Any,
-    intrinsic_dim: Any,
-    subset_size: Any,
-    settings: Settings,
-    run: Run,
-    *,
-    sample_size: int = SAMPLE_SIZE,
-) -> Calibrated:
-    """Find what is "auto" of bandwidth, intrinsic dimension and subset size, and the set that goes with them.
-
-    Parameters
-    ----------
-    X : array (n, D)
-        Checked points on the device.
-    bandwidth, intrinsic_dim, subset_size : number or "auto"
-    settings : Settings
-    run : Run
-    """
-    m, seed = settings.n_components, settings.random_state
-    rows = sample_rows(len(X), sample_size, seed)
+def calibrate(run: Run, X: Any, sample_size: int = SAMPLE_SIZE) -> Found:
+    """The same for checked points (n, D) on the device, of which at most ``sample_size`` are tried."""
+    options, backend = run.options, run.backend
+    rows = sample_rows(len(X), sample_size, options.random_state)
     whole = len(rows) == len(X)
-    Z = X if whole else run.backend.retried("dimension", lambda: X[run.backend.asarray(rows)])
-    with run.log.stage("dimension"):
-        distances, centre, dimension = run.backend.retried("dimension", partial(look, Z, is_auto(intrinsic_dim), seed))
-    d = intrinsic_dim if dimension is None else bounded(dimension, subset_size, m, run.log)
-    if is_auto(bandwidth):
-        look_at = partial(scan, Z, centre, distances=distances, d=d, settings=settings, run=run, strict=whole)
-        tried = look_at([centre * factor for factor in FACTORS])
-        if tried.is_narrow(settled(tried, d, subset_size, m)):  # the best may lie between
-            tried = tried.joined(look_at(tried.between()))
+    Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
+    distances, centre, dimension = run.stage(DIMENSION, Z)
+    d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
+    if is_auto(options.bandwidth):
+        tried = run.stage(SCAN, Z, centre, [centre * factor for factor in FACTORS], distances, d, whole)
+        if tried.is_narrow(settled(tried, d, options)):  # the best may lie between
+            tried = tried.joined(run.stage(SCAN, Z, centre, tried.between(), distances, d, whole))
     else:
-        own = run._replace(log=Held(run.log), audit={})
-        tried = Scan((trial(X, bandwidth, d, settings, own),), {}, bandwidth)
-    s = settled(tried, d, subset_size, m)
+        tried = Scan((trial(X, options.bandwidth, d, run, HeldLog(run.log)),), {}, options.bandwidth)
+    s = settled(tried, d, options)
     chosen = tried.best(s)
     carried = None
-    if is_auto(bandwidth) and not whole:
-        chosen, carried = carry(X, tried, d, s, settings, run)
-    found = chosen.search(s)
+    if is_auto(options.bandwidth) and not whole:
+        chosen, carried = carry(X, tried, d, s, run)
+    search = chosen.search(s)
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
-    report = describe(tried, dimension, d, s, chosen, carried, (bandwidth, intrinsic_dim, subset_size), len(Z))
+    report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z))
     for message in report.pop("doubts"):
         run.log.warn(message)
-    stage = Stage(chosen.work, chosen.bases, chosen.sigma, found)
-    return Calibrated(stage, chosen.bandwidth, d, s, report)
+    stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
+    return Found(replace(options, bandwidth=chosen.bandwidth, intrinsic_dim=d, subset_size=s), report, stages)
 
 
-def settled(tried: Scan, d: int, subset_size: Any, m: int) -> int:
+def settled(tried: Scan, d: int, options: Options) -> int:
     """The number of coordinates asked for, or the one that the trials settle."""
-    return tried.settle(d, largest_size(d, m)) if is_auto(subset_size) else subset_size
+    asked = options.subset_size
+    return tried.settle(d, largest_size(d, options.n_components)) if is_auto(asked) else asked
 
 
-def look(Z: Any, dimension: bool, seed: int) -> tuple[Distances, float, DimensionEstimate | None]:
+def on_device(run: Run, report: Report, X: Any) -> Any:
+    """Checked points, on the device."""
+    X = moved(check_points(X), run.backend)
+    run.options.check_sizes(len(X))
+    return X
+
+
+def look(run: Run, report: Report, Z: Any) -> tuple[Distances, float, DimensionEstimate | None]:
     """Distances from sampled points, the bandwidth with 6 % neighbours, and where wanted the dimension seen there."""
-    distances = sampled_distances(Z, random_state=seed)
+    distances = sampled_distances(Z, random_state=run.options.random_state)
     centre = degree_bandwidth(distances)
-    return distances, centre, local_pca_dimension(Z, distances, centre) if dimension else None
+    wanted = is_auto(run.options.intrinsic_dim)
+    return distances, centre, local_pca_dimension(Z, distances, centre) if wanted else None
 
 
-def bounded(dimension: DimensionEstimate, subset_size: Any, m: int, log: Stages) -> int:
+def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     """The estimate, and no more than the coordinates asked for."""
-    most = m if is_auto(subset_size) else min(subset_size, m)
+    s, m = options.subset_size, options.n_components
+    most = m if is_auto(s) else min(s, m)
     if dimension.value > most:
         log.warn(
             f"the points seem to have {dimension.value} dimensions, but subset_size and n_components leave room for "
@@ -124,7 +97,7 @@ def bounded(dimension: DimensionEstimate, subset_size: Any, m: int, log: Stages)
     return min(dimension.value, most)
 
 
-def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -> tuple[Trial, dict[str, Any]]:
+def carry(X: Any, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
     """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
     Candidates are the scanned bandwidths that leave hardly more unexplained than the best (3 %, or .0005 of the
@@ -142,9 +115,8 @@ def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
     for eps in (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates):
-        own = run._replace(log=Held(run.log), audit={})
         try:
-            tried.append(trial(X, eps, d, settings, own))
+            tried.append(trial(X, eps, d, run, HeldLog(run.log)))
         except DisconnectedGraphError as error:
             failure = error
             continue
@@ -155,7 +127,23 @@ def carry(X: Any, scanned: Scan, d: int, s: int, settings: Settings, run: Run) -
         raise failure
     chosen = min(tried, key=lambda t: (t.share < enough, t.fvu(s)))
     facts = [
-        {"bandwidth": t.bandwidth, "fvu": t.fvu(s), "mean_degree": t.work.mean_degree, "share": t.share} for t in tried
+        {"bandwidth": t.bandwidth, "fvu": t.fvu(s), "mean_degree": t.graph.mean_degree, "share": t.share} for t in tried
     ]
     holds = chosen.fvu(s) <= wanted and chosen.share >= enough
     return chosen, {"sample_fvu": best.fvu(s), "tried": facts, "holds": holds}
+
+
+def packed(run: Run, found: Found) -> dict[str, Any]:
+    """What was found; the stages are saved one by one."""
+    names = ("bandwidth", "intrinsic_dim", "subset_size")
+    return {name: getattr(found.options, name) for name in names} | {"report": found.report}
+
+
+def unpacked(run: Run, content: dict[str, Any], *_: Any) -> Found:
+    report = content.pop("report")
+    return Found(replace(run.options, **content), report, {})
+
+
+POINTS = Stage("checks", on_device)
+DIMENSION = Stage("dimension", look)
+PARAMETERS = Stage("automatic", found, composite=True, pack=packed, unpack=unpacked)

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import get_backend
-from ..choice.criterion import count_subsets
-from ..choice.search import SearchResult
-from ..run.inputs import moved
-from ..run.log import Run, Stages
-from ..run.stages import Ask, search_stage
-from ..validation import check_choice, check_integer, check_number, check_points, check_sizes
-from .automatic import calibrate
+from ..run.inputs import Inputs
+from ..run.options import Options, is_auto
+from ..run.stage import Run
+from ..validation import check_choice, check_integer, check_number, check_points
+from .automatic import POINTS, calibrate
 from .bandwidth import (
     DEGREE,
     bandwidth_grid,
@@ -25,8 +22,6 @@ from .bandwidth import (
     sampled_distances,
 )
 from .dimension import SAMPLE_SIZE, local_pca_dimension, subsample
-from .scan import Settings
-from .verdict import AUTO, is_auto
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,9 +137,16 @@ def estimate_bandwidth(
     """
     check_choice("method", method, METHODS)
     if method == "fvu":
-        done = _calibrated(
-            X, AUTO, intrinsic_dim, subset_size, n_components, sample_size, device, n_threads, random_state, self_loops
+        options = Options(
+            intrinsic_dim=intrinsic_dim,
+            subset_size=subset_size,
+            n_components=n_components,
+            self_loops=self_loops,
+            device=device,
+            n_threads=n_threads,
+            random_state=random_state,
         )
+        done = _report(X, sample_size, options)
         rows = done["scan"]
         curve = np.array([row["fvu"] for row in rows])
         eps, degrees = (np.array([row[key] for row in rows]) for key in ("bandwidth", "mean_degree"))
@@ -190,7 +192,15 @@ def suggest_subset_size(
 
     Parameters are those of :func:`estimate_bandwidth`.
     """
-    done = _calibrated(X, bandwidth, intrinsic_dim, AUTO, n_components, sample_size, device, n_threads, random_state)
+    options = Options(
+        bandwidth=bandwidth,
+        intrinsic_dim=intrinsic_dim,
+        n_components=n_components,
+        device=device,
+        n_threads=n_threads,
+        random_state=random_state,
+    )
+    done = _report(X, sample_size, options)
     sizes = done["sizes"]
     return SubsetSizeEstimate(
         value=done["chosen"]["subset_size"],
@@ -205,34 +215,9 @@ def suggest_subset_size(
     )
 
 
-def _calibrated(
-    X: Any,
-    bandwidth: Any,
-    intrinsic_dim: Any,
-    subset_size: Any,
-    n_components: int,
-    sample_size: int,
-    device: str,
-    n_threads: int | None,
-    random_state: int,
-    self_loops: bool = True,
-) -> dict[str, Any]:
-    """The report of a calibration on a sample."""
+def _report(X: Any, sample_size: int, options: Options) -> dict[str, Any]:
+    """What a calibration on a sample is based on."""
     size = check_integer("sample_size", sample_size, low=2)
-    seed = check_integer("random_state", random_state, low=0)
-    least = 1 if is_auto(intrinsic_dim) else intrinsic_dim
-    _, s, m = check_sizes(None, least, least if is_auto(subset_size) else subset_size, n_components)
-    count_subsets(m, s)
-    if not is_auto(bandwidth):
-        bandwidth = check_number("bandwidth", bandwidth)
-    X = subsample(check_points(X), size, seed)
-    check_sizes(len(X), 1, 1, m)
-
-    def find(bases: Any, values: np.ndarray, s: int, run: Run) -> SearchResult:
-        return search_stage(bases, values, Ask("exhaustive", s, seed), None, 75.0, run)
-
-    settings = Settings("raise", m, seed, 1e-8, None, self_loops, find)
-    run = Run(get_backend(device, n_threads=n_threads), Stages(), "float64", {})
-    with run.backend.active():
-        X = run.backend.retried("checks", lambda: moved(X, run.backend))
-        return calibrate(X, bandwidth, intrinsic_dim, subset_size, settings, run, sample_size=size).report
+    given = Inputs.of(X=subsample(check_points(X), size, options.random_state))
+    with Run(options, given) as run:
+        return calibrate(run, run.stage(POINTS, given.value), sample_size=size).report

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..backend import backend_of
 from ..choice.criterion import MAX_SUBSETS, log_volumes
 from ..choice.search import SearchResult
+from ..embedding.diffusion import Embedding
 from ..errors import DisconnectedGraphError
-from ..run.inputs import Prepared, check_request, prepare
-from ..run.log import Run, Stages
-from ..run.stages import embed, tangent_stage
-from ..validation import check_integer, check_real_array, check_sizes
+from ..run.graph import GRAPH, LAPLACIAN, Graph
+from ..run.inputs import Inputs
+from ..run.log import HeldLog, Log, Report
+from ..run.stage import Run, Stage
+from ..run.stages import EIGENVECTORS, SEARCH, TANGENTS, Tangents
+from ..validation import check_integer, check_real_array
 from .bandwidth import Distances, mean_degree
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
@@ -65,40 +68,15 @@ def unexplained_variance(X: Any, coordinates: Any, *, n_neighbors: int = 10) -> 
     return left / total if total > 0 else 1.0
 
 
-class Held(Stages):
-    """The log of a trial, which may come to nothing: its warnings are kept until it is chosen."""
-
-    def __init__(self, shown: Stages | None = None) -> None:
-        super().__init__(None if shown is None else shown.progress)
-        if shown is not None:
-            self.seconds, self.peak_bytes = shown.seconds, shown.peak_bytes
-
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
-
-
-class Settings(NamedTuple):
-    """What all trials share; ``search(bases, eigenvalues, s, run)`` finds the set of a size."""
-
-    components: str
-    n_components: int
-    random_state: int
-    tol: float
-    radius: float | None  # three bandwidths unless given
-    self_loops: bool
-    search: Callable[[Any, np.ndarray, int, Run], SearchResult]
-
-
 @dataclass(frozen=True, eq=False)
 class Trial:
     """One bandwidth, ready to be searched for sets of any size; what was found is kept."""
 
     bandwidth: float
     X: Any  # in the order of the coordinates
-    work: Prepared
-    bases: Any
-    sigma: Any
-    settings: Settings
+    graph: Graph
+    embedding: Embedding
+    tangents: Tangents
     run: Run
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
@@ -107,17 +85,18 @@ class Trial:
     @property
     def share(self) -> float:
         """Of the points, in the part that was embedded."""
-        return len(self.work.points) / self.work.n_input
+        return len(self.graph.points) / self.graph.n_input
 
     def search(self, s: int) -> SearchResult:
         """The chosen set of size s."""
         if s not in self.found:
-            log = Held(self.run.log)
-            self.found[s] = self.settings.search(self.bases, self.work.eigenvalues, s, self.run._replace(log=log))
+            log = HeldLog(self.run.log)
+            own = self.run.apart(replace(self.run.options, subset_size=s), log, self.run.audit)
+            self.found[s] = own.stage(SEARCH, self.tangents, self.embedding)
             self.messages[s] = log.warnings
         return self.found[s]
 
-    def speak(self, s: int, log: Stages) -> None:
+    def speak(self, s: int, log: Log) -> None:
         """Pass on the warnings of this trial and of its search for s coordinates."""
         for message in [*self.run.log.warnings, *self.messages[s]]:
             log.warn(message)
@@ -125,7 +104,7 @@ class Trial:
     def fvu(self, s: int) -> float:
         """What the chosen set of size s leaves unexplained of X."""
         if s not in self.unexplained:
-            chosen = self.work.coordinates[:, list(self.search(s).subset)]
+            chosen = self.embedding.coordinates[:, list(self.search(s).subset)]
             neighbours = min(10, len(self.X) - 1)
             self.unexplained[s] = self.run.backend.retried(
                 "scan", partial(unexplained_variance, self.X, chosen, n_neighbors=neighbours)
@@ -143,22 +122,29 @@ class Trial:
         return near, both
 
     def _share_near_zero(self, subset: Any) -> float:
-        volumes = log_volumes(self.bases, np.array([subset], dtype=np.int32))[:, 0]
+        volumes = log_volumes(self.tangents.bases, np.array([subset], dtype=np.int32))[:, 0]
         return float((volumes < np.log(NEAR_ZERO)).mean())
 
 
-def trial(X: Any, bandwidth: float, d: int, settings: Settings, run: Run) -> Trial:
+def trial(X: Any, bandwidth: float, d: int, run: Run, log: HeldLog, components: str = "") -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
-    m = settings.n_components
-    request = check_request("X", bandwidth, settings.radius, settings.components, m, settings.self_loops)
-    work = prepare({"X": X}, "X", request, run)
-    check_sizes(work.laplacian.shape[0], d, d, m)
-    work = embed(work, m, settings.random_state, settings.tol, run)
-    bases, sigma = tangent_stage(work, d, run)
+    options = run.options
+    options = replace(
+        options,
+        bandwidth=bandwidth,
+        intrinsic_dim=d,
+        subset_size=d,
+        components=components or options.components,
+    )
+    own, given = run.apart(options, log, {}), Inputs.of(X=X)
+    graph = own.stage(GRAPH, given)
+    laplacian = own.stage(LAPLACIAN, given, graph)
+    embedding = own.stage(EIGENVECTORS, graph, laplacian)
+    tangents = own.stage(TANGENTS, laplacian, embedding)
     # the matrix has done its work, and several would not fit beside each other
-    work = work._replace(laplacian=replace(work.laplacian, transition=None))
-    rows = run.backend.asarray(work.points[work.order])
-    return Trial(bandwidth, X[rows], work, bases, sigma, settings, run)
+    graph = graph._replace(laplacian=None)
+    rows = run.backend.asarray(graph.points[graph.order])
+    return Trial(bandwidth, X[rows], graph, embedding, tangents, own)
 
 
 @dataclass(frozen=True)
@@ -209,7 +195,7 @@ class Scan:
         At the bandwidth that is best for s the larger set need not be a good one: on a noisy torus two coordinates are
         about equally poor everywhere, and three are good at some bandwidths only.
         """
-        if not can_search(len(self.trials[0].work.eigenvalues), s + 1):
+        if not can_search(len(self.trials[0].embedding.eigenvalues), s + 1):
             return 0.0
         return self.best(s).fvu(s) - self.best(s + 1).fvu(s + 1)
 
@@ -225,14 +211,13 @@ def largest_size(d: int, m: int) -> int:
 
 
 def scan(
+    run: Run,
+    report: Report,
     X: Any,
     centre: float,
     bandwidths: Sequence[float],
     distances: Distances,
     d: int,
-    settings: Settings,
-    run: Run,
-    *,
     strict: bool = True,
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks the graph or joins nearly everything is left out.
@@ -240,24 +225,22 @@ def scan(
     Unless ``strict``, a graph in parts is no error: its largest part is looked at.
     """
     trials, left_out, failure = [], {}, None
-    quiet = settings if strict else settings._replace(components="largest")
     kernels = run.backend.kernels
-    with run.log.stage("scan") as report:
-        for number, eps in enumerate(bandwidths):
-            report(number, len(bandwidths))
-            degree = mean_degree(distances, eps)
-            if degree > DENSEST * len(X) and eps > centre:
-                left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
-                continue
-            own = Run(run.backend, Held(), run.dtype, {})
-            try:
-                trials.append(trial(X, eps, d, quiet, own))
-            except DisconnectedGraphError as error:
-                left_out[eps], failure = "the graph falls into parts", error
-            if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
-                kernels = run.backend.kernels
-                for message in own.log.warnings:
-                    run.log.warn(message)
+    for number, eps in enumerate(bandwidths):
+        report(number, len(bandwidths))
+        degree = mean_degree(distances, eps)
+        if degree > DENSEST * len(X) and eps > centre:
+            left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
+            continue
+        log = HeldLog()
+        try:
+            trials.append(trial(X, eps, d, run, log, "" if strict else "largest"))
+        except DisconnectedGraphError as error:
+            left_out[eps], failure = "the graph falls into parts", error
+        if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
+            kernels = run.backend.kernels
+            for message in log.warnings:
+                run.log.warn(message)
     if not trials:
         raise failure or ValueError("no bandwidth to try")
     enough = SHARE * max(t.share for t in trials)
@@ -265,3 +248,6 @@ def scan(
         t.bandwidth: f"its largest part holds only {t.share:.1%} of the points" for t in trials if t.share < enough
     }
     return Scan(tuple(t for t in trials if t.share >= enough), left_out, centre)
+
+
+SCAN = Stage("scan", scan)

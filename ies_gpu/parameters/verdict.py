@@ -7,19 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
+from ..run.options import Options
 from .dimension import DimensionEstimate
 from .scan import FALL, Scan, Trial, can_search, largest_size
 
-AUTO = "auto"
 FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
 FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
 CROWDED = 0.2  # share of such coordinates that is worth a warning
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
-
-
-def is_auto(value: Any) -> bool:
-    """Whether a parameter is to be found."""
-    return isinstance(value, str) and value == AUTO
 
 
 def describe(
@@ -29,7 +24,7 @@ def describe(
     s: int,
     chosen: Trial,
     carried: dict[str, Any] | None,
-    asked: tuple[Any, Any, Any],
+    asked: list[str],
     sample_size: int,
 ) -> dict[str, Any]:
     """Everything the choice is based on, as plain values; ``doubts`` are sentences to warn with."""
@@ -39,7 +34,7 @@ def describe(
     rows = [
         {
             "bandwidth": t.bandwidth,
-            "mean_degree": t.work.mean_degree,
+            "mean_degree": t.graph.mean_degree,
             "share": t.share,
             "subset": t.search(s).subset,
             "fvu": t.fvu(s),
@@ -53,12 +48,12 @@ def describe(
             f"{chosen.fvu(s):.3f} of the variance unexplained instead of {carried['sample_fvu']:.3f}; try others"
         )
     return {
-        "chosen": {name: value for name, value, ask in zip(names, values, asked, strict=True) if is_auto(ask)},
+        "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
         **dict(zip(names, values, strict=True)),
         "fvu": chosen.fvu(s),
         "scan": rows,
         "left_out": [{"bandwidth": eps, "reason": reason} for eps, reason in sorted(tried.left_out.items())],
-        "degree_bandwidth": tried.centre if is_auto(asked[0]) else None,
+        "degree_bandwidth": tried.centre if "bandwidth" in asked else None,
         "spectrum": None if dimension is None else dimension.curve.tolist(),
         "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
         "sizes": [size_row(tried.best(k), k) for k in sorted(set.intersection(*(set(t.found) for t in tried.trials)))],
@@ -72,18 +67,18 @@ def describe(
 
 
 def in_words(
-    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: tuple[Any, Any, Any]
+    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]
 ) -> tuple[dict[str, str], list[str]]:
     """How sure each automatic value is, and warnings for those that are not."""
     confidence, doubts = {}, []
-    if is_auto(asked[0]):
+    if "bandwidth" in asked:
         confidence["bandwidth"], doubt = bandwidth_words(tried, s)
         doubts += [doubt] if doubt else []
     if dimension is not None:
         confidence["intrinsic_dim"] = dimension.confidence
         if dimension.doubtful or dimension.confidence.startswith("low"):
             doubts.append(f"intrinsic_dim={d} is not certain ({dimension.confidence}); compare with one more or less")
-    if is_auto(asked[2]):
+    if "subset_size" in asked:
         confidence["subset_size"], doubt = size_words(tried, d, s)
         doubts += [doubt] if doubt else []
     return confidence, doubts
@@ -113,11 +108,11 @@ def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:
 def size_words(tried: Scan, d: int, s: int) -> tuple[str, str]:
     """How sure the number of coordinates is, and a warning where the search for it ended early."""
     best = tried.best(s)
-    if not can_search(len(best.work.eigenvalues), s + 1):
+    if not can_search(len(best.embedding.eigenvalues), s + 1):
         return f"low: sets of {s + 1} are too many to enumerate, and were not compared", ""
     gain = tried.gain(s)
     facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL})"
-    if s == largest_size(d, len(best.work.eigenvalues)) and gain > FALL:
+    if s == largest_size(d, len(best.embedding.eigenvalues)) and gain > FALL:
         doubt = f"subset_size={s} is the largest that was tried, and {facts}; give a larger subset_size to compare"
         return f"low: the largest size tried, and {facts}", doubt
     if gain > FALL / 2:
@@ -152,12 +147,14 @@ def stray_coordinates(coordinates: Any, backend: Backend) -> tuple[list[int], np
     return stray.tolist(), backend.to_host(rows)
 
 
-def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, entry: str, self_loops: bool) -> list[str]:
+def doubts_of(facts: dict[str, Any], n: int, options: Options) -> list[str]:
     """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension.
 
-    ``facts`` are the diagnostics of the result. Whoever gives a graph and not points may mean it to be complete.
+    ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
+    complete.
     """
     found = []
+    entry, d, m = options.entry, options.intrinsic_dim, options.n_components
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
     if entry == "X" and share > COMPLETE:
         found.append(
@@ -171,7 +168,7 @@ def doubts_of(facts: dict[str, Any], n: int, m: int, d: int, entry: str, self_lo
         )
     stray, rows = facts["stray_coordinates"], facts["stray_points"]
     if len(stray) > CROWDED * m:
-        ways = ["set self_loops=False"] if self_loops and entry in ("X", "graph") else []
+        ways = ["set self_loops=False"] if options.self_loops and entry in ("X", "graph") else []
         ways += ["raise bandwidth"] if entry == "X" else []
         found.append(
             f"{len(stray)} of phi1..phi{m} live on a few stray points each ({len(rows)} in all), which leaves less "

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import backend_of, device_near, get_backend
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
-from ..run.log import Progress, Stages
+from ..run.log import Log, Progress
 from ..validation import check_choice, check_points, check_real_array
 from .selection import Selection, coordinate_names
 from .storage import read_archive, write_archive
@@ -95,7 +95,7 @@ class Model:
         X_new = check_real_array("X_new", X_new, 2)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
-        with backend.active(), Stages(progress).stage("transform") as report:
+        with backend.active(), Log(progress).stage("transform") as report:
             X, w, Y = (backend.asarray(backend_of(a).to_host(a)) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
             new = moved_points(X_new, X)

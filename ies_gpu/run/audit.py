@@ -6,8 +6,6 @@ The eigensolver's own loops are checked by the residuals, which are computed wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +15,8 @@ from ..backend.kernels import plain
 from ..choice.criterion import Scores
 from ..choice.rmetric import bytes_a_row
 from ..embedding.laplacian import Laplacian
-from .log import Run
 
 ROWS = 256
-TOLERANCE = 1e-7
 PIECE_BYTES = 8 << 20
 
 
@@ -100,29 +96,6 @@ def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
         with block as rows:
             again += backend.to_host(kernels.log_volumes(U[rows], sets).sum(axis=0))
     return float(np.abs(again / len(U) - host[chosen]).max())
-
-
-def audited(
-    run: Run, stage: str, kernel: str, compute: Callable[[], Any], check: Callable[[Any], float], dtype: str = ""
-) -> Any:
-    """The result of ``compute``, compared with plain code by ``check``; where it differs, computed again by plain code.
-
-    From then on the run is plain code, and says so.
-    """
-    backend = run.backend
-    result = backend.retried(stage, compute)
-    if backend.kernels is plain:
-        return result
-    difference = backend.retried(stage, partial(check, result))
-    run.audit[kernel] = max(difference, run.audit.get(kernel, 0.0))
-    if difference <= (TOLERANCE if (dtype or run.arithmetic) == "float64" else 1e-2):
-        return result
-    run.log.warn(
-        f"the kernel {kernel} differs from plain code by {difference:.1e} on sampled rows; the stage was repeated on "
-        "plain code. Please report this with the output of 'ies-gpu doctor --selftest'"
-    )
-    backend.kernels = plain
-    return backend.retried(stage, compute)
 
 
 def audit_products(K: Any, backend: Backend) -> float:

@@ -1,257 +1,234 @@
-"""Checkpoints: each finished stage of a run is saved, so that a run that was killed can go on.
+"""Checkpoints: each finished stage of a run is kept on disk, so that a run that was killed can go on.
 
-A stage is taken from the folder only if it is whole, belongs to the same job, and was computed from the very stage
-before it that the run now has; everything else is computed again. As the stages are deterministic, what is computed
-again has the same bits, and later stages that are sound stay usable behind one that was damaged. The number of threads
-is no part of the job: only products with tiles depend on it, and the digests tell where it mattered.
+One ``.npz`` per stage, in a folder that one run has to itself. A file says which job it belongs to (a fingerprint of
+data, options and versions), from which stage it was computed (the digest of that stage's content) and what its own
+content must be (its digest). A stage is taken only if it is whole, belongs to the same job, and was computed from the
+very stage that the run now has; everything else is computed again. Stages are deterministic, so what is computed again
+has the same bits, and sound stages behind a damaged one stay usable. The number of threads is not part of the job: only
+products with tiles depend on it, and the digests tell where it mattered.
+
+Nothing here knows what the stages are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import contextlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self
 
-from ..backend.kernels import plain
-from ..choice.regularization import Segment
-from ..choice.search import SearchResult
-from ..embedding.graph import csr
-from ..embedding.laplacian import Laplacian
+from .. import __version__
 from ..errors import CheckpointWarning, warn_caller
-from ..parameters.automatic import Calibrated
-from .fingerprint import data_digest
-from .inputs import Prepared
-from .log import Run
-from .stage_files import Saved, StageFiles
+from ..files.archive import decode, encode, read_header, write_archive
+from .fingerprint import content_digest
 
-FOUND = "automatic"  # comes before them where parameters are to be found
-STAGES = ("graph", "laplacian", "eigenvectors", "tangents", "search")
-RECORDS = {"SearchResult": SearchResult, "Segment": Segment}
-Result = TypeVar("Result")
+FORMAT, VERSION = "ies_gpu checkpoint", 1
+LOCK = ".lock"
 
 
-class NotLoaded(NamedTuple):
-    """Stands for a matrix that no later stage needs any more."""
+class Saved(NamedTuple):
+    """A stage as it was read: its content, whose digest was compared, and what was known of the run at its end."""
 
-    shape: tuple[int, int]
-    nnz: int
+    digest: str
+    state: dict[str, Any]
+    content: dict[str, Any]
 
 
 class Checkpoint:
-    """The stages of one run, from a folder where they are there; without a folder each is simply computed.
+    """A folder of finished stages.
 
     Parameters
     ----------
-    folder : path or None
-        A local folder.
+    folder : path
+        Local; made if it does not exist.
     resume : bool
         Take finished stages from the folder. Without it a folder that holds stages is an error.
     job : dict
-        Everything beside the data and the device that decides about the result, as plain values.
-    given : dict
-        The inputs by name.
-    run : Run
+        Everything that decides the result, as plain values.
+    stages : sequence of str
+        The names of the stages that may be saved, in their order.
 
     Raises
     ------
-    ValueError
-        Before any work: ``resume`` without a folder, a folder in use by another run, or one that holds stages
-        or somebody's file with the name of one.
+    ValueError, OSError
+        Before any work: the folder cannot be made or written to, is in use by another run, holds stages that were not
+        asked for, or somebody's file with the name of one.
     """
 
-    def __init__(self, folder: Any, resume: bool, job: dict[str, Any], given: dict[str, Any], run: Run) -> None:
-        self.run, self.resume = run, resume
+    def __init__(self, folder: Any, resume: bool, job: dict[str, Any], stages: Sequence[str]) -> None:
+        self.folder, self.resume, self.stages = made(folder), resume, stages
         self.resumed: list[str] = []
         self.notes: list[str] = []
-        self.digests: dict[str, str] = {}
-        self.waiting: dict[str, Saved | None] = {}  # read, but not yet asked for
-        self.given_embedding = given["coordinates"] is not None
-        self.files: StageFiles | None = None
-        if folder is None:
-            if resume:
-                raise ValueError("resume=True needs checkpoint, the folder with the finished stages")
-            return
-        backend = run.backend
-        kind = {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
-        self.files = StageFiles(
-            folder, {**job, **kind, "data": data_digest(given)}, (FOUND, *STAGES), RECORDS, self._note
-        )
+        self.lock: int | None = locked(self.folder)
+        self.job = encode({**job, "format": VERSION}, "job", {}, {})
+        self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
         try:
-            self.files.refuse_foreign_files()
+            for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
+                leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
+            self.refuse_foreign_files()
             if resume:
-                self.files.tell_of_others()
+                self.tell_of_others()
             else:
-                self.files.refuse_what_is_there()
+                self.refuse_what_is_there()
         except BaseException:
-            self.files.close()
+            self.close()
             raise
-        if backend.memory_limit is None:  # it sets the length of blocks, and so the order of sums: one for the job
-            first = self.files.peek()
-            ours = first is not None and first["fingerprint"] == self.files.fingerprint
-            backend.memory_limit = int(first["state"]["memory"]) if first and ours else backend.memory_budget()
 
-    def calibrated(self, compute: Callable[[], Calibrated]) -> Calibrated:
-        """The parameters that were found; with a folder without the stages, which are then saved one by one."""
-        if self.files is None:
-            return compute()
-        found = self._stage(
-            FOUND,
-            "",
-            compute,
-            lambda found: {name: value for name, value in found._asdict().items() if name != "stage"},
-            lambda content: Calibrated(None, **content),
-        )
-        return found._replace(stage=None)
-
-    def prepared(self, compute: Callable[[], Prepared]) -> Prepared:
-        """The Laplacian and all about its points; the matrix is read only if tangent bases are still to be computed."""
-        if self.files is None or self.given_embedding:  # nothing to save: what was given only has to be checked
-            return compute()
-        before = self.digests.get(FOUND, "")
-        graph = self._read("graph", before)
-        if graph is not None:
-            vectors = self._read("eigenvectors", graph.digest)
-            tangents = None if vectors is None else self._read("tangents", vectors.digest)
-            matrix = self._read("laplacian", graph.digest) if tangents is None else None
-            if tangents is not None or matrix is not None:
-                self._use("graph", graph)
-                if matrix is not None:
-                    self._use("laplacian", matrix)
-                return self._assembled(graph.content, None if matrix is None else matrix.content)
-        work = compute()
-        self._write("graph", before, described(work))
-        P = work.laplacian.transition
-        if hasattr(P, "indptr"):  # tiles are computed again: they would fill the disk, and take less time than the rest
-            parts = {"data": P.data, "indices": P.indices, "indptr": P.indptr}
-            self._write("laplacian", self.digests["graph"], parts)
-        return work
-
-    def embedded(self, work: Prepared, compute: Callable[[], Prepared]) -> Prepared:
-        """The work with its eigenvectors."""
-        if self.given_embedding:
-            return compute()
-        names = ("coordinates", "eigenvalues", "residuals", "solver")
-
-        def unpacked(content: dict[str, Any]) -> Prepared:
-            uploaded = self.run.backend.asarray(content["coordinates"])
-            return work._replace(**content | {"coordinates": uploaded})
-
-        return self._stage(
-            "eigenvectors", "graph", compute, lambda work: {name: getattr(work, name) for name in names}, unpacked
-        )
-
-    def tangents(self, compute: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
-        """Tangent bases and singular values."""
-        upload = self.run.backend.asarray
-        return self._stage(
-            "tangents",
-            "eigenvectors",
-            compute,
-            lambda found: {"bases": found[0], "singular_values": found[1]},
-            lambda content: (upload(content["bases"]), upload(content["singular_values"])),
-        )
-
-    def search(self, compute: Callable[[], SearchResult]) -> SearchResult:
-        """The chosen set, the path and the scores."""
-        upload = self.run.backend.asarray
-        return self._stage(
-            "search",
-            "tangents",
-            compute,
-            lambda found: {"found": found},
-            lambda content: replace(content["found"], regrets=upload(content["found"].regrets)),
-        )
-
-    def results(self) -> dict[str, Any]:
-        """For ``diagnostics``."""
-        if self.files is None:
-            return {}
-        return {"checkpoint": {"folder": str(self.files.folder), "resumed": self.resumed, "notes": self.notes}}
-
-    def __enter__(self) -> Checkpoint:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.waiting.clear()
-        if self.files is not None:
-            self.files.close()
+        self.close()
 
-    def _stage(
-        self,
-        name: str,
-        after: str,
-        compute: Callable[[], Result],
-        packed: Callable[[Result], dict[str, Any]],
-        unpacked: Callable[[dict[str, Any]], Result],
-    ) -> Result:
-        """One stage, from the folder, or else computed and saved."""
-        if self.files is None:
-            return compute()
-        before = self.digests.get(after, "")
-        saved = self._read(name, before)
-        if saved is not None:
-            self._use(name, saved)
-            return unpacked(saved.content)
-        result = compute()
-        self._write(name, before, packed(result))
-        return result
-
-    def _assembled(self, graph: dict[str, Any], matrix: dict[str, Any] | None) -> Prepared:
-        """What ``described`` took apart, with the matrix or without."""
-        content, backend = dict(graph), self.run.backend
-        weights, bandwidth = backend.asarray(content.pop("weights")), content.pop("bandwidth")
-        nnz, n = content.pop("nnz"), len(content["points"])
-        if matrix is None:
-            transition: Any = NotLoaded((n, n), nnz)
-        else:
-            transition = csr(backend, *(backend.asarray(matrix[part]) for part in ("data", "indices", "indptr")))
-        return Prepared(laplacian=Laplacian(transition, weights, bandwidth), **content)
-
-    def _write(self, name: str, after: str, content: dict[str, Any]) -> None:
-        assert self.files is not None
-        log, backend = self.run.log, self.run.backend
-        with log.stage("checkpoint"):
-            state: dict[str, Any] = {"audit": self.run.audit, "warnings": log.warnings}
-            state |= {"seconds": log.seconds, "kernels": backend.kernels.NAME, "memory": backend.memory_limit}
-            self.digests[name] = self.files.write(name, after, state, content)
-
-    def _read(self, name: str, after: str) -> Saved | None:
-        """A stage that was computed from what has the digest ``after``; its file is read once."""
-        assert self.files is not None
-        if not self.resume:
-            return None
-        if name not in self.waiting:
-            with self.run.log.stage("resume"):
-                self.waiting[name] = self.files.read(name)
-        saved = self.waiting[name]
-        return saved if saved is not None and saved.after == after else None
-
-    def _use(self, name: str, saved: Saved) -> None:
-        """Take a stage, and with it what was known of the run at its end."""
-        self.waiting[name] = None  # nothing is held twice
-        state, run = saved.state, self.run
-        self.digests[name] = saved.digest
-        self.resumed.append(name)
-        run.audit.update(state["audit"])
-        for stage, seconds in state["seconds"].items():
-            run.log.seconds.setdefault(stage, seconds)
-        for message in state["warnings"]:
-            if message not in run.log.warnings:
-                run.log.warn(message)
-        if state["kernels"] == plain.NAME:  # an audit had failed
-            run.backend.kernels = plain
-
-    def _note(self, message: str) -> None:
+    def note(self, message: str) -> None:
+        """Say what cannot be used or saved; the result is not affected."""
         self.notes.append(message)
         warn_caller(message, CheckpointWarning)
 
+    def results(self) -> dict[str, Any]:
+        """For ``diagnostics``."""
+        return {"checkpoint": {"folder": str(self.folder), "resumed": self.resumed, "notes": self.notes}}
 
-def described(work: Prepared) -> dict[str, Any]:
-    """Everything about the points and the Laplacian but its matrix."""
-    content = {name: value for name, value in work._asdict().items() if name != "laplacian"}
-    laplacian = work.laplacian
-    entries = int(laplacian.transition.nnz)
-    return content | {"weights": laplacian.weights, "bandwidth": laplacian.bandwidth, "nnz": entries}
+    def first_state(self) -> dict[str, Any] | None:
+        """What was known of the run at the end of the first stage of this job that is there."""
+        header = self.peek()
+        return header["state"] if header is not None and header["fingerprint"] == self.fingerprint else None
+
+    def has(self, stage: str) -> bool:
+        """Whether there is a file to read for a stage, sound or not."""
+        return self.resume and self.path(stage).exists()
+
+    def path(self, stage: str) -> Path:
+        return self.folder / f"{stage}.npz"
+
+    def close(self) -> None:
+        """Let others have the folder."""
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
+
+    def write(self, stage: str, after: str, state: dict[str, Any], content: dict[str, Any]) -> str:
+        """Save a stage and return its digest; where saving fails it is said, and the run can go on without."""
+        arrays: dict[str, Any] = {}
+        fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
+        digest = content_digest(fields, arrays)
+        header = {"format": FORMAT, "version": VERSION, "written_by": f"ies_gpu {__version__}", "job": self.job}
+        header |= {"fingerprint": self.fingerprint, "after": after, "digest": digest}
+        header |= {"state": encode(state, "state", {}, {}), "fields": fields}
+        try:
+            write_archive(self.path(stage), header, arrays)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.note(f"the stage {stage!r} was not saved in {self.folder} ({reason}); the run goes on without it")
+        return digest
+
+    def read(self, stage: str, after: str) -> Saved | None:
+        """A stage of this job that is whole and was computed from ``after``, else None; a damaged one is told of."""
+        path = self.path(stage)
+        if not self.has(stage):
+            return None
+        try:
+            header = read_header(path)
+            if header["fingerprint"] != self.fingerprint or header["after"] != after:
+                return None
+            with zipfile.ZipFile(path) as archive:
+                state = decode(header["state"], archive, {})
+                content = {key: decode(value, archive, {}) for key, value in header["fields"].items()}
+            arrays: dict[str, Any] = {}
+            fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
+            if content_digest(fields, arrays) != header["digest"]:
+                raise ValueError("the digest differs")
+            self.resumed.append(stage)
+            return Saved(header["digest"], state, content)
+        except Exception:  # whatever the libraries raise about it: computing again is always right
+            self.note(f"{path} is damaged; the stage is computed again")
+            return None
+
+    def peek(self) -> dict[str, Any] | None:
+        """The header of the first stage of this job, or else of the first that has one."""
+        first = None
+        for stage in self.stages:
+            with contextlib.suppress(Exception):  # damaged, or not there
+                header = read_header(self.path(stage))
+                if header["format"] == FORMAT and header["fingerprint"] and header["job"].keys() and header["state"]:
+                    if header["fingerprint"] == self.fingerprint:
+                        return header
+                    first = first or header
+        return first
+
+    def refuse_foreign_files(self) -> None:
+        """A sound archive that is no stage, a graph of the user's say, is never written over."""
+        for path in map(self.path, self.stages):
+            header: Any = None
+            with contextlib.suppress(Exception):  # damaged, or not there
+                header = read_header(path)
+            if isinstance(header, dict) and header.get("format") != FORMAT:
+                raise ValueError(f"{path} was not written as a checkpoint, which would replace it; give another folder")
+
+    def refuse_what_is_there(self) -> None:
+        """A folder that holds stages is not written over unasked: they may have taken days."""
+        there = [stage for stage in self.stages if self.path(stage).exists()]
+        if not there:
+            return
+        header = self.peek()
+        whose = "this job" if header and header["fingerprint"] == self.fingerprint else "another job"
+        raise ValueError(
+            f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)}); pass resume=True to go on from "
+            "what is usable of it, delete the folder to begin anew, or give another one"
+        )
+
+    def tell_of_others(self) -> None:
+        """Say in what the job whose stages are there differs from this one, if it does."""
+        header = self.peek()
+        if header is None or header["fingerprint"] == self.fingerprint:
+            return
+        other, own = header["job"], self.job
+        names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
+        told = [
+            "other data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
+            for name in names
+        ]
+        self.note(
+            f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are computed again and "
+            "replaced"
+        )
+
+
+def made(folder: Any) -> Path:
+    """The folder, which exists from now on."""
+    if "://" in os.fspath(folder):
+        raise ValueError(f"checkpoint must be a local folder, got {folder}; mount a volume for it")
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(f"checkpoint must be a folder, but {path} is a file")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise type(error)(error.errno, f"the checkpoint folder cannot be made: {error.strerror}", str(path)) from None
+    return path
+
+
+def locked(folder: Path) -> int:
+    """A lock on the folder that ends with the process, however that ends: two runs must not share a folder."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        reason = f"the checkpoint folder cannot be written to: {error.strerror}"
+        raise type(error)(error.errno, reason, str(folder)) from None
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ValueError(f"the checkpoint folder {folder} is in use by another run; give another one") from None
+    except (ImportError, OSError):  # Windows, and network folders without locks
+        pass
+    return descriptor

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from .. import __version__
 from ..backend import backend_of
 from ..embedding.laplacian import Laplacian, TiledTransition
 from ..validation import check_real_array
@@ -72,3 +74,18 @@ def _add_input(total: Any, name: str, value: Any) -> None:
         # bytes of objects are addresses, and a mask is no part of the bytes
         value = check_real_array(name, value, np.ndim(value))
     add_array(total, backend.to_host(value))
+
+
+def versions() -> dict[str, str]:
+    """Of everything that touched the numbers."""
+    import scipy
+
+    found = {"ies_gpu": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    found["scipy"] = scipy.__version__
+    try:
+        import numba
+
+        found["numba"] = numba.__version__
+    except ImportError:
+        pass
+    return found

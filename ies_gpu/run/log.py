@@ -1,4 +1,4 @@
-"""Keeping track of a run: seconds and memory by stage, progress to whoever listens, warnings kept for the result."""
+"""Keeping track of a run: seconds and memory by stage, progress for the listener, warnings kept for the result."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..backend import Backend
 from ..errors import warn_caller
 from .memory import peak_memory
 
 logger = logging.getLogger("ies_gpu")
 Progress = Callable[[str, int, int], None]
+Report = Callable[[int, int], None]
 
 
-class Stages:
-    """One run's log.
+class Log:
+    """The log of one run.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Stages:
         self.warnings: list[str] = []
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Callable[[int, int], None]]:
+    def stage(self, name: str) -> Iterator[Report]:
         """Time a stage; gives the function ``(done, total)`` to report with."""
 
         def report(done: int, total: int) -> None:
@@ -67,23 +67,19 @@ class Stages:
         return {"seconds": self.seconds, "peak_bytes": self.peak_bytes, "warnings": tuple(self.warnings)}
 
 
-DTYPES = ("float64", "float32", "mixed")
+class HeldLog(Log):
+    """The log of a trial that may come to nothing: its warnings are held back until the trial is chosen.
 
+    Parameters
+    ----------
+    shown : Log, optional
+        Where progress and seconds go; unless given, nobody sees them.
+    """
 
-class Run(NamedTuple):
-    """What the stages of one run share: where, the log, the precision, and what the audits found."""
+    def __init__(self, shown: Log | None = None) -> None:
+        super().__init__(None if shown is None else shown.progress)
+        if shown is not None:
+            self.seconds, self.peak_bytes = shown.seconds, shown.peak_bytes
 
-    backend: Backend
-    log: Stages
-    dtype: str
-    audit: dict[str, float]
-
-    @property
-    def storage(self) -> str:
-        """Of what is as large as the graph."""
-        return "float64" if self.dtype == "float64" else "float32"
-
-    @property
-    def arithmetic(self) -> str:
-        """Of tangent bases and scores."""
-        return "float32" if self.dtype == "float32" else "float64"
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)

@@ -1,87 +1,74 @@
-"""The stages from a Laplacian to the chosen set, each timed, audited, and repeated where memory ran out."""
+"""The stages after the graph: eigenvectors, tangent bases, and the search for the set."""
 
 from __future__ import annotations
 
-import os
-from functools import partial
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..choice.criterion import Scores, score_pass
+from ..choice.regularization import Segment
 from ..choice.rmetric import tangents
 from ..choice.search import Evaluated, SearchResult, choose, evaluate
 from ..embedding.diffusion import Embedding, eigenmap, start_vector
-from ..embedding.eigensolvers.library import SOLVERS
-from ..validation import check_choice
-from .audit import audit_scores, audit_tangents, audited
-from .inputs import Prepared
-from .log import Run
+from ..embedding.laplacian import Laplacian
+from .audit import audit_scores, audit_tangents
+from .graph import Graph
+from .log import Report
+from .options import chosen_solver
+from .stage import Run, Stage
 
 
-class Ask(NamedTuple):
-    """What is searched for, and how."""
+class Tangents(NamedTuple):
+    """Tangent bases (n, m, d) of the co-metric and its leading singular values (n, d), in the order of the device."""
 
-    method: str
-    subset_size: int
-    random_state: int
+    bases: Any
+    singular_values: Any
 
 
-def embed(work: Prepared, m: int, random_state: int, tol: float, run: Run) -> Prepared:
-    """The eigenvectors, unless they came with the input."""
-    if work.coordinates is not None:
-        return work
-    backend = run.backend
-    start = start_vector(work.n_input, random_state)[work.points][work.order]
-    options: dict[str, Any] = {"ordered": work.spatial, "solver": chosen_solver()}
-    with run.log.stage("eigenvectors") as report:
-
-        def solve() -> Embedding:
-            first = backend.asarray(start)
-            return eigenmap(work.laplacian, m, first, tol, **options, progress=report, warn=run.log.warn)
-
-        found = backend.retried("eigenvectors", solve)
-    return work._replace(
-        coordinates=found.coordinates,
-        eigenvalues=backend.to_host(found.eigenvalues),
-        residuals=backend.to_host(found.residuals),
-        solver=found.info,
+def eigenvectors(run: Run, report: Report, graph: Graph, laplacian: Laplacian) -> Embedding:
+    """The diffusion map, with eigenvalues and residuals on the host."""
+    options, backend = run.options, run.backend
+    start = start_vector(graph.n_input, options.random_state)[graph.points][graph.order]
+    found = eigenmap(
+        laplacian,
+        options.n_components,
+        backend.asarray(start),
+        options.tol,
+        ordered=graph.spatial,
+        solver=chosen_solver(),
+        progress=report,
+        warn=run.log.warn,
     )
+    return replace(found, eigenvalues=backend.to_host(found.eigenvalues), residuals=backend.to_host(found.residuals))
 
 
-def chosen_solver() -> str:
-    """``auto``, or what the environment variable IES_GPU_SOLVER asks for: a way to compare, like IES_GPU_KERNELS."""
-    return check_choice("the environment variable IES_GPU_SOLVER", os.environ.get("IES_GPU_SOLVER") or "auto", SOLVERS)
+def tangent_bases(run: Run, report: Report, laplacian: Laplacian, embedding: Embedding) -> Tangents:
+    """U and sigma at every point."""
+    Y = embedding.coordinates.astype(run.options.arithmetic, copy=False)
+    return Tangents(*tangents(Y, laplacian, run.options.intrinsic_dim, run.backend, report))
 
 
-def tangent_stage(work: Prepared, d: int, run: Run) -> tuple[Any, Any]:
-    """Tangent bases and singular values, audited."""
-    backend, laplacian = run.backend, work.laplacian
-    with run.log.stage("tangents") as report:
-        Y = backend.retried("tangents", partial(work.coordinates.astype, run.arithmetic))
-        compute = partial(tangents, Y, laplacian, d, backend, report)
-        if not hasattr(laplacian.transition, "indptr"):
-            return backend.retried("tangents", compute)
-        return audited(
-            run, "tangents", "tangent_rows", compute, lambda r: audit_tangents(laplacian, Y, r[0], r[1], backend)
-        )
+def tangent_difference(run: Run, found: Tangents, laplacian: Laplacian, embedding: Embedding) -> float | None:
+    """A sample against plain code; tiles are plain code already."""
+    if not hasattr(laplacian.transition, "indptr"):
+        return None
+    Y = embedding.coordinates.astype(run.options.arithmetic, copy=False)
+    return audit_tangents(laplacian, Y, *found, run.backend)
 
 
-def search_stage(
-    bases: Any, eigenvalues: np.ndarray, ask: Ask, zeta: float | None, percentile: float, run: Run
-) -> SearchResult:
-    """The sets that the search scores, audited; path, regret, choice."""
-    backend = run.backend
-    with run.log.stage("search") as report:
+def scored(run: Run, report: Report, tangents: Tangents, embedding: Embedding) -> tuple[Evaluated, Scores]:
+    """The sets that the search scores."""
+    options, bases = run.options, tangents.bases
+    sets = evaluate(
+        options.search, bases, embedding.eigenvalues, options.subset_size, options.zeta_given, options.random_state
+    )
+    return sets, score_pass(bases, sets.subsets, report)
 
-        def compute() -> tuple[Evaluated, Scores]:
-            sets = evaluate(ask.method, bases, eigenvalues, ask.subset_size, zeta, ask.random_state)
-            return sets, score_pass(bases, sets.subsets, report)
 
-        sets, scores = audited(
-            run, "search", "score_block", compute, lambda r: audit_scores(bases, r[0].subsets, r[1], backend)
-        )
-        found = backend.retried("search", partial(choose, bases, eigenvalues, sets, scores, zeta, percentile))
+def searched(run: Run, tangents: Tangents, embedding: Embedding) -> SearchResult:
+    """The sets that the search scores; path, regret, choice."""
+    sets, scores = run.stage(SCORES, tangents, embedding)
+    found = run.stage(CHOICE, tangents, embedding, sets, scores)
     if found.details.get("gap"):
         run.log.warn(
             "branch and bound stopped at its limit: the loss of another set may be higher by up to "
@@ -90,7 +77,50 @@ def search_stage(
         )
     if not found.passed:
         run.log.warn(
-            f"no set on the path has a regret whose percentile {percentile:g} is not positive; the set for zeta = 0 is "
-            "returned. Try a larger subset_size, another bandwidth or a lower percentile"
+            f"no set on the path has a regret whose percentile {run.options.percentile:g} is not positive; the set for "
+            "zeta = 0 is returned. Try a larger subset_size, another bandwidth or a lower percentile"
         )
     return found
+
+
+def chosen(
+    run: Run, report: Report, tangents: Tangents, embedding: Embedding, sets: Evaluated, scores: Scores
+) -> SearchResult:
+    """Path, regret and choice from the scores."""
+    options = run.options
+    return choose(tangents.bases, embedding.eigenvalues, sets, scores, options.zeta_given, options.percentile)
+
+
+def shallow(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def unpacked_embedding(run: Run, content: dict[str, Any], *_: Any) -> Embedding:
+    return Embedding(**content | {"coordinates": run.backend.asarray(content["coordinates"])})
+
+
+def packed_search(run: Run, found: SearchResult) -> dict[str, Any]:
+    return shallow(found) | {"path": [shallow(segment) for segment in found.path]}
+
+
+def unpacked_search(run: Run, content: dict[str, Any], *_: Any) -> SearchResult:
+    path = tuple(Segment(**segment) for segment in content["path"])
+    return SearchResult(**content | {"path": path, "regrets": run.backend.asarray(content["regrets"])})
+
+
+EIGENVECTORS = Stage(
+    "eigenvectors", eigenvectors, after="graph",
+    pack=lambda run, found: shallow(found), unpack=unpacked_embedding,
+)  # fmt: skip
+TANGENTS = Stage(
+    "tangents", tangent_bases, kernel="tangent_rows", difference=tangent_difference, precision="arithmetic",
+    pack=lambda run, found: found._asdict(), after="eigenvectors",
+    unpack=lambda run, content, *_: Tangents(*(run.backend.asarray(content[name]) for name in Tangents._fields)),
+)  # fmt: skip
+SCORES = Stage(
+    "search", scored, kernel="score_block", precision="arithmetic",
+    difference=lambda run, found, tangents, _: audit_scores(tangents.bases, found[0].subsets, found[1], run.backend),
+)  # fmt: skip
+CHOICE = Stage("search", chosen)
+SEARCH = Stage("search", searched, composite=True, pack=packed_search, unpack=unpacked_search, after="tangents")

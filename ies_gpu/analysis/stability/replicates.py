@@ -20,7 +20,8 @@ from ...backend import backend_of
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning
-from ...results.selection import Selection, select_coordinates
+from ...results.selection import Selection
+from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points
 from .result import Stability
 from .rotations import near_pairs, rotations_of

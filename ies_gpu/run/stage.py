@@ -1,0 +1,217 @@
+"""One stage of a run, and the run that times, reports, retries, audits and saves every stage alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from ..backend import Backend, device_near, get_backend
+from ..backend.kernels import plain
+from .checkpoint import Checkpoint
+from .fingerprint import data_digest, versions
+from .inputs import Inputs
+from .log import Log, Progress
+from .options import Options, chosen_solver
+
+Result = TypeVar("Result")
+AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
+
+
+@dataclass(frozen=True)
+class Stage(Generic[Result]):
+    """A step of the pipeline; all functions are called with the run first.
+
+    Attributes
+    ----------
+    name : str
+        In the log, in progress reports, and of its file in a checkpoint.
+    compute : callable
+        ``compute(run, report, *inputs)``, or ``compute(run, *inputs)`` for a stage made of others.
+    composite : bool
+        Made of other stages, which are timed and retried themselves.
+    kernel : str
+        The fused kernel that an audit of this stage checks.
+    difference : callable, optional
+        ``difference(run, result, *inputs)``: how far a sample of the result is from plain code; None where there is
+        nothing to compare.
+    precision : {"float64", "arithmetic"}
+        What the stage computes in: float64 always, or the arithmetic of the run.
+    pack, unpack : callable, optional
+        ``pack(run, result)`` gives what a checkpoint saves, as named values, or None to save nothing;
+        ``unpack(run, content, *inputs)`` is the way back. A stage without them is never saved.
+    after : str
+        The saved stage that this one was computed from.
+    """
+
+    name: str
+    compute: Callable[..., Result]
+    composite: bool = False
+    kernel: str = ""
+    difference: Callable[..., float | None] | None = None
+    precision: str = "float64"
+    pack: Callable[..., dict[str, Any] | None] | None = None
+    unpack: Callable[..., Result] | None = None
+    after: str = ""
+
+
+class Later(Generic[Result]):
+    """The result of a stage that is read or computed only if some other stage asks for it."""
+
+    def __init__(self, get: Callable[[], Result]) -> None:
+        self.get = get
+        self.known: list[Result] = []
+
+    def __call__(self) -> Result:
+        if not self.known:
+            self.known.append(self.get())
+        return self.known[0]
+
+
+class Run:
+    """One run of the pipeline: where it runs, its options, its log, and what its audits found.
+
+    Parameters
+    ----------
+    options : Options
+    given : Inputs
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+    stages : sequence of Stage
+        Those that a checkpoint may save, in their order.
+
+    Attributes
+    ----------
+    home : Backend
+        Where the input lives and the results go.
+    known : dict
+        Results by stage that an earlier stage came by, such as the search for a bandwidth.
+    """
+
+    def __init__(
+        self, options: Options, given: Inputs, progress: Progress | None = None, stages: Sequence[Stage[Any]] = ()
+    ) -> None:
+        self.options, self.given, self.stages = options, given, stages
+        self.log = Log(progress)
+        self.home = given.home
+        self.backend: Backend = get_backend(
+            device_near(self.home, options.device), memory_limit=options.memory_limit, n_threads=options.n_threads
+        )
+        self.audit: dict[str, float] = {}
+        self.known: dict[str, Any] = {}
+        self.checkpoint: Checkpoint | None = None
+        self.digests: dict[str, str] = {}
+        self.open = ExitStack()
+
+    def apart(self, options: Options, log: Log, audit: dict[str, float]) -> Run:
+        """A run on the same backend with options, a log and audits of its own, for a trial; it saves nothing."""
+        trial = copy(self)
+        trial.options, trial.log, trial.audit, trial.known, trial.checkpoint = options, log, audit, {}, None
+        return trial
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.backend.active())
+            if self.options.checkpoint is not None:
+                self.checkpoint = stack.enter_context(self._opened())
+                if self.backend.memory_limit is None:  # it sets the length of blocks, and so the order of sums
+                    state = self.checkpoint.first_state()
+                    self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
+            self.open = stack.pop_all()
+        return self
+
+    def _opened(self) -> Checkpoint:
+        """The checkpoint, for the job that these options, data, device and versions are."""
+        options, backend = self.options, self.backend
+        job = options.parameters | {"versions": versions(), "solver": chosen_solver()}
+        job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
+        names = [stage.name for stage in self.stages]
+        return Checkpoint(options.checkpoint, options.resume, job | {"data": data_digest(self.given.values)}, names)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.open.__exit__(kind, error, trace)
+
+    def go_on_with(self, options: Options, stages: dict[str, Any]) -> None:
+        """Take the options that were found, and stages computed on the way; with a checkpoint each is saved in turn."""
+        self.options = options
+        if self.checkpoint is None:
+            self.known = stages
+
+    def stage(self, stage: Stage[Result], *inputs: Any) -> Result:
+        """The result of a stage: known already, read from the checkpoint, or computed and saved."""
+        if stage.name in self.known:
+            return self.known[stage.name]
+        if self.checkpoint is None or stage.pack is None or stage.unpack is None:
+            return self._computed(stage, inputs)
+        after = self.digests.get(stage.after, "")
+        with self.log.stage("resume") if self.checkpoint.has(stage.name) else ExitStack():
+            saved = self.checkpoint.read(stage.name, after)
+        if saved is not None:
+            self._restore(saved.state)
+            self.digests[stage.name] = saved.digest
+            return stage.unpack(self, saved.content, *inputs)
+        result = self._computed(stage, inputs)
+        packed = stage.pack(self, result)
+        if packed is not None:
+            with self.log.stage("checkpoint"):
+                self.digests[stage.name] = self.checkpoint.write(stage.name, after, self._state(), packed)
+        return result
+
+    def later(self, stage: Stage[Result], *inputs: Any) -> Later[Result]:
+        """The same, when a stage that takes it as an input is computed."""
+        return Later(partial(self.stage, stage, *inputs))
+
+    def results(self) -> dict[str, Any]:
+        """For ``diagnostics``, at the end."""
+        saved = {} if self.checkpoint is None else self.checkpoint.results()
+        return self.log.results() | {"parameters": self.options.parameters} | saved
+
+    def _computed(self, stage: Stage[Result], inputs: tuple[Any, ...]) -> Result:
+        inputs = tuple(value() if isinstance(value, Later) else value for value in inputs)
+        if stage.composite:
+            return stage.compute(self, *inputs)
+        with self.log.stage(stage.name) as report:
+            compute = partial(stage.compute, self, report, *inputs)
+            result = self.backend.retried(stage.name, compute)
+            if stage.difference is None or self._agrees(stage, partial(stage.difference, self, result, *inputs)):
+                return result
+            return self.backend.retried(stage.name, compute)
+
+    def _agrees(self, stage: Stage[Any], difference: Callable[[], float | None]) -> bool:
+        """Whether a sample agrees with plain code; where it does not, the run goes on with plain code and says so."""
+        if self.backend.kernels is plain:
+            return True
+        found = self.backend.retried(stage.name, difference)
+        if found is None:
+            return True
+        self.audit[stage.kernel] = max(found, self.audit.get(stage.kernel, 0.0))
+        if found <= AUDIT_TOLERANCE["float64" if stage.precision == "float64" else self.options.arithmetic]:
+            return True
+        self.log.warn(
+            f"the kernel {stage.kernel} differs from plain code by {found:.1e} on sampled rows; the stage was repeated "
+            "on plain code. Please report this with the output of 'ies-gpu doctor --selftest'"
+        )
+        self.backend.kernels = plain
+        return False
+
+    def _state(self) -> dict[str, Any]:
+        """What is known of the run at the end of a stage, for a later run that takes the stage."""
+        backend = self.backend
+        known = {"audit": self.audit, "warnings": self.log.warnings, "seconds": self.log.seconds}
+        return known | {"kernels": backend.kernels.NAME, "memory": backend.memory_limit}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take over what was known at the end of a stage that was saved."""
+        self.audit.update(state["audit"])
+        for stage, seconds in state["seconds"].items():
+            self.log.seconds.setdefault(stage, seconds)
+        for message in state["warnings"]:
+            self.log.warn(message)
+        if state["kernels"] == plain.NAME:  # an audit had failed
+            self.backend.kernels = plain
