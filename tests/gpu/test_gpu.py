@@ -18,9 +18,7 @@ from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.cli import selftest
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.validation import check_points
-
-from ..deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
-from ..test_cuda_backend import (  # noqa: F401 - collected here as well, with the real CuPy
+from tests.backend.test_cuda import (  # noqa: F401 - collected here as well, with the real CuPy
     SIZES,
     assert_same,
     close,
@@ -32,6 +30,7 @@ from ..test_cuda_backend import (  # noqa: F401 - collected here as well, with t
     test_nearest_neighbours_agree_with_the_cpu,
     test_steps_take_and_return_device_arrays_and_agree_with_the_cpu,
 )
+from tests.deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
 
 pytestmark = pytest.mark.gpu
 
