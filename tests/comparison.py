@@ -1,10 +1,12 @@
-"""Whether two results are the same, to the bit."""
+"""Whether two results are the same: to the bit, or as far as two devices can agree."""
 
 from __future__ import annotations
 
 import dataclasses
 
 import numpy as np
+
+from ies_gpu import Selection
 
 # how long it took, how much memory, and what was resumed may differ between two runs of one job
 TOLD_APART = ("seconds", "peak_bytes", "checkpoint", "configuration")
@@ -35,3 +37,20 @@ def assert_equal_selections(a, b, ignored=TOLD_APART):
 
 def resumed(selection):
     return selection.diagnostics["checkpoint"]["resumed"]
+
+
+def in_order(selection: Selection) -> tuple[np.ndarray, np.ndarray]:
+    """Sets in lexicographic order, and their mean scores."""
+    order = np.lexsort(selection.ranking.subsets.T[::-1])
+    return selection.ranking.subsets[order], selection.ranking.scores[order]
+
+
+def assert_agreement(found: Selection, expected: Selection, tolerance: float = 1e-6) -> None:
+    """The same sets along the path, and mean scores that agree wherever they are not the logarithm of rounding."""
+    assert found.subset == expected.subset
+    assert [segment.subset for segment in found.path] == [segment.subset for segment in expected.path]
+    (sets, scores), (others, reference) = in_order(found), in_order(expected)
+    np.testing.assert_array_equal(sets, others)
+    sound = reference > -2
+    assert sound.any()
+    assert np.abs(scores - reference)[sound].max() <= tolerance

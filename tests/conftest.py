@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.backends import cpu_backend
+from tests.backends import active_backend, sent, to_host
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -24,12 +24,24 @@ def plain_kernels():
         yield
 
 
-@pytest.fixture(params=["plain", "numba"])
+@pytest.fixture(params=["plain", "numba", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)])
 def backend(request):
-    """A backend that answers ``backend_of`` during the test."""
-    chosen = cpu_backend(request.param)
-    with chosen.active():
+    """Every backend there is, active during the test: "cuda" is the stand-in for CuPy, "gpu" a real device."""
+    with active_backend(request.param) as chosen:
         yield chosen
+
+
+@pytest.fixture
+def on(backend):
+    """``on(function)(...)`` is ``function(...)`` on the backend: arrays go up before and come down afterwards."""
+
+    def on(function):
+        def call(*args, **kwargs):
+            return to_host(function(*sent(args, backend), **sent(kwargs, backend)))
+
+        return call
+
+    return on
 
 
 @pytest.fixture

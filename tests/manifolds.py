@@ -28,3 +28,10 @@ def identified(coordinates: np.ndarray, functions: np.ndarray) -> np.ndarray:
     a = coordinates - coordinates.mean(axis=0)
     b = functions - functions.mean(axis=0)
     return np.abs((a / np.linalg.norm(a, axis=0)).T @ (b / np.linalg.norm(b, axis=0))).argmax(axis=1)
+
+
+def plane(n: int, d: int, noise: float = 0.0, columns: int = 8, seed: int = 0) -> np.ndarray:
+    """A flat cube of dimension d, rotated in space, with noise in every direction."""
+    rng = np.random.default_rng(seed)
+    frame = np.linalg.qr(rng.normal(size=(columns, columns)))[0][:d]
+    return rng.uniform(-1, 1, (n, d)) @ frame + noise * rng.normal(size=(n, columns))

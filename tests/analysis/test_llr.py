@@ -17,8 +17,8 @@ def wave(rng):
     return np.column_stack([np.cos(x), np.cos(2 * x), np.cos(y), np.cos(x) * np.cos(y)])
 
 
-def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_about_one(wave):
-    found = llr_ranking(wave)
+def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_about_one(on, wave):
+    found = on(llr_ranking)(wave)
     assert found.residuals[0] == 1
     assert found.residuals[1] < 0.1  # cos 2x = 2 cos^2 x - 1
     assert found.residuals[2] == pytest.approx(1, abs=0.1)
@@ -26,9 +26,9 @@ def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_abo
     assert set(found.order[:2]) == {0, 2}
 
 
-def test_a_linear_function_is_predicted_exactly(rng):
+def test_a_linear_function_is_predicted_exactly(on, rng):
     X = rng.normal(size=(300, 2))
-    found = llr_ranking(np.column_stack([X, X @ [2.0, -3.0] + 5]))
+    found = on(llr_ranking)(np.column_stack([X, X @ [2.0, -3.0] + 5]))
     assert found.residuals[2] < 1e-6
 
 
@@ -46,9 +46,9 @@ def brute_force(Y, k):
     return h, np.linalg.norm(fit - y) / np.linalg.norm(y)
 
 
-def test_all_residuals_and_bandwidths_agree_with_one_fit_a_point(rng):
+def test_all_residuals_and_bandwidths_agree_with_one_fit_a_point(on, rng):
     Y = rng.uniform(-0.1, 0.1, (200, 4))  # no lonely points, whose fits the ridge would decide
-    found = llr_ranking(Y)
+    found = on(llr_ranking)(Y)
     assert np.isnan(found.bandwidths[0])
     for k in (1, 2, 3):
         h, r = brute_force(Y, k)
@@ -68,12 +68,12 @@ def test_units_signs_and_small_blocks_change_nothing(wave):
     assert leave_one_out(X, wave[:, 3], small) == pytest.approx(leave_one_out(X, wave[:, 3], CpuBackend()), rel=1e-10)
 
 
-def test_a_sample_is_seeded_and_none_takes_all_points(wave):
-    once, again, other = (llr_ranking(wave, n_samples=200, random_state=seed).residuals for seed in (0, 0, 1))
+def test_a_sample_is_seeded_and_none_takes_all_points(on, wave):
+    once, again, other = (on(llr_ranking)(wave, n_samples=200, random_state=seed).residuals for seed in (0, 0, 1))
     np.testing.assert_array_equal(once, again)
     assert (once != other).any()
-    whole = llr_ranking(wave, n_samples=None).residuals
-    np.testing.assert_array_equal(whole, llr_ranking(wave, n_samples=len(wave)).residuals)
+    whole = on(llr_ranking)(wave, n_samples=None).residuals
+    np.testing.assert_array_equal(whole, on(llr_ranking)(wave, n_samples=len(wave)).residuals)
 
 
 def test_far_points_and_copies_do_not_break_it(wave):

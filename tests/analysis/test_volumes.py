@@ -1,4 +1,4 @@
-"""Volumes and the rule for s, the Procrustes error, the Levina-Bickel dimension: closed forms and invariances."""
+"""Volumes and the rule for s, and the Procrustes error: closed forms and invariances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from scipy.spatial import procrustes
 
 from ies_gpu import (
-    levina_bickel_dimension,
     procrustes_error,
     score_subsets,
     select_coordinates,
@@ -23,9 +22,9 @@ def selection():
     return select_coordinates(points, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, n_components=10)
 
 
-def test_the_histogram_counts_every_point_once(selection):
+def test_the_histogram_counts_every_point_once(on, selection):
     for subset in (None, (0, 4), (5, 0, 2)):
-        found = volume_histogram(selection, subset, bins=20)
+        found = on(volume_histogram)(selection, subset, bins=20)
         chosen = selection.subset if subset is None else tuple(sorted(subset))
         volumes = np.exp(score_subsets(selection.bases, [chosen], per_point=True)[:, 0])
         assert found.subset == chosen
@@ -74,25 +73,25 @@ def test_the_rule_at_its_thresholds(lost, in_union, too_small):
     assert ("too small" in found.verdict) is too_small
 
 
-def test_another_size_is_searched(selection):
-    found = size_verdict(selection, subset_size=3)
+def test_another_size_is_searched(on, selection):
+    found = on(size_verdict)(selection, subset_size=3)
     assert len(found.best) == len(found.runner_up) == 3
     assert set(found.union) == {*found.best, *found.runner_up}
     with pytest.raises(ValueError, match="only one set"):
-        size_verdict(selection, subset_size=10)
+        on(size_verdict)(selection, subset_size=10)
 
 
-def test_m2_does_not_see_shift_scale_rotation_or_reflection(rng):
+def test_m2_does_not_see_shift_scale_rotation_or_reflection(on, rng):
     A = rng.normal(size=(50, 3))
     Q = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     for turn in (Q, Q @ np.diag([1, 1, -1.0])):
-        assert procrustes_error(A, 7 * A @ turn + [1, 2, 3]) == pytest.approx(0, abs=1e-12)
+        assert on(procrustes_error)(A, 7 * A @ turn + [1, 2, 3]) == pytest.approx(0, abs=1e-12)
 
 
-def test_m2_is_scipys_disparity(rng):
+def test_m2_is_scipys_disparity(on, rng):
     A, B = rng.normal(size=(2, 60, 3))
-    assert procrustes_error(A, B) == pytest.approx(procrustes(A, B)[2], abs=1e-12)
-    assert procrustes_error(A, B) == pytest.approx(procrustes_error(B, A), abs=1e-12)
+    assert on(procrustes_error)(A, B) == pytest.approx(procrustes(A, B)[2], abs=1e-12)
+    assert on(procrustes_error)(A, B) == pytest.approx(on(procrustes_error)(B, A), abs=1e-12)
 
 
 def test_m2_of_a_lost_column_is_its_share_of_the_variance(rng):
@@ -101,50 +100,11 @@ def test_m2_of_a_lost_column_is_its_share_of_the_variance(rng):
     assert procrustes_error(A, A[:, :1]) == pytest.approx(0.25 / 1.25)
 
 
-@pytest.mark.parametrize("average", ["harmonic", "mean"])
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_a_uniform_torus_has_its_dimension(rng, dimension, average):
-    """Circles have no boundary; the mean of k - 1 gaps is biased by (k - 1) / (k - 2) for single points."""
-    angles = rng.uniform(0, 2 * np.pi, (6000, dimension))
-    X = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-    expected = dimension * (np.mean([(k - 1) / (k - 2) for k in range(10, 21)]) if average == "mean" else 1)
-    assert levina_bickel_dimension(X, average=average).dimension == pytest.approx(expected, rel=0.04)
-
-
-def test_a_cube_with_columns_that_do_not_matter(rng):
-    X = np.zeros((4000, 6))
-    X[:, [0, 3]] = rng.uniform(size=(4000, 2))
-    assert levina_bickel_dimension(X).dimension == pytest.approx(2, rel=0.06)
-
-
-def test_the_formula_at_a_single_k(rng):
-    X = rng.normal(size=(40, 3))
-    T = np.sort(np.linalg.norm(X[:, None] - X[None], axis=2), axis=1)[:, 1:6]
-    inverse = np.log(T[:, 4:] / T[:, :4]).sum(axis=1) / 4
-    assert levina_bickel_dimension(X, neighbors=[5]).dimension == pytest.approx(1 / inverse.mean())
-    assert levina_bickel_dimension(X, neighbors=[5], average="mean").dimension == pytest.approx((1 / inverse).mean())
-
-
-def test_copies_are_left_out_and_counted(rng):
-    X = rng.uniform(size=(2000, 2))
-    clean = levina_bickel_dimension(X)
-    assert clean.zero_distances == 0
-    doubled = levina_bickel_dimension(np.vstack([X, X[:500]]))
-    assert doubled.zero_distances == 1000  # each of 500 pairs, from both sides
-    assert doubled.dimension == pytest.approx(clean.dimension, rel=0.1)
-    with pytest.raises(ValueError, match="more neighbors"):
-        levina_bickel_dimension(np.repeat(X[:3], 30, axis=0))
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: procrustes_error(np.ones((4, 2)), np.eye(4)), "truth must not consist"),
         (lambda: procrustes_error(np.eye(4), np.eye(5)), "same number of rows"),
-        (lambda: levina_bickel_dimension(np.eye(5)), "below the number of points"),
-        (lambda: levina_bickel_dimension(np.eye(9), neighbors=[2]), "neighbors"),
-        (lambda: levina_bickel_dimension(np.eye(9), neighbors=[]), "at least one"),
-        (lambda: levina_bickel_dimension(np.eye(9), neighbors=[4], average="median"), "average"),
     ],
 )
 def test_bad_input(call, message):

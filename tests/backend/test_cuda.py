@@ -28,6 +28,7 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.errors import DeviceError, IESWarning, OutOfMemoryError
 from ies_gpu.run.audit import ROWS, audit_tangents, sampled_rows
 from tests import deviations
+from tests.comparison import assert_agreement
 from tests.cuda_emulator import missing as emulator_missing
 from tests.deviations import *  # noqa: F403 - the same facts as in tests/gpu
 from tests.fake_cupy import REAL, arrays, missing, sparse, standing_in
@@ -69,23 +70,6 @@ def on_cpu(name: str, n: int | None = None, **options) -> ies_gpu.Selection:
 def on_cuda(name: str, n: int | None = None, *, device: str = "cuda", **options) -> ies_gpu.Selection:
     X, arguments = problem(name, n)
     return select_coordinates(X, device=device, **arguments, **options)
-
-
-def in_order(selection: ies_gpu.Selection) -> tuple[np.ndarray, np.ndarray]:
-    """Sets in lexicographic order, and their mean scores."""
-    order = np.lexsort(selection.ranking.subsets.T[::-1])
-    return selection.ranking.subsets[order], selection.ranking.scores[order]
-
-
-def assert_same(found: ies_gpu.Selection, expected: ies_gpu.Selection, tolerance: float = 1e-6) -> None:
-    """The same sets along the path, and mean scores that agree wherever they are not the logarithm of rounding."""
-    assert found.subset == expected.subset
-    assert [segment.subset for segment in found.path] == [segment.subset for segment in expected.path]
-    (sets, scores), (others, reference) = in_order(found), in_order(expected)
-    np.testing.assert_array_equal(sets, others)
-    sound = reference > -2
-    assert sound.any()
-    assert np.abs(scores - reference)[sound].max() <= tolerance
 
 
 def close(found, expected, tolerance: float = 1e-10) -> None:
@@ -266,7 +250,7 @@ def test_components_agree_with_scipy(cupy):
 @pytest.mark.parametrize("name", SIZES)
 def test_the_pipeline_agrees_with_the_cpu(name, machine):
     found = on_cuda(name)
-    assert_same(found, on_cpu(name))
+    assert_agreement(found, on_cpu(name))
     assert found.diagnostics["device"] == "cuda:0"
     assert found.diagnostics["kernels"] == "cuda"
     assert {"tangent_rows", "score_block", "spmm", "tile_graph"} <= set(found.diagnostics["audit"])
@@ -282,7 +266,7 @@ def test_the_pipeline_agrees_with_the_cpu_at_full_size(name, machine):
     sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     arguments = sizes | {"bandwidth": data.bandwidth}
     found = select_coordinates(data.X, device="cuda", **arguments)
-    assert_same(found, select_coordinates(data.X, device="cpu", **arguments))
+    assert_agreement(found, select_coordinates(data.X, device="cpu", **arguments))
     assert found.subset == data.reference_subset
 
 
@@ -291,7 +275,7 @@ def test_the_kernel_texts_serve_the_pipeline():
     with standing_in(kernels="emulated") as machine:
         found = on_cuda("D1", 400, n_components=10)
     assert found.diagnostics["kernels"] == "cuda"
-    assert_same(found, on_cpu("D1", 400, n_components=10))
+    assert_agreement(found, on_cpu("D1", 400, n_components=10))
     assert machine.counts["kernel score_block_low_f64"] >= 2
 
 
@@ -335,7 +319,7 @@ def test_device_arrays_stay_on_the_device(cupy, machine):
         assert isinstance(found.coordinates, cupy.ndarray)
         assert isinstance(found.score(found.subset), cupy.ndarray)
         close(found.score(found.subset), found.log_volumes.get())
-        assert_same(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 1500))
     large = [shape for way, shape in machine.transfers if way == "down" and np.prod(shape) > len(X)]
     assert not large
     np.testing.assert_array_equal(given.get(), X)
@@ -346,7 +330,7 @@ def test_device_arrays_may_be_worked_on_by_the_cpu(cupy):
     found = select_coordinates(cupy.asarray(X), device="cpu", **arguments)
     assert found.diagnostics["device"] == "cpu"
     assert isinstance(found.coordinates, cupy.ndarray)
-    assert_same(found, on_cpu("D1", 1500), 1e-12)
+    assert_agreement(found, on_cpu("D1", 1500), 1e-12)
 
 
 def test_tensors_of_other_libraries_are_seen_without_a_copy(cupy, machine):
@@ -366,7 +350,7 @@ def test_tensors_of_other_libraries_are_seen_without_a_copy(cupy, machine):
     for device in ("auto", "cuda", "cpu"):
         found = select_coordinates(given, device=device, **arguments)
         assert isinstance(found.coordinates, cupy.ndarray)
-        assert_same(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 1500))
     assert len([shape for way, shape in machine.transfers if way == "up" and shape == X.shape]) == uploads
 
 
@@ -383,12 +367,12 @@ def test_other_entries_run_on_the_device(machine):
     )
     for entry in entries:
         found = select_coordinates(**entry, device="cuda", **arguments)
-        assert_same(found, expected)
+        assert_agreement(found, expected)
         assert isinstance(found.coordinates, np.ndarray)
 
 
 def test_without_self_loops(machine):
-    assert_same(on_cuda("D1", 1500, self_loops=False), on_cpu("D1", 1500, self_loops=False))
+    assert_agreement(on_cuda("D1", 1500, self_loops=False), on_cpu("D1", 1500, self_loops=False))
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -408,7 +392,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     found = select_coordinates(X, device="cuda", **arguments)
     assert made == [stored, stored]
     assert found.diagnostics["approximations"]
-    assert_same(found, expected)
+    assert_agreement(found, expected)
 
 
 def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
@@ -419,7 +403,7 @@ def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
     solver = found.diagnostics["solver"]
     assert solver["method"] == "multilevel"
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-9)
-    assert_same(found, expected)
+    assert_agreement(found, expected)
     steps = solver["iterations"] + sum(solver["coarse_products"]) + solver["block_products"]
     assert machine.counts["syncs"] <= 400 + 12 * steps
 
@@ -447,7 +431,7 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
         found = on_cuda("D1", 1500, device="cuda:1")
         assert machine.current == 0
         assert found.diagnostics["device"] == "cuda:1"
-        assert_same(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 1500))
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(1):
             there = cupy.arange(3)
@@ -457,7 +441,7 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
         found = select_coordinates(points, **problem("D1", 1500)[1])
         assert found.diagnostics["device"] == "cuda:1"
         assert found.coordinates.device.id == found.score((0, 1)).device.id == 1
-        assert_same(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 1500))
         with pytest.raises(RuntimeError, match="boom"), get_backend("cuda:1").active():
             assert machine.current == 1
             raise RuntimeError("boom")
@@ -513,7 +497,7 @@ def test_memory_that_runs_out_once_changes_nothing(stage):
         with standing_in() as machine:
             found = small_run(Watch(machine, stage, number=number))
         assert machine.counts["freed"] == 1, (stage, number)
-        assert_same(found, expected, 1e-12)
+        assert_agreement(found, expected, 1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:the CUDA kernels are not used")  # plain code needs more memory
@@ -528,7 +512,7 @@ def test_blocks_are_halved_until_they_fit():
             tight = Watch(machine, stage, above=watch.largest[stage] / parts)
             found = on_cuda("D1", progress=tight.progress)
         assert machine.counts["freed"] >= 1, stage
-        assert_same(found, expected, 1e-10 if stage == "graph" else 1e-12)
+        assert_agreement(found, expected, 1e-10 if stage == "graph" else 1e-12)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -547,7 +531,7 @@ def test_a_whole_card_too_small():
         with pytest.raises(DeviceError, match="has 6 MB free, 256 MB are needed"):
             on_cuda("D1", 700)
         machine.limit = 300 << 20
-        assert_same(on_cuda("D1", 700), on_cpu("D1", 700))
+        assert_agreement(on_cuda("D1", 700), on_cpu("D1", 700))
 
 
 # --- kernels that fail ---
@@ -569,7 +553,7 @@ def test_kernels_that_do_not_compile_give_way_to_plain_code():
         assert found.diagnostics["kernels"] == "plain"
         assert "does not run" in found.diagnostics["kernel_fault"]
         assert said[0] in found.diagnostics["warnings"]
-        assert_same(found, on_cpu("D1", 700))
+        assert_agreement(found, on_cpu("D1", 700))
         again, said_again = quietly("D1", 700)
         assert said_again == []  # said once for each device
         assert again.diagnostics["warnings"] == (said[0],)  # but kept with every result
@@ -586,7 +570,7 @@ def test_the_guard_finds_a_wrong_kernel_before_its_first_use(kernel):
         assert len(said) == 1
         assert f"{kernel} differs from plain code by" in said[0]
         assert machine.counts["kernel tangent_rows_f64"] == 1  # the guard's
-        assert_same(found, on_cpu("D1", 700))
+        assert_agreement(found, on_cpu("D1", 700))
 
 
 def test_the_audit_finds_what_appears_after_the_guard():
@@ -604,7 +588,7 @@ def test_the_audit_finds_what_appears_after_the_guard():
     assert "tangent_rows differs from plain code by 1.0e-03 on sampled rows" in said[0]
     assert found.diagnostics["kernels"] == "plain"
     assert said[0] in found.diagnostics["warnings"]
-    assert_same(found, on_cpu("D1", 700))
+    assert_agreement(found, on_cpu("D1", 700))
 
 
 def test_the_audit_of_scores():
@@ -616,7 +600,7 @@ def test_the_audit_of_scores():
         found, said = quietly("D1", 700)
     assert len(said) == 1
     assert "score_block differs" in said[0]
-    assert_same(found, on_cpu("D1", 700))
+    assert_agreement(found, on_cpu("D1", 700))
 
 
 @pytest.mark.parametrize("kernel", ["tangent_rows", "score_block"])
@@ -634,7 +618,7 @@ def test_one_number_that_is_not_finite_is_always_found(kernel, value):
         found, said = quietly("D1", 700)
     assert len(said) == 1
     assert f"{kernel} differs from plain code by inf" in said[0]
-    assert_same(found, on_cpu("D1", 700))
+    assert_agreement(found, on_cpu("D1", 700))
 
 
 def test_eigenvectors_that_are_not_finite_are_an_error(machine, monkeypatch):
@@ -700,4 +684,4 @@ def test_the_audit_of_the_other_kernels(kernel, machine, monkeypatch):
     found, said = quietly("D1", 700)
     assert len(said) == 1
     assert f"the kernel {kernel} differs from plain code by" in said[0]
-    assert_same(found, on_cpu("D1", 700))
+    assert_agreement(found, on_cpu("D1", 700))

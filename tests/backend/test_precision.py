@@ -75,11 +75,11 @@ def test_tiles_in_float32_leave_hopeless_spreads_to_float64():
             np.testing.assert_array_equal(found, expected)
 
 
-def test_the_graph_is_the_same_up_to_rounding(backend):
+def test_the_graph_is_the_same_up_to_rounding(on):
     data = datasets.load("D7", n_samples=800)
-    X = data.X[spatial_order(data.X)]
-    wide = ordered_radius_graph(X, 8.0, diagonal=True)
-    short = ordered_radius_graph(X, 8.0, diagonal=True, storage="float32")
+    X = data.X[on(spatial_order)(data.X)]
+    wide = on(ordered_radius_graph)(X, 8.0, diagonal=True)
+    short = on(ordered_radius_graph)(X, 8.0, diagonal=True, storage="float32")
     assert (wide.data.dtype, short.data.dtype) == (np.float64, np.float32)
     np.testing.assert_array_equal(wide.indices, short.indices)
     np.testing.assert_array_equal(wide.indptr, short.indptr)
@@ -90,7 +90,7 @@ def test_the_graph_is_the_same_up_to_rounding(backend):
 def test_lengths_beyond_the_range_of_float32(backend, scale):
     """A power of two changes no digit of anything, in whatever precision."""
     X = datasets.load("D1", n_samples=300).X
-    arguments = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "device": "cpu", "dtype": "mixed"}
+    arguments = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "device": backend.device, "dtype": "mixed"}
     expected = select_coordinates(X, bandwidth=1.3, **arguments)
     found = select_coordinates(X * scale, bandwidth=1.3 * scale, **arguments)
     np.testing.assert_array_equal(found.coordinates, expected.coordinates)

@@ -33,41 +33,45 @@ def test_candidates_hold_the_first_coordinate_and_are_all_there():
 
 
 @pytest.mark.parametrize(("d", "s"), [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3), (3, 4), (4, 5), (5, 7)])
-def test_scores_are_the_papers_formula(backend, rng, d, s):
+def test_scores_are_the_papers_formula(on, rng, d, s):
     U = frames(rng, 200, 9, d)
     sets = candidate_subsets(9, s)
     table = np.stack([by_determinant(U, S) for S in sets], axis=1)
-    np.testing.assert_allclose(score_subsets(U, sets, per_point=True), table, atol=1e-9)
-    np.testing.assert_allclose(score_subsets(U, sets), table.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(on(score_subsets)(U, sets, per_point=True), table, atol=1e-9)
+    np.testing.assert_allclose(on(score_subsets)(U, sets), table.mean(axis=0), atol=1e-10)
 
 
 @pytest.mark.parametrize(("d", "s"), [(2, 3), (3, 5)])
-def test_cauchy_binet(backend, rng, d, s):
+def test_cauchy_binet(on, rng, d, s):
     """``det(U_S' U_S)`` is the sum of all squared d-minors of U_S."""
     U = frames(rng, 50, 8, d)
     S = list(range(s))
     minors = sum(np.linalg.det(U[:, list(T)]) ** 2 for T in combinations(S, d))
     lengths = np.prod((U[:, S] ** 2).sum(axis=1), axis=1)
-    np.testing.assert_allclose(score_subsets(U, [S], per_point=True)[:, 0], 0.5 * np.log(minors / lengths), atol=1e-12)
+    np.testing.assert_allclose(
+        on(score_subsets)(U, [S], per_point=True)[:, 0], 0.5 * np.log(minors / lengths), atol=1e-12
+    )
 
 
-def test_all_coordinates_or_one_dimension_give_zero(backend, rng):
+def test_all_coordinates_or_one_dimension_give_zero(on, rng):
     U = frames(rng, 30, 5, 2)
-    np.testing.assert_allclose(score_subsets(U, [range(5)]), 0, atol=1e-14)  # orthonormal columns
-    np.testing.assert_allclose(score_subsets(frames(rng, 30, 5, 1), [[0, 2]]), 0, atol=1e-14)
+    np.testing.assert_allclose(on(score_subsets)(U, [range(5)]), 0, atol=1e-14)  # orthonormal columns
+    np.testing.assert_allclose(on(score_subsets)(frames(rng, 30, 5, 1), [[0, 2]]), 0, atol=1e-14)
 
 
-def test_rotations_change_the_normalisation_but_not_the_determinant(backend, rng):
+def test_rotations_change_the_normalisation_but_not_the_determinant(on, rng):
     """``det(U_S' U_S)`` is invariant under U -> UQ; the column lengths, and so the score, are not."""
     U = frames(rng, 100, 7, 2)
     Q = np.linalg.qr(rng.normal(size=(2, 2)))[0]
     S = [0, 3, 5]
-    both = [score_subsets(V, [S], per_point=True)[:, 0] for V in (U, U @ Q)]
+    both = [on(score_subsets)(V, [S], per_point=True)[:, 0] for V in (U, U @ Q)]
     lengths = [0.5 * np.log((V[:, S] ** 2).sum(axis=1)).sum(axis=1) for V in (U, U @ Q)]
     np.testing.assert_allclose(both[0] + lengths[0], both[1] + lengths[1], atol=1e-12)
     assert np.abs(both[0] - both[1]).max() > 0.01
     # signs and the order of the columns change nothing
-    np.testing.assert_allclose(score_subsets(U[:, :, ::-1] * [1, -1], [S], per_point=True)[:, 0], both[0], atol=1e-12)
+    np.testing.assert_allclose(
+        on(score_subsets)(U[:, :, ::-1] * [1, -1], [S], per_point=True)[:, 0], both[0], atol=1e-12
+    )
 
 
 def test_both_parts_are_submodular_where_the_rank_is_full(rng):
@@ -89,40 +93,40 @@ def test_both_parts_are_submodular_where_the_rank_is_full(rng):
         np.testing.assert_allclose(first(small) - second(small), score_subsets(U, [S], per_point=True)[:, 0], atol=1e-9)
 
 
-def test_lost_rank_is_floored_and_stays_finite(backend):
+def test_lost_rank_is_floored_and_stays_finite(on):
     floor = 0.5 * np.log(1e-30)
     U = np.zeros((4, 4, 2))
     U[0, :2] = [[1, 1], [1, 1]]  # parallel
     U[1, 0] = [1, 0]  # a column of zeros
     U[2, :2] = [[1, 1], [1, 1 + 1e-9]]  # nearly parallel: a Gram determinant would round to anything
     U[3, :2] = np.eye(2)
-    scores = score_subsets(U, [[0, 1]], per_point=True)[:, 0]
+    scores = on(score_subsets)(U, [[0, 1]], per_point=True)[:, 0]
     assert scores[0] == scores[1] == floor
     np.testing.assert_allclose(scores[2], np.log(0.5e-9), rtol=1e-6)
     assert scores[3] == 0
-    assert np.isfinite(score_subsets(U, [[2, 3]])).all()
+    assert np.isfinite(on(score_subsets)(U, [[2, 3]])).all()
 
 
-def test_one_pass_knows_each_points_best_set(backend, rng):
+def test_one_pass_knows_each_points_best_set(on, rng):
     U = frames(rng, 500, 8, 2)
     U[:3] = 0
     U[:3, 1:3] = np.eye(2)  # sets with coordinate 0 have all lost rank here: a tie, so the first is taken
     sets = candidate_subsets(8, 3)
-    table = score_subsets(U, sets, per_point=True)
-    found = score_pass(U, sets)
+    table = on(score_subsets)(U, sets, per_point=True)
+    found = on(score_pass)(U, sets)
     np.testing.assert_allclose(found.totals, table.sum(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.best_scores, table.max(axis=1), atol=1e-12)
     np.testing.assert_allclose(table[np.arange(500), found.best], table.max(axis=1), atol=1e-12)
-    ties = score_pass(np.zeros((3, 5, 2)), candidate_subsets(5, 2))
+    ties = on(score_pass)(np.zeros((3, 5, 2)), candidate_subsets(5, 2))
     assert (ties.best == 0).all()
 
 
-def test_blocks_do_not_matter(backend, rng, monkeypatch):
+def test_blocks_do_not_matter(on, backend, rng, monkeypatch):
     U = frames(rng, 777, 10, 3)
     sets = candidate_subsets(10, 4)
-    whole = score_pass(U, sets)
+    whole = on(score_pass)(U, sets)
     monkeypatch.setattr(type(backend), "block_bytes", lambda self: 1 << 16)
-    parts = score_pass(U, sets)
+    parts = on(score_pass)(U, sets)
     np.testing.assert_allclose(parts.totals, whole.totals, rtol=1e-13)
     np.testing.assert_array_equal(parts.best, whole.best)
 

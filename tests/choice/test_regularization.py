@@ -51,11 +51,11 @@ def test_ties_go_to_the_smaller_penalty_then_to_the_first():
     assert [(segment.subset, segment.low) for segment in path] == [((0, 1), 1.0), ((0, 3), 0.0)]
 
 
-def test_regret_is_its_definition_in_a_double_loop(backend, rng):
+def test_regret_is_its_definition_in_a_double_loop(on, rng):
     U = np.linalg.qr(rng.normal(size=(40, 6, 2)))[0]
     sets = candidate_subsets(6, 3)
-    table = score_subsets(U, sets, per_point=True)
-    regret = leave_one_out_regret(U, sets[[2, 7]], candidates=sets)
+    table = on(score_subsets)(U, sets, per_point=True)
+    regret = on(leave_one_out_regret)(U, sets[[2, 7]], candidates=sets)
     for i in range(40):
         others = [j for j in range(40) if j != i]
         best = max(range(len(sets)), key=lambda q: (table[i, q], -q))
@@ -65,15 +65,15 @@ def test_regret_is_its_definition_in_a_double_loop(backend, rng):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_choice_against_a_grid_of_zetas(backend, seed):
+def test_choice_against_a_grid_of_zetas(on, seed):
     """Algorithm 3 as printed, on a fine grid: the first set from above whose percentile is not positive."""
     rng = np.random.default_rng(seed)
     U = np.linalg.qr(rng.normal(size=(60, 7, 2)) + [[[0, 0]], [[2, 0]], [[0, 2]]][seed % 3])[0]
     values = np.sort(rng.uniform(0.01, 0.1, 7))
     sets = candidate_subsets(7, 2)
-    found = search_exhaustive(U, values, subset_size=2, percentile=75)
-    scores, slopes = score_subsets(U, sets), penalties(sets, values)
-    content = np.percentile(leave_one_out_regret(U, sets, candidates=sets), 75, axis=0) <= 1e-10
+    found = on(search_exhaustive)(U, values, subset_size=2, percentile=75)
+    scores, slopes = on(score_subsets)(U, sets), penalties(sets, values)
+    content = np.percentile(on(leave_one_out_regret)(U, sets, candidates=sets), 75, axis=0) <= 1e-10
     grid = np.linspace(500, 0, 50_001)
     chosen, zetas = None, []
     for zeta, best in zip(grid, np.argmax(scores - grid[:, None] * slopes, axis=1), strict=True):

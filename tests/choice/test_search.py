@@ -52,10 +52,10 @@ def enumerated(U, values, s, zeta):
 # --- greedy ---
 
 
-def test_greedy_with_as_many_coordinates_as_dimensions_is_enumeration(rng, backend):
+def test_greedy_with_as_many_coordinates_as_dimensions_is_enumeration(rng, on):
     U, values = frames(rng, d=3)
     for zeta in ("auto", 0.2):
-        found, expected = (f(U, values, subset_size=3, zeta=zeta) for f in (search_greedy, search_exhaustive))
+        found, expected = (on(f)(U, values, subset_size=3, zeta=zeta) for f in (search_greedy, search_exhaustive))
         assert (found.subset, found.zeta, found.path) == (expected.subset, expected.zeta, expected.path)
         np.testing.assert_array_equal(found.regrets, expected.regrets)
         assert found.details["guarantee"] == "exact" and found.details["method"] == "greedy"
@@ -90,10 +90,10 @@ def test_greedy_order_for_a_heavy_penalty_is_that_of_the_eigenvalues(rng):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_increments_are_differences_of_the_parts(rng, backend, d):
+def test_increments_are_differences_of_the_parts(rng, on, d):
     U = np.linalg.qr(rng.normal(size=(20, 8, d)))[0]
     members = (0, 2, 5, 6)[: max(d, 2)]
-    found = increments(U, members)
+    found = on(increments)(U, members)
     first, second = parts(U, members)
     np.testing.assert_allclose(found.first, first, atol=1e-12)
     np.testing.assert_allclose(found.second, second, atol=1e-12)
@@ -133,9 +133,9 @@ def test_the_bound_is_never_above_that_by_the_gains_of_r1_alone(rng):
 
 @pytest.mark.parametrize("zeta", [0.0, 0.05, 0.5])
 @pytest.mark.parametrize(("d", "s"), [(1, 1), (1, 3), (2, 2), (2, 4), (3, 4), (2, 9)])
-def test_branch_and_bound_finds_what_enumeration_finds(rng, backend, d, s, zeta):
+def test_branch_and_bound_finds_what_enumeration_finds(rng, on, d, s, zeta):
     U, values = frames(rng, d=d)
-    found = search_branch_and_bound(U, values, subset_size=s, zeta=zeta)
+    found = on(search_branch_and_bound)(U, values, subset_size=s, zeta=zeta)
     sets, losses = enumerated(U, values, s, zeta)
     assert found.details["guarantee"] == "exact" and found.details["gap"] == 0
     assert losses[(sets == found.subset).all(axis=1)][0] == pytest.approx(losses.max(), abs=1e-9)
@@ -175,7 +175,7 @@ def test_the_gap_holds_when_a_limit_stops_the_search(rng, limit):
 
 def test_the_gains_along_an_order_bound_r1_from_below_and_are_tight(rng, backend):
     U = np.linalg.qr(rng.normal(size=(40, 9, 2)))[0]
-    pool = Pool(U, np.ones(9), 5)
+    pool = Pool(backend.asarray(U), np.ones(9), 5)
     for subset in random_sets(9, 5, 5, rng):
         gains, base = minorant(pool, subset, 0.0, rng)
         assert base[0] == 0 and set(base) < set(subset)
@@ -214,9 +214,9 @@ def test_climbing_never_lowers_the_loss(rng):
 
 
 @pytest.mark.parametrize(("d", "s", "zeta"), [(2, 3, 0.0), (2, 5, 0.1), (3, 5, 0.02), (4, 4, 0.05)])
-def test_submodular_search_reports_a_true_loss_that_no_exchange_improves(rng, backend, d, s, zeta):
+def test_submodular_search_reports_a_true_loss_that_no_exchange_improves(rng, on, d, s, zeta):
     U, values = frames(rng, m=12, d=d)
-    found = search_submodular(U, values, subset_size=s, zeta=zeta)
+    found = on(search_submodular)(U, values, subset_size=s, zeta=zeta)
     sets, losses = enumerated(U, values, s, zeta)
     table = dict(zip(map(tuple, sets.tolist()), losses, strict=True))
     row = int((found.subsets == found.subset).all(axis=1).argmax())

@@ -35,13 +35,13 @@ def test_a_nearly_straight_angle_keeps_its_digits():
     np.testing.assert_allclose(datasets.planar_angles(R)[0, 0], bend, rtol=1e-6)
 
 
-def test_angles_of_every_triangle_add_up_to_pi_and_ignore_motion(rng, backend):
+def test_angles_of_every_triangle_add_up_to_pi_and_ignore_motion(rng, on):
     R = random_frames(rng)
-    angles = datasets.planar_angles(R)
+    angles = on(datasets.planar_angles)(R)
     assert angles.shape == (7, 30)
     np.testing.assert_allclose(angles.reshape(7, -1, 3).sum(axis=2), np.pi)
-    np.testing.assert_allclose(datasets.planar_angles(moved(rng, R)), angles, atol=1e-12)
-    assert [datasets.planar_angles(random_frames(rng, n=1, atoms=k)).shape[1] for k in (9, 21)] == [252, 3990]
+    np.testing.assert_allclose(on(datasets.planar_angles)(moved(rng, R)), angles, atol=1e-12)
+    assert [on(datasets.planar_angles)(random_frames(rng, n=1, atoms=k)).shape[1] for k in (9, 21)] == [252, 3990]
 
 
 def test_distances_in_the_order_of_scipy(rng):
@@ -88,11 +88,11 @@ def test_components_are_those_of_the_svd(p, rng):
     np.testing.assert_allclose(found.explained, (sigma[:6] ** 2).sum() / (sigma**2).sum(), rtol=1e-9)
 
 
-def test_components_in_blocks_are_those_of_all_rows_at_once(rng, backend, monkeypatch):
+def test_components_in_blocks_are_those_of_all_rows_at_once(rng, on, backend, monkeypatch):
     R = random_frames(rng, n=300)
-    whole = datasets.pca(datasets.planar_angles(R), 5)
+    whole = on(datasets.pca)(on(datasets.planar_angles)(R), 5)
     monkeypatch.setattr(type(backend), "block_bytes", lambda self: 32 * 30 * 7)  # seven rows at a time
-    blocked = datasets.pca(R, 5, transform=datasets.planar_angles)
+    blocked = on(datasets.pca)(R, 5, transform=datasets.planar_angles)
     np.testing.assert_allclose(blocked.scores, whole.scores, atol=1e-10)
     np.testing.assert_allclose(blocked.mean, whole.mean)
 

@@ -13,7 +13,7 @@ from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, add_miss
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
 from ies_gpu.embedding.order import spatial_order
-from tests.backends import cpu_backend
+from tests.backends import cpu_backend, sent, to_host
 
 
 def laplacian_of(X: np.ndarray, bandwidth: float) -> Laplacian:
@@ -47,9 +47,9 @@ def exact(laplacian: Laplacian, count: int) -> np.ndarray:
 
 
 def pairs(laplacian: Laplacian, backend, count: int = 21, *, method: str = "lanczos", tol: float = 1e-8):
-    start = np.random.default_rng(1).normal(size=laplacian.shape[0])
-    operator = SymmetricTransition(laplacian, backend)
-    return leading_eigenpairs(operator, count, start=start, tol=tol, ordered=method == "multilevel")
+    start = backend.asarray(np.random.default_rng(1).normal(size=laplacian.shape[0]))
+    operator = SymmetricTransition(sent(laplacian, backend), backend)
+    return to_host(leading_eigenpairs(operator, count, start=start, tol=tol, ordered=method == "multilevel"))
 
 
 @pytest.fixture
@@ -289,19 +289,18 @@ def test_invariant_subspaces_do_not_end_lanczos(backend, blocks):
     else:
         matrix = scipy.sparse.kron(scipy.sparse.identity(blocks), [[0.75, 0.25], [0.25, 0.75]], format="csr")
         expected = np.ones(6)
-    operator = SymmetricTransition(Laplacian(matrix, np.ones(matrix.shape[0])), backend)
-    found = leading_eigenpairs(operator, 6, start=np.random.default_rng(0).normal(size=operator.n))
+    found = pairs(Laplacian(matrix, np.ones(matrix.shape[0])), backend, 6)
     np.testing.assert_allclose(found.values, expected, atol=1e-12)
     assert found.residuals.max() < 1e-10
     assert np.abs(found.vectors.T @ found.vectors - np.eye(6)).max() < 1e-10
 
 
-def test_lanczos_stays_beside_what_is_locked(backend):
+def test_lanczos_stays_beside_what_is_locked(on, backend):
     laplacian = strip(500)
     values, vectors = np.linalg.eigh(dense(laplacian))
     locked = np.ascontiguousarray(vectors[:, ::-1][:, :3].T)
-    operator = SymmetricTransition(laplacian, backend)
-    found, basis = lanczos(operator, 4, np.random.default_rng(0).normal(size=500), 1e-9, sure=4, locked=locked)
+    operator = SymmetricTransition(sent(laplacian, backend), backend)
+    found, basis = on(lanczos)(operator, 4, np.random.default_rng(0).normal(size=500), 1e-9, sure=4, locked=locked)
     np.testing.assert_allclose(found, values[::-1][3:7], atol=1e-10)
     assert np.abs(locked @ basis).max() < 1e-10
 

@@ -28,10 +28,10 @@ def expected(X, radius):
 
 @pytest.mark.parametrize("n", [2, 3, 65, 700])
 @pytest.mark.parametrize("columns", [1, 3, 13, 40])
-def test_radius_graph_is_all_pairs_within_the_radius(backend, rng, n, columns):
+def test_radius_graph_is_all_pairs_within_the_radius(on, rng, n, columns):
     X = rng.normal(size=(n, columns)) * np.linspace(3, 0.3, columns)
     radius = np.median(cdist(X, X)) * 0.7 + 1e-9
-    graph = radius_graph(X, radius=radius)
+    graph = on(radius_graph)(X, radius=radius)
     np.testing.assert_allclose(dense_of(graph), expected(X, radius), rtol=1e-11, atol=1e-14)
     assert graph.indices.dtype == np.int32
     assert all(
@@ -39,39 +39,39 @@ def test_radius_graph_is_all_pairs_within_the_radius(backend, rng, n, columns):
     )
 
 
-def test_pairs_at_exactly_the_radius_count_and_duplicates_keep_their_zero(backend):
+def test_pairs_at_exactly_the_radius_count_and_duplicates_keep_their_zero(on):
     X = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [8.0 + 1e-9, 4.0]])
-    graph = dense_of(radius_graph(X, radius=5.0))
+    graph = dense_of(on(radius_graph)(X, radius=5.0))
     assert graph[0, 1] == graph[0, 2] == 5.0
     assert graph[1, 2] == graph[2, 1] == 0.0
     assert np.isnan(graph[1, 3])
     assert np.isnan(np.diag(graph)).all()
 
 
-def test_far_from_the_origin_nothing_is_lost(backend, rng):
+def test_far_from_the_origin_nothing_is_lost(on, rng):
     X = rng.normal(size=(200, 3))
-    near = radius_graph(X, radius=0.8)
-    far = radius_graph(X + 2.0**20, radius=0.8)  # a power of two: the differences are rounded, not destroyed
+    near = on(radius_graph)(X, radius=0.8)
+    far = on(radius_graph)(X + 2.0**20, radius=0.8)  # a power of two: the differences are rounded, not destroyed
     assert abs(near - far).max() < 1e-8
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_units_do_not_matter(backend, rng, scale):
+def test_units_do_not_matter(on, rng, scale):
     X = rng.normal(size=(150, 3))
-    a, b = radius_graph(X, radius=0.9), radius_graph(X * scale, radius=0.9 * scale)
+    a, b = on(radius_graph)(X, radius=0.9), on(radius_graph)(X * scale, radius=0.9 * scale)
     assert (a.indices == b.indices).all()
     np.testing.assert_allclose(b.data / scale, a.data, rtol=1e-10)
 
 
-def test_tiles_wider_than_one_piece_are_joined(backend, rng, monkeypatch):
+def test_tiles_wider_than_one_piece_are_joined(on, rng, monkeypatch):
     monkeypatch.setattr("ies_gpu.embedding.graph.TILE_COLUMNS", 37)
     X = rng.normal(size=(300, 2))
-    np.testing.assert_allclose(dense_of(radius_graph(X, radius=1.5)), expected(X, 1.5), rtol=1e-11)
+    np.testing.assert_allclose(dense_of(on(radius_graph)(X, radius=1.5)), expected(X, 1.5), rtol=1e-11)
 
 
-def test_cells_hold_what_the_order_promises(backend, rng):
+def test_cells_hold_what_the_order_promises(on, rng):
     Z = rng.normal(size=(1003, 3)) * [5, 1, 0.1]
-    order = spatial_order(Z, leaf=8)
+    order = on(spatial_order)(Z, leaf=8)
     assert sorted(order) == list(range(1003))
     assert n_levels(1003, 8) == 7
     starts = cell_starts(1003, 1)
@@ -95,7 +95,7 @@ def test_reordering_is_undone(rng):
 
 
 @pytest.mark.parametrize("columns", [2, 30])
-def test_knn_graph_is_the_union_of_both_directions(backend, rng, columns):
+def test_knn_graph_is_the_union_of_both_directions(on, rng, columns):
     X = rng.normal(size=(120, columns))
     distance = cdist(X, X)
     np.fill_diagonal(distance, np.inf)
@@ -103,20 +103,20 @@ def test_knn_graph_is_the_union_of_both_directions(backend, rng, columns):
     mask = np.zeros((120, 120), dtype=bool)
     np.put_along_axis(mask, near, True, axis=1)
     mask |= mask.T
-    np.testing.assert_allclose(dense_of(knn_graph(X, n_neighbors=5)), np.where(mask, distance, np.nan), atol=1e-7)
+    np.testing.assert_allclose(dense_of(on(knn_graph)(X, n_neighbors=5)), np.where(mask, distance, np.nan), atol=1e-7)
 
 
-def test_knn_graph_of_equal_points_never_names_the_point_itself(backend):
-    graph = dense_of(knn_graph(np.repeat([[0.0], [1.0]], 6, axis=0), n_neighbors=3))
+def test_knn_graph_of_equal_points_never_names_the_point_itself(on):
+    graph = dense_of(on(knn_graph)(np.repeat([[0.0], [1.0]], 6, axis=0), n_neighbors=3))
     assert np.isnan(np.diag(graph)).all()
     assert ((graph == 0).sum(axis=1) >= 3).all()
     assert np.isnan(graph[:6, 6:]).all()
 
 
-def test_diagonal_is_there_when_asked_for(backend, rng):
+def test_diagonal_is_there_when_asked_for(on, rng):
     X = rng.normal(size=(100, 3))
-    X = X[spatial_order(X)]
-    graph = dense_of(ordered_radius_graph(X, 1.0, diagonal=True))
+    X = X[on(spatial_order)(X)]
+    graph = dense_of(on(ordered_radius_graph)(X, 1.0, diagonal=True))
     np.testing.assert_array_equal(np.diag(graph), 0.0)
 
 
