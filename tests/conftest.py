@@ -1,21 +1,11 @@
-"""Shared fixtures: every backend there is, and small manifolds with known answers."""
+"""Fixtures of all tests."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.backend.kernels import plain
-
-
-def cpu_backend(kernels: str) -> CpuBackend:
-    backend = CpuBackend(reason="a test asks for it")
-    if kernels == "plain":
-        backend.kernels = plain
-    else:
-        backend.kernels = pytest.importorskip("ies_gpu.backend.kernels.fused")
-    return backend
+from tests.backends import active_backend, sent, to_host
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -34,39 +24,26 @@ def plain_kernels():
         yield
 
 
-@pytest.fixture(params=["plain", "numba"])
+@pytest.fixture(params=["plain", "numba", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)])
 def backend(request):
-    """A backend that answers ``backend_of`` during the test."""
-    chosen = cpu_backend(request.param)
-    with chosen.active():
+    """Every backend there is, active during the test: "cuda" is the stand-in for CuPy, "gpu" a real device."""
+    with active_backend(request.param) as chosen:
         yield chosen
+
+
+@pytest.fixture
+def on(backend):
+    """``on(function)(...)`` is ``function(...)`` on the backend: arrays go up before and come down afterwards."""
+
+    def on(function):
+        def call(*args, **kwargs):
+            return to_host(function(*sent(args, backend), **sent(kwargs, backend)))
+
+        return call
+
+    return on
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-def rectangle(n: int, ratio: float, *, noise: float = 0.0, seed: int = 0, degree: float = 150) -> tuple:
-    """Points on [0, ratio] x [0, 1] in space, with the bandwidth that gives inner points ``degree`` neighbours."""
-    rng = np.random.default_rng(seed)
-    flat = rng.uniform(0, 1, (n, 2)) * [ratio, 1]
-    bandwidth = np.sqrt(degree * ratio / (np.pi * n)) / 3
-    points = np.column_stack([flat, np.zeros(n)]) + noise * bandwidth * rng.normal(size=(n, 3))
-    return points, flat, bandwidth
-
-
-def neumann(flat: np.ndarray, ratio: float, count: int) -> tuple[list[tuple[int, int]], np.ndarray, np.ndarray]:
-    """The first non-constant eigenfunctions of [0, ratio] x [0, 1]: labels, eigenvalues, values (n, count)."""
-    labels = [(a, b) for a in range(60) for b in range(60) if a + b > 0]
-    labels = sorted(labels, key=lambda ab: (ab[0] / ratio) ** 2 + ab[1] ** 2)[:count]
-    values = np.array([np.pi**2 * ((a / ratio) ** 2 + b**2) for a, b in labels])
-    functions = [np.cos(np.pi * a * flat[:, 0] / ratio) * np.cos(np.pi * b * flat[:, 1]) for a, b in labels]
-    return labels, values, np.column_stack(functions)
-
-
-def identified(coordinates: np.ndarray, functions: np.ndarray) -> np.ndarray:
-    """For each eigenvector, which exact function correlates most with it."""
-    a = coordinates - coordinates.mean(axis=0)
-    b = functions - functions.mean(axis=0)
-    return np.abs((a / np.linalg.norm(a, axis=0)).T @ (b / np.linalg.norm(b, axis=0))).argmax(axis=1)

@@ -18,11 +18,8 @@ from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.cli import selftest
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.validation import check_points
-
-from ..deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
-from ..test_cuda_backend import (  # noqa: F401 - collected here as well, with the real CuPy
+from tests.backend.test_cuda import (  # noqa: F401 - collected here as well, with the real CuPy
     SIZES,
-    assert_same,
     close,
     on_cpu,
     on_cuda,
@@ -32,6 +29,8 @@ from ..test_cuda_backend import (  # noqa: F401 - collected here as well, with t
     test_nearest_neighbours_agree_with_the_cpu,
     test_steps_take_and_return_device_arrays_and_agree_with_the_cpu,
 )
+from tests.comparison import assert_agreement
+from tests.deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
 
 pytestmark = pytest.mark.gpu
 
@@ -96,7 +95,7 @@ def test_the_pipeline_agrees_with_the_cpu(name):
     found = on_cuda(name)
     assert found.diagnostics["kernels"] == "cuda"
     assert max(found.diagnostics["audit"].values()) < 1e-9
-    assert_same(found, on_cpu(name))
+    assert_agreement(found, on_cpu(name))
 
 
 @pytest.mark.slow
@@ -106,7 +105,7 @@ def test_the_pipeline_agrees_with_the_cpu_at_full_size(name):
     sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     arguments = sizes | {"bandwidth": data.bandwidth}
     found = select_coordinates(data.X, device="cuda", **arguments)
-    assert_same(found, select_coordinates(data.X, device="cpu", **arguments))
+    assert_agreement(found, select_coordinates(data.X, device="cpu", **arguments))
     assert found.subset == data.reference_subset
 
 
@@ -117,7 +116,7 @@ def test_device_arrays_stay_on_the_device(cupy):
         found = select_coordinates(given, device=chosen, **arguments)
         assert isinstance(found.coordinates, cupy.ndarray)
         close(found.score(found.subset), found.log_volumes.get())
-        assert_same(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 1500))
     np.testing.assert_array_equal(given.get(), X)
 
 
@@ -126,7 +125,7 @@ def test_dense_graphs_run_as_tiles():
     arguments = arguments | {"memory_limit": 4 << 20, "n_components": 5}
     found = select_coordinates(X, device="cuda", **arguments)
     assert found.diagnostics["approximations"]
-    assert_same(found, select_coordinates(X, device="cpu", **arguments))
+    assert_agreement(found, select_coordinates(X, device="cpu", **arguments))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed"])
@@ -135,7 +134,7 @@ def test_other_precisions_find_the_same_set(name, dtype):
     found = on_cuda(name, dtype=dtype)
     assert found.diagnostics["kernels"] == "cuda"
     assert found.subset == on_cpu(name).subset
-    assert_same(found, on_cpu(name, dtype=dtype), 1e-6 if dtype == "mixed" else 1e-4)
+    assert_agreement(found, on_cpu(name, dtype=dtype), 1e-6 if dtype == "mixed" else 1e-4)
 
 
 def test_the_library_solver_agrees_with_ours(monkeypatch):
@@ -143,7 +142,7 @@ def test_the_library_solver_agrees_with_ours(monkeypatch):
     found = on_cuda("D1")
     assert found.diagnostics["solver"]["method"] == "eigsh"
     monkeypatch.delenv("IES_GPU_SOLVER")
-    assert_same(found, on_cpu("D1"))
+    assert_agreement(found, on_cpu("D1"))
 
 
 def test_the_self_test_passes():
@@ -160,7 +159,7 @@ def test_tensors_of_pytorch_are_seen_without_a_copy(cupy):
     tensor = torch.from_numpy(X).to("cuda")
     seen = check_points(tensor)
     assert seen.data.ptr == tensor.data_ptr()
-    assert_same(select_coordinates(tensor, **arguments), on_cpu("D1", 1500))
+    assert_agreement(select_coordinates(tensor, **arguments), on_cpu("D1", 1500))
     with pytest.raises(TypeError, match=r"requires grad.*\.detach\(\)"):
         select_coordinates(tensor.requires_grad_(), **arguments)
 
@@ -175,7 +174,7 @@ def test_little_memory_is_enough_or_is_said(cupy):
             pool.free_all_blocks()
             pool.set_limit(size=limit << 20)
             try:
-                assert_same(on_cuda("D1"), expected)
+                assert_agreement(on_cuda("D1"), expected)
                 outcomes.append(True)
             except OutOfMemoryError as error:
                 assert "does not suffice for the stage" in str(error)
@@ -196,7 +195,7 @@ def test_the_second_device_and_the_current_one_restored(cupy):
     found = on_cuda("D1", 1500, device="cuda:1")
     assert cupy.cuda.runtime.getDevice() == 0
     assert found.diagnostics["device"] == "cuda:1"
-    assert_same(found, on_cpu("D1", 1500))
+    assert_agreement(found, on_cpu("D1", 1500))
 
 
 def test_the_backend_knows_its_device():

@@ -1,0 +1,117 @@
+"""LLR: what it says of coordinates that depend on each other exactly, and that blocks and units change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu import llr_ranking
+from ies_gpu.analysis.llr import leave_one_out, median_distances
+from ies_gpu.backend.cpu import CpuBackend
+
+
+@pytest.fixture
+def wave(rng):
+    """phi1, a function of it, an independent one, and a function of phi1 and phi3."""
+    x, y = rng.uniform(0, np.pi, (2, 800))
+    return np.column_stack([np.cos(x), np.cos(2 * x), np.cos(y), np.cos(x) * np.cos(y)])
+
+
+def test_a_function_of_those_before_has_a_small_residual_and_a_new_direction_about_one(on, wave):
+    found = on(llr_ranking)(wave)
+    assert found.residuals[0] == 1
+    assert found.residuals[1] < 0.1  # cos 2x = 2 cos^2 x - 1
+    assert found.residuals[2] == pytest.approx(1, abs=0.1)
+    assert found.residuals[3] < 0.2
+    assert set(found.order[:2]) == {0, 2}
+
+
+def test_a_linear_function_is_predicted_exactly(on, rng):
+    X = rng.normal(size=(300, 2))
+    found = on(llr_ranking)(np.column_stack([X, X @ [2.0, -3.0] + 5]))
+    assert found.residuals[2] < 1e-6
+
+
+def brute_force(Y, k):
+    """The same by one least-squares problem a point."""
+    X, y = Y[:, :k], Y[:, k]
+    dist = np.sqrt(((X[:, None] - X[None]) ** 2).sum(-1))
+    h = np.median(dist[np.triu_indices(len(X), 1)]) / 3
+    fit = np.empty(len(X))
+    for i in range(len(X)):
+        root = np.sqrt(np.exp(-((dist[i] / h) ** 2)))
+        root[i] = 0
+        A = np.column_stack([np.ones(len(X)), X])
+        fit[i] = A[i] @ np.linalg.lstsq(root[:, None] * A, root * y, rcond=None)[0]
+    return h, np.linalg.norm(fit - y) / np.linalg.norm(y)
+
+
+def test_all_residuals_and_bandwidths_agree_with_one_fit_a_point(on, rng):
+    Y = rng.uniform(-0.1, 0.1, (200, 4))  # no lonely points, whose fits the ridge would decide
+    found = on(llr_ranking)(Y)
+    assert np.isnan(found.bandwidths[0])
+    for k in (1, 2, 3):
+        h, r = brute_force(Y, k)
+        assert found.bandwidths[k] == pytest.approx(h)
+        assert found.residuals[k] == pytest.approx(r, rel=1e-6)
+    assert found.order == tuple(np.argsort(-found.residuals, kind="stable"))
+
+
+def test_units_signs_and_small_blocks_change_nothing(wave):
+    found = llr_ranking(wave)
+    scaled = llr_ranking(-1e-3 * wave)
+    np.testing.assert_allclose(scaled.residuals, found.residuals, rtol=1e-8)
+    np.testing.assert_allclose(scaled.bandwidths[1:], 1e-3 * found.bandwidths[1:])
+    small = CpuBackend(memory_limit=1 << 20)
+    assert small.block_bytes() / (8 * 4 * len(wave)) < len(wave) / 10  # at least ten blocks
+    X = wave[:, :3] / median_distances(wave, small)[3]
+    assert leave_one_out(X, wave[:, 3], small) == pytest.approx(leave_one_out(X, wave[:, 3], CpuBackend()), rel=1e-10)
+
+
+def test_a_sample_is_seeded_and_none_takes_all_points(on, wave):
+    once, again, other = (on(llr_ranking)(wave, n_samples=200, random_state=seed).residuals for seed in (0, 0, 1))
+    np.testing.assert_array_equal(once, again)
+    assert (once != other).any()
+    whole = on(llr_ranking)(wave, n_samples=None).residuals
+    np.testing.assert_array_equal(whole, on(llr_ranking)(wave, n_samples=len(wave)).residuals)
+
+
+def test_far_points_and_copies_do_not_break_it(wave):
+    far = np.vstack([wave, [[1e3, 1e3, 1e3, 1e3]]])  # all weights of this point's fit underflow
+    assert np.isfinite(llr_ranking(far).residuals).all()
+    copies = np.vstack([np.repeat(wave[:1], 1500, axis=0), wave])
+    assert np.isfinite(llr_ranking(copies, n_samples=None).residuals).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"coordinates": np.ones((5, 2))}, "constant"),
+        ({"coordinates": np.column_stack([np.arange(5.0), np.zeros(5)])}, "column 1 .* constant"),
+        ({"coordinates": np.ones((2, 2))}, "at least 3 rows"),
+        ({"coordinates": np.eye(5), "n_samples": 2}, "n_samples"),
+        ({"coordinates": np.full((5, 2), np.nan)}, "NaN"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        llr_ranking(arguments.pop("coordinates"), **arguments)
+
+
+def test_one_coordinate():
+    assert llr_ranking(np.arange(5.0)[:, None]).order == (0,)
+
+
+@pytest.mark.slow
+def test_on_the_high_torus_the_bandwidth_decides():
+    """At the paper's bandwidth phi2, a cosine where phi1 is the sine, comes second; at sqrt 2 of it phi4 and phi5."""
+    from ies_gpu import datasets, select_coordinates
+    from ies_gpu.paper.regression import bandwidth_scan, order_of
+
+    data = datasets.load("D7")
+    Y = select_coordinates(data.X, intrinsic_dim=2, subset_size=3, bandwidth=data.bandwidth).coordinates
+    assert llr_ranking(Y).order[1] == 1
+    scan = bandwidth_scan(Y[:, :5])
+    assert order_of(scan[1 / 3])[0] == 1
+    assert set(order_of(scan[2**0.5 / 3])[:2]) == {3, 4}
+    assert abs(np.corrcoef(Y[:, 1], np.cos(data.colors["alpha"]))[0, 1]) > 0.8

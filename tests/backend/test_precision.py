@@ -1,0 +1,212 @@
+"""``dtype="mixed"`` and ``"float32"``: what each keeps, on the CPU and on the stand-in for CuPy."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+
+from benchmarks.precision import Cost, compare, measure
+from ies_gpu import datasets, select_coordinates
+from ies_gpu.backend.kernels import plain
+from ies_gpu.choice.criterion import score_pass
+from ies_gpu.cli import main
+from ies_gpu.embedding.graph import ordered_radius_graph
+from ies_gpu.embedding.order import spatial_order
+from ies_gpu.run.inputs import Prepared
+from tests.fake_cupy import missing, standing_in
+
+needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
+SIZES = {"D1": 1500, "D6": 1000, "D7": 1000}
+# a few times the table of docs/precision.md
+SCORES = {"float64": 1e-6, "mixed": 2e-5, "float32": 1e-4}
+
+
+@cache
+def costs(name: str) -> dict[str, Cost]:
+    return measure(name, SIZES[name])
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("dtype", SCORES)
+def test_sets_are_the_same_and_scores_nearly(name, dtype):
+    cost = costs(name)[dtype]
+    assert cost.same_set
+    assert cost.score <= SCORES[dtype]
+    assert cost.eigenvalue <= (1e-12 if dtype == "float64" else 1e-8)
+    assert cost.residual <= 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIZES)
+def test_the_table_of_the_docs(name):
+    for dtype, cost in measure(name).items():
+        assert cost.same_set
+        assert cost.same_path
+        assert cost.score <= SCORES[dtype]
+        assert cost.residual <= 1e-8
+
+
+@pytest.mark.parametrize("columns", [1, 3, 40])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_tiles_in_float32_find_the_same_pairs(columns, offset):
+    """On a grid of eighths, where many pairs lie at the very radius; and so far out that float32 would not see them."""
+    rng = np.random.default_rng(columns)
+    X = rng.integers(0, 40, (300, columns)) / 8 + offset
+    Y = np.concatenate([X[:50], rng.integers(0, 40, (200, columns)) / 8 + offset])
+    radius = 2.5 if columns < 40 else 10.0
+    counts, indices, distances = plain.tile_graph_single(X, Y, radius)
+    exact = np.sqrt(((X[:, None] - Y) ** 2).sum(axis=2))
+    near = exact <= radius
+    assert (exact == radius).any()
+    np.testing.assert_array_equal(counts, near.sum(axis=1))
+    np.testing.assert_array_equal(indices, np.nonzero(near)[1])
+    np.testing.assert_array_equal(distances, exact[near])
+
+
+def test_tiles_in_float32_leave_hopeless_spreads_to_float64():
+    X = np.array([[0.0], [1.0], [1e30]])
+    for case in (X, np.array([[0.0], [0.5], [1e4]])):  # squares overflow; the rounding is larger than the radius
+        for found, expected in zip(
+            plain.tile_graph_single(case, case, 1.0), plain.tile_graph(case, case, 1.0), strict=True
+        ):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_the_graph_is_the_same_up_to_rounding(on):
+    data = datasets.load("D7", n_samples=800)
+    X = data.X[on(spatial_order)(data.X)]
+    wide = on(ordered_radius_graph)(X, 8.0, diagonal=True)
+    short = on(ordered_radius_graph)(X, 8.0, diagonal=True, storage="float32")
+    assert (wide.data.dtype, short.data.dtype) == (np.float64, np.float32)
+    np.testing.assert_array_equal(wide.indices, short.indices)
+    np.testing.assert_array_equal(wide.indptr, short.indptr)
+    np.testing.assert_allclose(short.data, wide.data, rtol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [2.0**400, 2.0**-400])
+def test_lengths_beyond_the_range_of_float32(backend, scale):
+    """A power of two changes no digit of anything, in whatever precision."""
+    X = datasets.load("D1", n_samples=300).X
+    arguments = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "device": backend.device, "dtype": "mixed"}
+    expected = select_coordinates(X, bandwidth=1.3, **arguments)
+    found = select_coordinates(X * scale, bandwidth=1.3 * scale, **arguments)
+    np.testing.assert_array_equal(found.coordinates, expected.coordinates)
+    assert found.subset == expected.subset
+
+
+def watched(monkeypatch) -> list[Prepared]:
+    """Laplacians that the pipeline makes tangents from."""
+    seen = []
+    import ies_gpu.results.selection as selection
+
+    original = selection.tangent_stage
+
+    def stage(work, d, run):
+        seen.append(work)
+        return original(work, d, run)
+
+    monkeypatch.setattr(selection, "tangent_stage", stage)
+    return seen
+
+
+@pytest.mark.parametrize(("dtype", "stored", "computed"), [
+    ("float64", "float64", "float64"), ("mixed", "float32", "float64"), ("float32", "float32", "float32"),
+])  # fmt: skip
+def test_what_is_stored_in_which_precision(monkeypatch, dtype, stored, computed):
+    data = datasets.load("D1", n_samples=600)
+    seen = watched(monkeypatch)
+    arguments = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8, "device": "cpu"}
+    found = select_coordinates(data.X, dtype=dtype, **arguments)
+    assert seen[0].laplacian.transition.dtype == stored
+    assert seen[0].laplacian.weights.dtype == np.float64
+    assert seen[0].coordinates.dtype == np.float64
+    assert found.bases.dtype == computed
+    assert score_pass(found.bases, np.array([[0, 1]])).totals.dtype == np.float64
+    assert found.diagnostics["parameters"]["dtype"] == dtype
+
+
+def test_other_words_are_refused(capsys):
+    with pytest.raises(ValueError, match="dtype must be one of 'float64', 'float32', 'mixed', got 'half'"):
+        select_coordinates(np.zeros((3, 1)), intrinsic_dim=1, subset_size=1, dtype="half")
+    assert main(["fit", "x.npy", "-d", "1", "-s", "1", "--bandwidth", "1", "--dtype", "half"]) == 2
+
+
+def test_the_command_line_takes_mixed(tmp_path, capsys):
+    np.save(tmp_path / "x.npy", datasets.load("D1", n_samples=600).X)
+    arguments = ["-d", "2", "-s", "2", "--bandwidth", "1.0", "-m", "8", "--dtype", "mixed", "--device", "cpu", "--json"]
+    assert main(["fit", str(tmp_path / "x.npy"), *arguments]) == 0
+    assert '"dtype": "mixed"' in capsys.readouterr().out
+
+
+# --- on the stand-in ---
+
+
+def on(device: str, name: str, **options):
+    data, usual = datasets.load(name, n_samples=SIZES[name]), len(datasets.load(name).X)
+    bandwidth = data.bandwidth * (usual / len(data.X)) ** (1 / data.intrinsic_dim)
+    sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size, "bandwidth": bandwidth}
+    return select_coordinates(data.X, device=device, **sizes, **options)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    with standing_in() as made:
+        yield made
+
+
+@needs_cupy
+@pytest.mark.parametrize("name", SIZES)
+def test_mixed_on_the_device_is_mixed_on_the_cpu(machine, name):
+    """The same entries in float32, so what differs is the order of additions in float64."""
+    found, expected = on("cuda", name, dtype="mixed"), on("cpu", name, dtype="mixed")
+    cost = compare(found, expected)
+    assert cost.same_set
+    assert cost.same_path
+    assert cost.score <= 1e-6
+    assert found.diagnostics["kernels"] == "cuda"
+    assert max(found.diagnostics["audit"].values()) <= 1e-7
+    assert machine.counts["kernel csr_product_f32"] >= found.diagnostics["solver"]["products"] / 40
+    assert machine.counts["kernel tangent_rows_f64_w32"] >= 2
+    assert machine.counts["kernel tangent_rows_f64"] == 1  # the guard's
+
+
+@needs_cupy
+def test_no_product_copies_the_matrix(monkeypatch):
+    """No single allocation of the eigensolver is as large as the entries in float64, which CuPy's own product takes."""
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    largest = {}
+    for kernels in ("twin", "no-compiler"):
+        with standing_in(kernels=kernels) as machine, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sizes, stages = [0], [""]
+
+            def note(size, sizes=sizes, stages=stages):
+                if stages[-1] == "eigenvectors":
+                    sizes.append(size)
+                return False
+
+            machine.refuse = note
+            found = on("cuda", "D7", dtype="mixed", progress=lambda stage, *_, stages=stages: stages.append(stage))
+            largest[kernels] = max(sizes)
+    entries = (found.diagnostics["mean_degree"] + 1) * len(found.coordinates)
+    assert largest["twin"] < 4 * entries
+    assert largest["no-compiler"] == pytest.approx(8 * entries)
+
+
+@needs_cupy
+def test_a_wrong_product_is_found_by_the_guard(monkeypatch):
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+
+    def spoil(name, values):
+        if name == "csr_product_f32":
+            values[-1][...] *= 1 + 1e-6
+
+    with standing_in(spoil=spoil), pytest.warns(UserWarning, match="csr_product differs from plain code by"):
+        found = on("cuda", "D1", dtype="mixed")
+    assert found.diagnostics["kernels"] == "plain"
+    assert "csr_product" in found.diagnostics["warnings"][0]
+    assert compare(found, on("cpu", "D1", dtype="mixed")).score <= 1e-6

@@ -1,0 +1,150 @@
+"""Scores of sets: what they are, what changes them and what does not."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+
+from ies_gpu import candidate_subsets, score_subsets
+from ies_gpu.choice.criterion import score_pass
+
+
+def frames(rng, n, m, d):
+    """Random orthonormal tangent bases (n, m, d)."""
+    return np.linalg.qr(rng.normal(size=(n, m, d)))[0]
+
+
+def by_determinant(U, S):
+    """R(S; i) as the paper writes it."""
+    part = U[:, list(S)]
+    gram = part.transpose(0, 2, 1) @ part
+    return 0.5 * np.log(np.linalg.det(gram) / np.prod(np.einsum("nkk->nk", gram), axis=1))
+
+
+def test_candidates_hold_the_first_coordinate_and_are_all_there():
+    for m, s in ((5, 1), (6, 3), (20, 4), (4, 4)):
+        sets = candidate_subsets(m, s)
+        assert sets.shape == (comb(m - 1, s - 1), s)
+        assert (sets[:, 0] == 0).all()
+        assert sets.tolist() == sorted([0, *rest] for rest in combinations(range(1, m), s - 1))
+
+
+@pytest.mark.parametrize(("d", "s"), [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3), (3, 4), (4, 5), (5, 7)])
+def test_scores_are_the_papers_formula(on, rng, d, s):
+    U = frames(rng, 200, 9, d)
+    sets = candidate_subsets(9, s)
+    table = np.stack([by_determinant(U, S) for S in sets], axis=1)
+    np.testing.assert_allclose(on(score_subsets)(U, sets, per_point=True), table, atol=1e-9)
+    np.testing.assert_allclose(on(score_subsets)(U, sets), table.mean(axis=0), atol=1e-10)
+
+
+@pytest.mark.parametrize(("d", "s"), [(2, 3), (3, 5)])
+def test_cauchy_binet(on, rng, d, s):
+    """``det(U_S' U_S)`` is the sum of all squared d-minors of U_S."""
+    U = frames(rng, 50, 8, d)
+    S = list(range(s))
+    minors = sum(np.linalg.det(U[:, list(T)]) ** 2 for T in combinations(S, d))
+    lengths = np.prod((U[:, S] ** 2).sum(axis=1), axis=1)
+    np.testing.assert_allclose(
+        on(score_subsets)(U, [S], per_point=True)[:, 0], 0.5 * np.log(minors / lengths), atol=1e-12
+    )
+
+
+def test_all_coordinates_or_one_dimension_give_zero(on, rng):
+    U = frames(rng, 30, 5, 2)
+    np.testing.assert_allclose(on(score_subsets)(U, [range(5)]), 0, atol=1e-14)  # orthonormal columns
+    np.testing.assert_allclose(on(score_subsets)(frames(rng, 30, 5, 1), [[0, 2]]), 0, atol=1e-14)
+
+
+def test_rotations_change_the_normalisation_but_not_the_determinant(on, rng):
+    """``det(U_S' U_S)`` is invariant under U -> UQ; the column lengths, and so the score, are not."""
+    U = frames(rng, 100, 7, 2)
+    Q = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    S = [0, 3, 5]
+    both = [on(score_subsets)(V, [S], per_point=True)[:, 0] for V in (U, U @ Q)]
+    lengths = [0.5 * np.log((V[:, S] ** 2).sum(axis=1)).sum(axis=1) for V in (U, U @ Q)]
+    np.testing.assert_allclose(both[0] + lengths[0], both[1] + lengths[1], atol=1e-12)
+    assert np.abs(both[0] - both[1]).max() > 0.01
+    # signs and the order of the columns change nothing
+    np.testing.assert_allclose(
+        on(score_subsets)(U[:, :, ::-1] * [1, -1], [S], per_point=True)[:, 0], both[0], atol=1e-12
+    )
+
+
+def test_both_parts_are_submodular_where_the_rank_is_full(rng):
+    """Gains fall as the set grows, for R1 and for R2, on sets of at least d members."""
+    U = frames(rng, 40, 9, 2)
+
+    def first(S):
+        part = U[:, sorted(S)]
+        return 0.5 * np.linalg.slogdet(part.transpose(0, 2, 1) @ part)[1]
+
+    def second(S):
+        return 0.5 * np.log((U[:, sorted(S)] ** 2).sum(axis=1)).sum(axis=1)
+
+    for small, large, k in (({0, 1}, {0, 1, 4}, 6), ({0, 3}, {0, 3, 5, 7}, 8), ({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 6)):
+        for part in (first, second):
+            assert (part(small | {k}) - part(small) >= part(large | {k}) - part(large) - 1e-12).all()
+            assert (part(large) >= part(small) - 1e-12).all()
+        S = sorted(small)
+        np.testing.assert_allclose(first(small) - second(small), score_subsets(U, [S], per_point=True)[:, 0], atol=1e-9)
+
+
+def test_lost_rank_is_floored_and_stays_finite(on):
+    floor = 0.5 * np.log(1e-30)
+    U = np.zeros((4, 4, 2))
+    U[0, :2] = [[1, 1], [1, 1]]  # parallel
+    U[1, 0] = [1, 0]  # a column of zeros
+    U[2, :2] = [[1, 1], [1, 1 + 1e-9]]  # nearly parallel: a Gram determinant would round to anything
+    U[3, :2] = np.eye(2)
+    scores = on(score_subsets)(U, [[0, 1]], per_point=True)[:, 0]
+    assert scores[0] == scores[1] == floor
+    np.testing.assert_allclose(scores[2], np.log(0.5e-9), rtol=1e-6)
+    assert scores[3] == 0
+    assert np.isfinite(on(score_subsets)(U, [[2, 3]])).all()
+
+
+def test_one_pass_knows_each_points_best_set(on, rng):
+    U = frames(rng, 500, 8, 2)
+    U[:3] = 0
+    U[:3, 1:3] = np.eye(2)  # sets with coordinate 0 have all lost rank here: a tie, so the first is taken
+    sets = candidate_subsets(8, 3)
+    table = on(score_subsets)(U, sets, per_point=True)
+    found = on(score_pass)(U, sets)
+    np.testing.assert_allclose(found.totals, table.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.best_scores, table.max(axis=1), atol=1e-12)
+    np.testing.assert_allclose(table[np.arange(500), found.best], table.max(axis=1), atol=1e-12)
+    ties = on(score_pass)(np.zeros((3, 5, 2)), candidate_subsets(5, 2))
+    assert (ties.best == 0).all()
+
+
+def test_blocks_do_not_matter(on, backend, rng, monkeypatch):
+    U = frames(rng, 777, 10, 3)
+    sets = candidate_subsets(10, 4)
+    whole = on(score_pass)(U, sets)
+    monkeypatch.setattr(type(backend), "block_bytes", lambda self: 1 << 16)
+    parts = on(score_pass)(U, sets)
+    np.testing.assert_allclose(parts.totals, whole.totals, rtol=1e-13)
+    np.testing.assert_array_equal(parts.best, whole.best)
+
+
+@pytest.mark.parametrize(
+    ("subsets", "message"),
+    [
+        ([[0, 9]], "between 0 and 3"),
+        ([[1, 1]], "twice"),
+        ([[0]], "at least intrinsic_dim=2"),
+        ([[-1, 0]], "between 0 and 3"),
+    ],
+)
+def test_impossible_sets_are_refused(rng, subsets, message):
+    with pytest.raises(ValueError, match=message):
+        score_subsets(frames(rng, 5, 4, 2), subsets)
+
+
+def test_too_many_sets_are_refused_before_they_are_made():
+    with pytest.raises(ValueError, match=r"more than 2,000,000"):
+        candidate_subsets(100, 12)

@@ -1,0 +1,129 @@
+"""The envelope, the regret and the choice, each against its definition."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
+from ies_gpu.choice.criterion import penalties
+from ies_gpu.choice.regularization import first_acceptable, segment_at
+
+
+def lines(rng, m=9, s=3):
+    sets = candidate_subsets(m, s)
+    return -rng.exponential(2, len(sets)), sets, np.sort(rng.uniform(0.001, 0.1, m))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_envelope_against_brute_force(seed):
+    scores, sets, values = lines(np.random.default_rng(seed))
+    path = regularization_path(scores, sets, values)
+    slopes = penalties(sets, values)
+    assert path[-1].low == 0
+    assert np.isinf(path[0].high)
+    assert all(a.low == b.high for a, b in pairwise(path))
+    for zeta in np.concatenate([[0], np.geomspace(1e-3, 1e6, 400)]):
+        best = np.max(scores - zeta * slopes)
+        segment = path[segment_at(path, zeta)]
+        assert segment.score - zeta * segment.penalty == pytest.approx(best, abs=1e-9 * max(1, zeta))
+        assert segment.low <= zeta <= segment.high
+    # on the inside of each segment no other set is as good
+    for segment in path:
+        inside = 2 * segment.low + 1 if np.isinf(segment.high) else segment.middle
+        order = np.argsort(-(scores - inside * slopes))
+        assert tuple(sets[order[0]]) == segment.subset
+
+
+def test_infinite_zeta_takes_the_first_coordinates():
+    scores, sets, values = lines(np.random.default_rng(3))
+    assert regularization_path(scores, sets, values)[0].subset == (0, 1, 2)
+
+
+def test_ties_go_to_the_smaller_penalty_then_to_the_first():
+    sets = candidate_subsets(4, 2)
+    path = regularization_path([-1.0, -1.0, -1.0], sets, [0.1, 0.2, 0.2, 0.3])
+    assert [segment.subset for segment in path] == [(0, 1)]
+    # three lines through one point: the flattest goes on
+    path = regularization_path([-3.0, -2.0, -1.0], sets, [0.0, 1.0, 2.0, 3.0])
+    assert [(segment.subset, segment.low) for segment in path] == [((0, 1), 1.0), ((0, 3), 0.0)]
+
+
+def test_regret_is_its_definition_in_a_double_loop(on, rng):
+    U = np.linalg.qr(rng.normal(size=(40, 6, 2)))[0]
+    sets = candidate_subsets(6, 3)
+    table = on(score_subsets)(U, sets, per_point=True)
+    regret = on(leave_one_out_regret)(U, sets[[2, 7]], candidates=sets)
+    for i in range(40):
+        others = [j for j in range(40) if j != i]
+        best = max(range(len(sets)), key=lambda q: (table[i, q], -q))
+        for column, chosen in enumerate((2, 7)):
+            expected = np.mean([table[j, best] for j in others]) - np.mean([table[j, chosen] for j in others])
+            assert regret[i, column] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_choice_against_a_grid_of_zetas(on, seed):
+    """Algorithm 3 as printed, on a fine grid: the first set from above whose percentile is not positive."""
+    rng = np.random.default_rng(seed)
+    U = np.linalg.qr(rng.normal(size=(60, 7, 2)) + [[[0, 0]], [[2, 0]], [[0, 2]]][seed % 3])[0]
+    values = np.sort(rng.uniform(0.01, 0.1, 7))
+    sets = candidate_subsets(7, 2)
+    found = on(search_exhaustive)(U, values, subset_size=2, percentile=75)
+    scores, slopes = on(score_subsets)(U, sets), penalties(sets, values)
+    content = np.percentile(on(leave_one_out_regret)(U, sets, candidates=sets), 75, axis=0) <= 1e-10
+    grid = np.linspace(500, 0, 50_001)
+    chosen, zetas = None, []
+    for zeta, best in zip(grid, np.argmax(scores - grid[:, None] * slopes, axis=1), strict=True):
+        if chosen is None and content[best]:
+            chosen = best
+        if best == chosen:
+            zetas.append(zeta)
+        elif chosen is not None:
+            break
+    if chosen is None:
+        assert not found.passed
+        assert found.zeta == 0
+        return
+    assert found.subset == tuple(sets[chosen])
+    assert found.zeta_interval[0] == pytest.approx(min(zetas), abs=0.02)
+    if found.zeta_interval[1] is not None and found.zeta_interval[1] < 500:
+        assert found.zeta_interval[1] == pytest.approx(max(zetas), abs=0.02)
+        assert found.zeta == pytest.approx((min(zetas) + max(zetas)) / 2, abs=0.02)
+
+
+def test_a_given_zeta_is_obeyed(rng):
+    U = np.linalg.qr(rng.normal(size=(60, 7, 2)))[0]
+    values = np.sort(rng.uniform(0.01, 0.1, 7))
+    sets = candidate_subsets(7, 2)
+    scores, slopes = score_subsets(U, sets), penalties(sets, values)
+    for zeta in (0.0, 0.5, 7.0, 1e5):
+        found = search_exhaustive(U, values, subset_size=2, zeta=zeta)
+        assert found.subset == tuple(sets[np.argmax(scores - zeta * slopes)])
+        assert found.zeta == zeta
+        low, high = found.zeta_interval
+        assert low <= zeta <= (np.inf if high is None else high)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_set_of_zeta_0_always_passes(seed):
+    """``T(S_*^i) <= T(S)`` and ``R(S; i) <= R(S_*^i; i)`` for the S of largest total T: its regret is never positive.
+
+    So with all candidates enumerated the walk down the path ends at the latest there, at any percentile.
+    """
+    rng = np.random.default_rng(seed)
+    U = np.linalg.qr(rng.normal(size=(50, 6, 2)))[0]
+    sets = candidate_subsets(6, 3)
+    found = search_exhaustive(U, np.sort(rng.uniform(0.01, 0.1, 6)), subset_size=3, percentile=100)
+    assert found.passed
+    last = leave_one_out_regret(U, [found.path[-1].subset], candidates=sets)
+    assert last.max() <= 1e-12
+
+
+def test_where_no_segment_is_acceptable_none_is_named():
+    scores, sets, values = lines(np.random.default_rng(3))
+    path = regularization_path(scores, sets, values)
+    assert first_acceptable(path, np.full(len(path), 0.5)) is None
+    assert first_acceptable(path, np.r_[0.5, np.zeros(len(path) - 1)]) == 1

@@ -1,0 +1,332 @@
+"""The searches beside enumeration: their steps and bounds against brute force, their promises against enumeration."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from ies_gpu import (
+    greedy_order,
+    score_subsets,
+    search_branch_and_bound,
+    search_exhaustive,
+    search_greedy,
+    search_submodular,
+)
+from ies_gpu.choice.criterion import candidate_subsets, penalties
+from ies_gpu.choice.regularization import regularization_path
+from ies_gpu.choice.search.bounds import Bounds
+from ies_gpu.choice.search.increments import increments
+from ies_gpu.choice.search.local import grown
+from ies_gpu.choice.search.pool import Pool, random_sets
+from ies_gpu.choice.search.submodular import climb, mean_gains, mean_lengths, minorant
+
+SEARCHES = [search_greedy, search_submodular, search_branch_and_bound]
+
+
+def frames(rng, n=60, m=9, d=2):
+    """Random orthonormal columns, with a few points at which coordinates vanish, coincide or are parallel."""
+    U = np.linalg.qr(rng.normal(size=(n, m, d)))[0]
+    U[0, :4] = 0
+    U[1, 1:5] = U[1, :1]
+    U[2, :6, -1] = 2 * U[2, :6, 0]
+    U[3, :5, 0] *= 1e-9
+    return U, np.sort(rng.uniform(0.01, 1, m))
+
+
+def parts(U, members):
+    """R1 and R2 at every point, from determinants."""
+    frame = U[:, list(members)]
+    gram = np.einsum("nka,nkb->nab", frame, frame)
+    return 0.5 * np.linalg.slogdet(gram)[1], 0.5 * np.log(np.einsum("naa->na", gram)).sum(axis=1)
+
+
+def enumerated(U, values, s, zeta):
+    """All sets and their losses."""
+    sets = candidate_subsets(U.shape[1], s)
+    return sets, score_subsets(U, sets) - zeta * penalties(sets, values)
+
+
+# --- greedy ---
+
+
+def test_greedy_with_as_many_coordinates_as_dimensions_is_enumeration(rng, on):
+    U, values = frames(rng, d=3)
+    for zeta in ("auto", 0.2):
+        found, expected = (on(f)(U, values, subset_size=3, zeta=zeta) for f in (search_greedy, search_exhaustive))
+        assert (found.subset, found.zeta, found.path) == (expected.subset, expected.zeta, expected.path)
+        np.testing.assert_array_equal(found.regrets, expected.regrets)
+        assert found.details["guarantee"] == "exact" and found.details["method"] == "greedy"
+
+
+@pytest.mark.parametrize("zeta", [0.0, 0.3, 5.0])
+def test_every_greedy_step_is_the_best_by_brute_force(rng, zeta):
+    U, values = frames(rng, d=2)
+    U = U[4:]  # points with determinants that a determinant can tell
+    order = greedy_order(U, values, zeta=zeta)
+    assert sorted(order) == list(range(9))
+
+    def loss(members):
+        first, second = parts(U, members)
+        return (first - second).mean() - zeta * values[list(members)].sum()
+
+    assert loss(order[:2]) == max(loss((0, k)) for k in range(1, 9))
+    for size in range(2, 9):
+        best = max(loss((*order[:size], k)) for k in range(9) if k not in order[:size])
+        assert loss(order[: size + 1]) == pytest.approx(best, abs=1e-12)
+    assert greedy_order(U, values, zeta=zeta, size=4) == order[:4]
+    found = search_greedy(U, values, subset_size=4, zeta=zeta)
+    assert found.search_order == order[:4] and found.subset == tuple(sorted(order[:4]))
+
+
+def test_greedy_order_for_a_heavy_penalty_is_that_of_the_eigenvalues(rng):
+    U, values = frames(rng)
+    assert greedy_order(U, values, zeta=1e9) == tuple(range(9))
+
+
+# --- increments and bounds ---
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_increments_are_differences_of_the_parts(rng, on, d):
+    U = np.linalg.qr(rng.normal(size=(20, 8, d)))[0]
+    members = (0, 2, 5, 6)[: max(d, 2)]
+    found = on(increments)(U, members)
+    first, second = parts(U, members)
+    np.testing.assert_allclose(found.first, first, atol=1e-12)
+    np.testing.assert_allclose(found.second, second, atol=1e-12)
+    for k in set(range(8)) - set(members):
+        more = parts(U, (*members, k))
+        np.testing.assert_allclose(0.5 * np.log1p(found.quadratic[:, k]), more[0] - first, atol=1e-10)
+        rise = sum(0.5 * np.log1p(ratio[:, k]) for ratio in found.ratios)
+        np.testing.assert_allclose(rise, more[1] - second, atol=1e-10)
+
+
+@pytest.mark.parametrize(("d", "s"), [(1, 3), (2, 3), (2, 5), (3, 5)])
+def test_no_completion_exceeds_the_bound(rng, d, s):
+    U, _ = frames(rng, d=d)
+    sets = candidate_subsets(9, s)
+    scores = dict(zip(map(tuple, sets.tolist()), score_subsets(U, sets), strict=True))
+    bounds = Bounds(U, s)
+    for size in range(1, s):
+        for members in map(tuple, candidate_subsets(9, size).tolist()):
+            level, weights = bounds.of(members)
+            for rest in combinations(sorted(set(range(9)) - set(members)), s - size):
+                subset = tuple(sorted((*members, *rest)))
+                assert scores[subset] <= level + weights[list(rest)].sum() + 1e-10
+
+
+def test_the_bound_is_never_above_that_by_the_gains_of_r1_alone(rng):
+    U = np.linalg.qr(rng.normal(size=(50, 9, 2)))[0]
+    for s in (3, 4):
+        bounds = Bounds(U, s)
+        for k in range(1, 9):
+            found, r = increments(U, (0, k)), s - 2
+            others = [c for c in range(1, 9) if c != k]
+            gains = np.sort(0.5 * np.log1p(found.quadratic[:, others]), axis=1)[:, -r:].sum(axis=1)
+            plain = np.minimum(found.first + gains - found.second, 0).mean()
+            level, weights = bounds.of((0, k))
+            assert level + np.sort(weights[others])[-r:].sum() <= plain + 1e-12
+
+
+@pytest.mark.parametrize("zeta", [0.0, 0.05, 0.5])
+@pytest.mark.parametrize(("d", "s"), [(1, 1), (1, 3), (2, 2), (2, 4), (3, 4), (2, 9)])
+def test_branch_and_bound_finds_what_enumeration_finds(rng, on, d, s, zeta):
+    U, values = frames(rng, d=d)
+    found = on(search_branch_and_bound)(U, values, subset_size=s, zeta=zeta)
+    sets, losses = enumerated(U, values, s, zeta)
+    assert found.details["guarantee"] == "exact" and found.details["gap"] == 0
+    assert losses[(sets == found.subset).all(axis=1)][0] == pytest.approx(losses.max(), abs=1e-9)
+    assert found.details["pool_size"] <= found.details["sets_scored"] <= found.details["sets_total"] == len(sets)
+
+
+def test_branch_and_bound_traces_the_exact_path(rng):
+    U, values = frames(rng, n=100, m=11)
+    found, expected = (f(U, values, subset_size=4) for f in (search_branch_and_bound, search_exhaustive))
+    assert found.details["path_exact"]
+    assert [piece.subset for piece in found.path] == [piece.subset for piece in expected.path]
+    np.testing.assert_allclose([p.low for p in found.path], [p.low for p in expected.path], atol=1e-9)
+
+
+def test_a_penalty_lets_branch_and_bound_skip_most_sets(rng):
+    U, _ = frames(rng, n=200, m=14)
+    values = np.linspace(0.1, 3, 14)
+    found = search_branch_and_bound(U, values, subset_size=5, zeta=0.3)
+    assert found.details["share_of_sets"] < 0.3
+    assert found.details["share_of_scores"] <= found.details["share_of_sets"]
+
+
+@pytest.mark.parametrize("limit", [{"node_limit": 0}, {"node_limit": 1}, {"node_limit": 4}, {"time_limit": 0.0}])
+def test_the_gap_holds_when_a_limit_stops_the_search(rng, limit):
+    U, values = frames(rng, n=100, m=12, d=3)
+    for zeta in (0.0, 0.1):
+        found = search_branch_and_bound(U, values, subset_size=5, zeta=zeta, **limit)
+        sets, losses = enumerated(U, values, 5, zeta)
+        own = losses[(sets == found.subset).all(axis=1)][0]
+        assert found.details["gap"] > 0 and "proved gap" in found.details["guarantee"]
+        assert own <= losses.max() <= own + found.details["gap"] + 1e-9
+        assert found.details["nodes"] <= limit.get("node_limit", 0)
+
+
+# --- the submodular procedures ---
+
+
+def test_the_gains_along_an_order_bound_r1_from_below_and_are_tight(rng, backend):
+    U = np.linalg.qr(rng.normal(size=(40, 9, 2)))[0]
+    pool = Pool(backend.asarray(U), np.ones(9), 5)
+    for subset in random_sets(9, 5, 5, rng):
+        gains, base = minorant(pool, subset, 0.0, rng)
+        assert base[0] == 0 and set(base) < set(subset)
+
+        def bound(members, gains=gains, base=base):
+            return parts(U, base)[0].mean() + sum(gains[k] for k in members if k not in base)
+
+        assert bound(subset) == pytest.approx(parts(U, subset)[0].mean(), abs=1e-10)
+        for rest in combinations(sorted(set(range(9)) - set(base)), 3):
+            assert bound((*base, *rest)) <= parts(U, (*base, *rest))[0].mean() + 1e-10
+
+
+def test_the_tangent_bounds_r2_from_above_and_its_gains_are_exact(rng):
+    U = np.linalg.qr(rng.normal(size=(40, 9, 3)))[0]
+    subset = (0, 2, 3, 7)
+    here = parts(U, subset)[1].mean()
+    slopes = mean_lengths(U, subset, tangent=True)
+    for other in candidate_subsets(9, 4).tolist():
+        assert here + slopes[other].sum() - slopes[list(subset)].sum() >= parts(U, other)[1].mean() - 1e-12
+    rises, gains = mean_lengths(U, subset, tangent=False), mean_gains(U, subset)
+    for k in (1, 4, 8):
+        assert parts(U, subset)[0].mean() + gains[k] == pytest.approx(parts(U, (*subset, k))[0].mean(), abs=1e-12)
+        assert here + rises[k] == pytest.approx(parts(U, (*subset, k))[1].mean(), abs=1e-12)
+
+
+def test_climbing_never_lowers_the_loss(rng):
+    U, values = frames(rng, n=80, m=12)
+    pool = Pool(U, values, 5)
+    moved = 0
+    for zeta in (0.05, 2.0):
+        for subset in random_sets(12, 5, 6, rng):
+            top = climb(pool, subset, zeta, rng)
+            assert pool.loss(top, zeta) >= pool.loss(subset, zeta)
+            moved += top != subset
+    assert moved > 0
+
+
+@pytest.mark.parametrize(("d", "s", "zeta"), [(2, 3, 0.0), (2, 5, 0.1), (3, 5, 0.02), (4, 4, 0.05)])
+def test_submodular_search_reports_a_true_loss_that_no_exchange_improves(rng, on, d, s, zeta):
+    U, values = frames(rng, m=12, d=d)
+    found = on(search_submodular)(U, values, subset_size=s, zeta=zeta)
+    sets, losses = enumerated(U, values, s, zeta)
+    table = dict(zip(map(tuple, sets.tolist()), losses, strict=True))
+    row = int((found.subsets == found.subset).all(axis=1).argmax())
+    own = found.scores[row] - zeta * values[list(found.subset)].sum()
+    assert own == pytest.approx(table[found.subset], abs=1e-12)
+    assert own <= losses.max() + 1e-12
+    neighbours = [loss for subset, loss in table.items() if len(set(subset) & set(found.subset)) == s - 1]
+    assert own >= max(neighbours) - 1e-12
+    assert found.details["guarantee"] == "exact over the pool only" and not found.details["path_exact"]
+
+
+def test_the_seed_decides_what_the_submodular_search_looks_at(rng):
+    U, values = frames(rng, m=14)
+    one, same, other = (search_submodular(U, values, subset_size=5, random_state=k).subsets for k in (0, 0, 1))
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
+
+
+# --- what they share ---
+
+
+def test_the_trace_with_a_perfect_oracle_is_the_envelope(rng):
+    U, values = frames(rng, n=80, m=12)
+    sets = candidate_subsets(12, 3)
+    scores = score_subsets(U, sets)
+    pool = Pool(U, values, 3)
+
+    def oracle(zeta):
+        pool.add([tuple(sets[(scores - zeta * penalties(sets, values)).argmax()].tolist())])
+
+    asked = pool.trace(oracle, None)
+    exact = regularization_path(scores, sets, values)
+    on_path = {tuple(piece.subset) for piece in exact}
+    assert set(pool.scores) == on_path and asked >= len(exact)
+    np.testing.assert_allclose(pool.corners(), [piece.low for piece in reversed(exact)], atol=1e-9)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_path_begins_with_the_smallest_penalty_whatever_the_order(rng, search):
+    U, values = frames(rng)
+    values = rng.permutation(values)
+    found, expected = (f(U, values, subset_size=4) for f in (search, search_exhaustive))
+    assert found.path[0].penalty == pytest.approx(expected.path[0].penalty, abs=1e-12)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_pool_is_what_the_choice_is_made_from(rng, search):
+    U, values = frames(rng, m=10)
+    for zeta in ("auto", 0.0, 0.4):
+        found = search(U, values, subset_size=4, zeta=zeta)
+        assert found.details["pool_size"] == len(found.subsets) == len(found.scores) <= found.details["sets_scored"]
+        assert np.array_equal(found.subsets, np.unique(found.subsets, axis=0))  # once each, in lexicographic order
+        np.testing.assert_array_equal(found.scores, score_subsets(U, found.subsets))
+        assert (found.subsets == np.arange(4)).all(axis=1).any()  # the first coordinates can always be compared with
+        assert sorted(found.search_order) == list(found.subset)
+        if zeta != "auto":
+            losses = found.scores - zeta * penalties(found.subsets, values)
+            assert found.subset == tuple(found.subsets[losses.argmax()].tolist()) and found.zeta == zeta
+        else:
+            expected = regularization_path(found.scores, found.subsets, values)
+            assert found.path == expected and found.details["zetas_asked"] >= 1
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize(
+    ("n", "m", "d", "s"), [(2, 4, 2, 3), (5, 6, 6, 6), (30, 6, 2, 6), (30, 5, 1, 1), (30, 5, 1, 4)]
+)
+def test_edges(rng, search, n, m, d, s):
+    U = np.linalg.qr(rng.normal(size=(n, m, d)))[0]
+    values = np.sort(rng.uniform(0.1, 1, m))
+    for zeta in ("auto", 0.1):
+        found = search(U, values, subset_size=s, zeta=zeta)
+        assert len(found.subset) == s and found.subset[0] == 0 and np.isfinite(found.scores).all()
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_equal_coordinates_and_equal_eigenvalues(rng, search):
+    U = np.repeat(np.linalg.qr(rng.normal(size=(30, 4, 2)))[0], 2, axis=1)
+    found = search(U, np.ones(8), subset_size=3, zeta=0.1)
+    _, losses = enumerated(U, np.ones(8), 3, 0.1)
+    own = found.scores[(found.subsets == found.subset).all(axis=1)][0] - 0.3
+    assert own <= losses.max() + 1e-12
+    if search is not search_greedy:
+        assert own == pytest.approx(losses.max(), abs=1e-9)
+    zeros = search(np.zeros((10, 5, 2)), np.arange(1.0, 6), subset_size=3)
+    assert zeros.subset == (0, 1, 2)  # every set has lost rank everywhere: the penalty decides
+
+
+def test_growing_begins_with_fewer_coordinates_than_dimensions(rng):
+    U, values = frames(rng, m=12, d=4)
+    assert grown(Pool(U, values, 4), 1e9) == (0, 1, 2, 3)
+    assert len(grown(Pool(U, values, 6), 0.0)) == 6
+
+
+@pytest.mark.parametrize(
+    ("search", "wrong", "message"),
+    [
+        (search_greedy, {"subset_size": 1}, "subset_size must lie between 2 and 9"),
+        (search_submodular, {"zeta": -1.0}, "zeta must be a finite number"),
+        (search_submodular, {"n_starts": -1}, "n_starts must be 0 or more"),
+        (search_branch_and_bound, {"node_limit": -1}, "node_limit must be 0 or more"),
+        (search_branch_and_bound, {"time_limit": -1.0}, "time_limit must be a finite number"),
+    ],
+)
+def test_wrong_arguments(rng, search, wrong, message):
+    U, values = frames(rng)
+    with pytest.raises(ValueError, match=message):
+        search(U, values, **{"subset_size": 3, **wrong})
+    with pytest.raises(ValueError, match="size must lie between 2 and 9"):
+        greedy_order(U, values, zeta=0.0, size=10)
+    with pytest.raises(ValueError, match="eigenvalues must have one entry"):
+        search(U, values[:-1], subset_size=3)
+    with pytest.raises(ValueError, match="n >= 2"):  # leaving one out must leave one
+        search(U[:1], values, subset_size=3)

@@ -1,0 +1,162 @@
+"""One job by file, by environment and by flags: the same bits, in rising priority, and the result says from where."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, datasets, load
+from ies_gpu.cli import build_parser
+from tests.comparison import assert_equal_selections
+
+JOB = {"intrinsic-dim": 2, "subset-size": 2, "bandwidth": 0.6, "n-components": 12, "percentile": 70.0, "seed": 3}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """A folder with points, and no settings but those of the test."""
+    for name in list(os.environ):
+        if name.startswith("IES_GPU_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("IES_GPU_KERNELS", "plain")
+    monkeypatch.setenv("IES_GPU_DEVICE", "cpu")
+    monkeypatch.chdir(tmp_path)
+    np.save("points.npy", datasets.load("D1", n_samples=1000).X)
+
+
+def written(content, name="job.toml"):
+    lines = [f"{key} = {json.dumps(value)}\n" for key, value in content.items()]  # numbers, text, true: TOML as well
+    with open(name, "w") as file:
+        file.writelines(lines)
+    return name
+
+
+def flags(content):
+    return [word for key, value in content.items() for word in (f"--{key}", str(value))]
+
+
+def resolved(*arguments):
+    return build_parser().parse_args(["fit", *arguments])
+
+
+def test_file_environment_and_flags_give_the_same_bits(monkeypatch):
+    job = JOB | {"output": "file.npz", "points": "points.npy", "quiet": True}
+    assert cli.main(["fit", "--config", written(job)]) == 0
+    assert cli.main(["fit", "points.npy", "-o", "flags.npz", "--quiet", *flags(JOB)]) == 0
+    for key, value in (job | {"output": "environment.npz"}).items():
+        monkeypatch.setenv("IES_GPU_" + key.upper().replace("-", "_"), str(value))
+    assert cli.main(["fit"]) == 0
+    a, b, c = (load(f"{name}.npz") for name in ("file", "environment", "flags"))
+    assert a.coordinates.shape == (1000, 12)
+    assert_equal_selections(a, b)
+    assert_equal_selections(a, c)
+    sources = [found.diagnostics["configuration"]["bandwidth"] for found in (a, b, c)]
+    assert sources == [{"value": 0.6, "from": where} for where in ("file job.toml", "environment", "flag")]
+    assert a.diagnostics["configuration"]["tol"] == {"value": 1e-8, "from": "default"}
+    assert a.diagnostics["configuration"]["device"] == {"value": "cpu", "from": "environment"}
+    assert "IES_GPU_DEVICE=cpu asks for it" in a.diagnostics["device_reason"]
+
+
+def test_priority_rises_from_file_to_environment_to_flags(monkeypatch):
+    path = written(JOB | {"points": "points.npy", "zeta": 5, "tol": 1e-7})
+    monkeypatch.setenv("IES_GPU_ZETA", "6")
+    monkeypatch.setenv("IES_GPU_TOL", "1e-6")
+    args = resolved("--config", path, "--zeta", "7")
+    assert (args.zeta, args.tol, args.bandwidth, args.components) == (7.0, 1e-6, 0.6, "raise")
+    told = {key: args.configuration[key]["from"] for key in ("zeta", "tol", "bandwidth", "components")}
+    assert list(told.values()) == ["flag", "environment", "file job.toml", "default"]
+    # a flag that repeats the default is a flag
+    assert resolved("--config", path, "--zeta", "auto").zeta == "auto"
+
+
+def test_the_file_may_be_named_by_the_environment(monkeypatch):
+    monkeypatch.setenv("IES_GPU_CONFIG", written(JOB | {"points": "points.npy", "resume": True, "checkpoint": "saved"}))
+    args = resolved()
+    assert args.points == "points.npy" and args.resume is True and args.config == "job.toml"
+    monkeypatch.setenv("IES_GPU_RESUME", "no")
+    assert resolved().resume is False
+
+
+def test_underscores_and_empty_variables(monkeypatch):
+    monkeypatch.setenv("IES_GPU_BANDWIDTH", "")
+    path = written({"intrinsic_dim": 2, "subset_size": 3, "bandwidth": "0.7", "points": "p.npy"})
+    args = resolved("--config", path)
+    assert (args.intrinsic_dim, args.subset_size, args.bandwidth) == (2, 3, 0.7)
+
+
+def test_the_device_variable_keeps_its_meaning(monkeypatch):
+    path = written(JOB | {"points": "points.npy", "device": "cuda:1"})
+    args = resolved("--config", path)
+    # stronger than the file; it is still the variable that decides, and is told as the reason
+    assert args.device == "auto" and args.configuration["device"]["value"] == "cpu"
+    assert resolved("--config", path, "--device", "cuda").device == "cuda"
+    monkeypatch.delenv("IES_GPU_DEVICE")
+    assert resolved("--config", path).device == "cuda:1"
+
+
+def test_secrets_in_urls_are_not_stored():
+    args = resolved(*flags(JOB), "https://user:word@host/points.npy?X-Amz-Signature=abc")
+    assert args.points.endswith("abc")
+    assert args.configuration["points"]["value"] == "https://host/points.npy"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("bandwith = 0.6", "job.toml: 'bandwith' is no option; did you mean 'bandwidth'?"),
+        ("qqq = 1", "job.toml: 'qqq' is no option; valid are points, intrinsic-dim"),
+        ("[fit]\nbandwidth = 0.6", "job.toml: [fit] is a table; write the options without one"),
+        ("bandwidth = -1", "job.toml: bandwidth: must be a number greater than 0"),
+        ("bandwidth = true", "job.toml: bandwidth must be a number or text, got True"),
+        ("bandwidth = [1]", "must be a number or text, got [1]"),
+        ("bandwidth = nan", "must be a number greater than 0, got nan"),
+        ("intrinsic-dim = 2.5", "must be a whole number"),
+        ("intrinsic-dim = 2\nintrinsic_dim = 2", "is given twice"),
+        ("dtype = 'float16'", "job.toml: dtype must be one of float64, mixed, float32, got 'float16'"),
+        ("resume = 1", "resume must be true or false, got 1"),
+        ("config = 'other.toml'", "'config' is no option"),
+        ("bandwidth = = 3", "job.toml is not a TOML file"),
+        ("", "the following arguments are required: POINTS"),
+    ],
+)
+def test_a_wrong_file_is_wrong_use(content, message, capsys):
+    with open("job.toml", "w") as file:
+        file.write(content)
+    assert cli.main(["fit", "--config", "job.toml"]) == 2
+    err = capsys.readouterr().err
+    assert message in err and err.count("\n") == 1
+
+
+def test_wrong_variables_are_wrong_use(monkeypatch, capsys):
+    arguments = ["fit", "points.npy", *flags(JOB)]
+    for variable, value, message in (
+        ("IES_GPU_TOL", "small", "IES_GPU_TOL: must be a number, got 'small'"),
+        ("IES_GPU_RESUME", "perhaps", "IES_GPU_RESUME must be true or false"),
+        ("IES_GPU_BANDWITH", "1", "IES_GPU_BANDWITH is no option; did you mean IES_GPU_BANDWIDTH?"),
+        ("IES_GPU_DEVICE", "tpu", "IES_GPU_DEVICE: must be auto, cpu, cuda or cuda:N"),
+        ("IES_GPU_CONFIG", "nowhere.toml", "nowhere.toml: No such file"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, value)
+            assert cli.main(arguments) == 2
+            assert message in capsys.readouterr().err
+    with monkeypatch.context() as patch:  # of the library, which tells of it itself
+        patch.setenv("IES_GPU_KERNELS", "fast")
+        assert cli.main(arguments) == 1
+        assert "IES_GPU_KERNELS must be 'plain' or empty, got 'fast'" in capsys.readouterr().err
+    monkeypatch.setenv("IES_GPU_SHARED_DATA", "somewhere")  # a variable of something else
+    assert cli.main([*arguments, "--json"]) == 0
+
+
+def test_the_example_of_the_documentation_is_valid():
+    page = Path(__file__).parents[2] / "docs" / "jobs.md"
+    if not page.exists():
+        pytest.skip("the documentation is not here")
+    example = page.read_text().partition("```toml\n")[2].partition("```")[0]
+    Path("job.toml").write_text(example)
+    args = resolved("--config", "job.toml")
+    assert args.bandwidth == 0.25 and args.resume and args.points.startswith("s3://")

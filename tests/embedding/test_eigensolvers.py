@@ -1,0 +1,417 @@
+"""The eigensolvers: agreement with dense algebra, nothing missed, and work that does not grow with n."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from ies_gpu.backend.kernels import plain
+from ies_gpu.embedding.eigensolvers import lanczos as eigen
+from ies_gpu.embedding.eigensolvers import multilevel
+from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, add_missed, lanczos, leading_eigenpairs
+from ies_gpu.embedding.graph import ordered_radius_graph
+from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
+from ies_gpu.embedding.order import spatial_order
+from tests.backends import cpu_backend, sent, to_host
+
+
+def laplacian_of(X: np.ndarray, bandwidth: float) -> Laplacian:
+    """The Laplacian of points put into KD order."""
+    ordered = np.ascontiguousarray(X[spatial_order(X)])
+    graph = ordered_radius_graph(ordered, 3 * bandwidth, diagonal=True)
+    return laplacian_in_place(gaussian_of_distances(graph, bandwidth), bandwidth)
+
+
+def strip(n: int, *, degree: float = 120.0, ratio: float = 6.25, seed: int = 0) -> Laplacian:
+    X = np.random.default_rng(seed).uniform(0, 1, (n, 2)) * [ratio, 1]
+    return laplacian_of(X, np.sqrt(degree * ratio / (np.pi * n)) / 3)
+
+
+def flat_torus(side: int, *, reach: int = 3) -> Laplacian:
+    """A grid on the product of two circles: every eigenvalue but a few comes four- or eightfold."""
+    angle = 2 * np.pi * np.arange(side) / side
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    X = np.column_stack([np.repeat(circle, side, axis=0), np.tile(circle, (side, 1))])
+    # a radius between two distances of the grid: rounding must not decide who is a neighbour
+    return laplacian_of(X, 2 * np.sin(np.pi * (reach + 0.1) / side) / 3)
+
+
+def dense(laplacian: Laplacian) -> np.ndarray:
+    root = np.sqrt(laplacian.weights)
+    return root[:, None] * laplacian.transition.toarray() / root
+
+
+def exact(laplacian: Laplacian, count: int) -> np.ndarray:
+    return np.linalg.eigvalsh(dense(laplacian))[::-1][:count]
+
+
+def pairs(laplacian: Laplacian, backend, count: int = 21, *, method: str = "lanczos", tol: float = 1e-8):
+    start = backend.asarray(np.random.default_rng(1).normal(size=laplacian.shape[0]))
+    operator = SymmetricTransition(sent(laplacian, backend), backend)
+    return to_host(leading_eigenpairs(operator, count, start=start, tol=tol, ordered=method == "multilevel"))
+
+
+@pytest.fixture
+def forced(monkeypatch):
+    """The multilevel method is taken whatever is expected of it, and never given up because of its pace."""
+    monkeypatch.setattr(eigen, "prefers_multilevel", lambda operator, count: True)
+    monkeypatch.setattr(multilevel, "LANCZOS_PRODUCTS", 0)
+
+
+@pytest.fixture
+def quick():
+    backend = cpu_backend("numba")
+    with backend.active():
+        yield backend
+
+
+def true_residuals(laplacian: Laplacian, found) -> np.ndarray:
+    root = np.sqrt(laplacian.weights)[:, None]
+    image = root * (laplacian.transition @ (found.vectors / root))
+    return np.linalg.norm(image - found.vectors * found.values, axis=0)
+
+
+def check(laplacian: Laplacian, found, tol: float = 1e-8) -> None:
+    """Residuals of the full operator, orthonormal vectors, falling values."""
+    assert true_residuals(laplacian, found).max() <= tol
+    assert np.abs(found.vectors.T @ found.vectors - np.eye(len(found.values))).max() < 1e-10
+    assert (np.diff(found.values) <= 1e-14).all()
+
+
+# --- against dense algebra -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [60, 390, 700])
+def test_agrees_with_dense_eigh(backend, n):
+    laplacian = strip(n)
+    found = pairs(laplacian, backend, 12)
+    np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
+    assert found.info["method"] == ("lanczos" if n > 400 else "dense")
+    check(laplacian, found)
+
+
+def test_multilevel_agrees_with_dense_eigh(backend, forced):
+    laplacian = strip(1500)
+    found = pairs(laplacian, backend, 12, method="multilevel")
+    assert found.info["method"] == "multilevel", found.info
+    np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
+    check(laplacian, found)
+
+
+@pytest.mark.parametrize("tol", [1e-5, 1e-8, 1e-11])
+def test_every_residual_is_below_the_tolerance(quick, forced, tol):
+    laplacian = strip(3000)
+    for method in ("lanczos", "multilevel"):
+        found = pairs(laplacian, quick, method=method, tol=tol)
+        assert found.info["method"] == method, found.info
+        assert found.residuals.max() <= tol
+        np.testing.assert_allclose(found.residuals, true_residuals(laplacian, found), atol=1e-13)
+
+
+def test_multilevel_and_lanczos_span_the_same_space(quick, forced):
+    laplacian = strip(7000)
+    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    assert b.info["method"] == "multilevel", b.info
+    np.testing.assert_allclose(a.values, b.values, atol=1e-10)
+    outside = a.vectors - b.vectors @ (b.vectors.T @ a.vectors)
+    gap = a.values[20] - pairs(laplacian, quick, 22).values[21]
+    assert np.linalg.norm(outside, 2) <= 4 * np.sqrt(21) * 1e-8 / gap  # what two sets of residuals allow
+
+
+# --- nothing missed --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["lanczos", "multilevel"])
+def test_multiple_eigenvalues_of_a_torus_are_found_in_full(quick, forced, method):
+    laplacian = flat_torus(40)
+    found = pairs(laplacian, quick, method=method)
+    assert found.info["method"] == method, found.info
+    np.testing.assert_allclose(found.values, exact(laplacian, 21), atol=1e-12)
+    # 1, then (1,0): 4, (1,1): 4, (2,0): 4, (2,1): 8
+    assert np.flatnonzero(np.diff(found.values) < -1e-6).tolist() == [0, 4, 8, 12]
+
+
+@pytest.mark.parametrize("method", ["lanczos", "multilevel"])
+def test_pairs_of_a_square_grid(quick, forced, method):
+    side = 45
+    X = np.column_stack([np.repeat(np.arange(side), side), np.tile(np.arange(side), side)]).astype(float)
+    laplacian = laplacian_of(X, 6.05 / 3)
+    found = pairs(laplacian, quick, 10, method=method)
+    assert found.info["method"] == method, found.info
+    np.testing.assert_allclose(found.values, exact(laplacian, 10), atol=1e-12)
+    np.testing.assert_allclose(found.values[1], found.values[2], atol=1e-12)  # (1,0) and (0,1)
+
+
+@pytest.mark.parametrize("method", ["lanczos", "multilevel"])
+def test_three_equal_components_have_every_eigenvalue_three_times(quick, forced, method):
+    X = np.random.default_rng(0).uniform(0, 1, (1000, 2)) * [3, 1]
+    three = np.concatenate([X + [0, 5 * i] for i in range(3)])
+    laplacian = laplacian_of(three, np.sqrt(3 * 120 / (np.pi * 1000)) / 3)
+    found = pairs(laplacian, quick, 15, method=method)
+    assert found.info["method"] == method, found.info
+    np.testing.assert_allclose(found.values[:3], 1, atol=1e-12)
+    np.testing.assert_allclose(found.values.reshape(5, 3), found.values[::3, None] * np.ones(3), atol=1e-11)
+    assert (np.diff(found.values[::3]) < -1e-5).all()
+
+
+def test_a_missed_copy_is_found_and_added(quick):
+    laplacian = flat_torus(24)
+    operator = SymmetricTransition(laplacian, quick)
+    values, vectors = np.linalg.eigh(dense(laplacian))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    for missing in (1, 3, 12):
+        kept = np.delete(np.arange(18), missing)
+        start = np.random.default_rng(2).normal(size=operator.n)
+        found, basis = add_missed(operator, values[kept].copy(), vectors[:, kept].copy(), 16, start, 1e-9)
+        np.testing.assert_allclose(found[:16], values[:16], atol=1e-10)
+        assert np.linalg.norm(vectors[:, missing] - basis @ (basis.T @ vectors[:, missing])) < 1e-6
+
+
+def test_a_missed_copy_is_an_eigenvector_though_guards_are_rough(quick, rng):
+    """Guards need not have converged; what is added beside the wanted pairs must be an eigenvector all the same."""
+    laplacian = flat_torus(24)
+    operator = SymmetricTransition(laplacian, quick)
+    values, vectors = np.linalg.eigh(dense(laplacian))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = np.delete(np.arange(21), 3)
+    rough = vectors[:, kept].copy()
+    rough[:, 16:] += 1e-2 * rng.normal(size=(operator.n, 4)) / np.sqrt(operator.n)
+    rough = np.linalg.qr(rough)[0] * np.sign(np.sum(np.linalg.qr(rough)[0] * rough, axis=0))
+    start = rng.normal(size=operator.n)
+    found, basis = add_missed(operator, values[kept].copy(), rough, 16, start, 1e-9)
+    np.testing.assert_allclose(found[:17], values[:17], atol=1e-9)
+    residuals = np.linalg.norm(operator(basis[:, :16]) - basis[:, :16] * found[:16], axis=0)
+    assert residuals.max() < 1e-8
+
+
+def test_outliers_between_cells_are_not_missed(quick, forced, rng):
+    """Points almost without neighbours have eigenvalues near 1 whose vectors no cell can hold."""
+    n = 3000
+    bandwidth = np.sqrt(120 * 6.25 / (np.pi * n)) / 3
+    X = rng.uniform(0, 1, (n, 2)) * [6.25, 1]
+    far = np.column_stack([np.linspace(1, 5, 5), 1 + bandwidth * np.linspace(2.2, 2.6, 5)])
+    laplacian = laplacian_of(np.concatenate([X, far]), bandwidth)
+    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    np.testing.assert_allclose(a.values, b.values, atol=1e-10)
+    assert b.residuals.max() <= 1e-8
+
+
+def test_points_that_hold_what_starts_there_are_cells_of_their_own(quick, rng):
+    """A chance of return, the sum of squares of a row of S, that is far above the others; and a pair that clings."""
+    n = 3000
+    bandwidth = np.sqrt(120 * 6.25 / (np.pi * n)) / 3
+    X = rng.uniform(0, 1, (n, 2)) * [6.25, 1]
+    far = np.array(
+        [[2.0, 1 + 2.4 * bandwidth], [4.0, 1 + 2.4 * bandwidth], [4.0 + 0.1 * bandwidth, 1 + 2.4 * bandwidth]]
+    )
+    points = np.concatenate([X, far])
+    laplacian = laplacian_of(points, bandwidth)
+    chance = (dense(laplacian) ** 2).sum(axis=1)
+    level = multilevel.build_levels(SymmetricTransition(laplacian, quick), 5)[0]
+    lonely = multilevel.lonely_points(level)
+    added = np.flatnonzero(np.isin(spatial_order(points), [n, n + 1, n + 2]))
+    assert set(added) <= set(lonely) and len(lonely) < 30
+    assert np.median(chance[lonely]) > 2.5 * np.median(chance)
+    edges = set(level.starts)
+    assert all(row in edges and row + 1 in edges for row in lonely)
+
+
+def noisy_strip(n: int) -> Laplacian:
+    """Noise as wide as the bandwidth, in a third dimension: points in its tails have hardly a neighbour."""
+    rng = np.random.default_rng(0)
+    bandwidth = np.sqrt(120 * 6.25 / (np.pi * n)) / 3
+    return laplacian_of(
+        np.column_stack([rng.uniform(0, 1, (n, 2)) * [6.25, 1], bandwidth * rng.normal(size=n)]), bandwidth
+    )
+
+
+def test_noise_as_wide_as_the_bandwidth(quick):
+    """Each point in a tail has an eigenvalue of its own; cells alone would never come to an end."""
+    laplacian = noisy_strip(6000)
+    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    assert b.info["method"] == "multilevel" and "fallback" not in b.info
+    np.testing.assert_allclose(a.values, b.values, atol=1e-10)
+    check(laplacian, b)
+    larger = pairs(noisy_strip(18_000), quick, method="multilevel").info
+    assert larger["method"] == "multilevel" and larger["block_products"] <= 1.5 * b.info["block_products"]
+
+
+@pytest.mark.parametrize("size", [10, 18, 40])
+def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, forced, size):
+    """Three groups above the strip, nearly cut off, and too large for their points to be cells of their own."""
+    rng = np.random.default_rng(3)
+    n = 8000
+    bandwidth = np.sqrt(120 * 6.25 / (np.pi * n)) / 3
+    X = np.column_stack([rng.uniform(0, 1, (n, 2)) * [6.25, 1], np.zeros(n)])
+    middles = np.column_stack([np.linspace(1.3, 5, 3), rng.uniform(0.4, 0.6, 3), np.full(3, 2.55 * bandwidth)])
+    groups = middles[:, None] + bandwidth * rng.normal(size=(3, size, 3)) * [0.15, 0.15, 0.02]
+    laplacian = laplacian_of(np.concatenate([X, groups.reshape(-1, 3)]), bandwidth)
+    found = pairs(laplacian, quick, 4, method="multilevel", tol=1e-3)
+    np.testing.assert_allclose(found.values, pairs(laplacian, quick, 4).values, rtol=0, atol=1e-6)
+
+
+def test_interlacing_catches_a_value_that_was_skipped():
+    values = 1 - np.array([0, 1, 2, 4, 5.0]) * 1e-3  # the pair at 3e-3 is missing
+    coarse = 1 - 1.1 * np.array([0, 1, 2, 3, 4.0]) * 1e-3
+    with pytest.raises(multilevel.NotConvergedError, match="below that of the coarse level"):
+        multilevel.check_interlacing(values, coarse, 5)
+    multilevel.check_interlacing(1 - (1 - coarse) / 1.1, coarse, 5)
+
+
+@pytest.mark.parametrize("reason", ["stalled", "inexact", "nan"])
+def test_doubt_leads_to_lanczos_and_is_said(quick, forced, monkeypatch, reason):
+    laplacian = strip(1200)
+    if reason == "stalled":
+        monkeypatch.setattr(multilevel, "MAX_ITERATIONS", 2)
+    else:
+        wrong = np.nan if reason == "nan" else 1 + 1e-6
+        ours = eigen.multilevel_eigenpairs
+
+        def spoiled(*args, **options):
+            values, vectors = ours(*args, **options)
+            return values * wrong, vectors
+
+        monkeypatch.setattr(eigen, "multilevel_eigenpairs", spoiled)
+    found = pairs(laplacian, quick, 8, method="multilevel")
+    assert found.info["method"] == "lanczos" and found.info["fallback"]
+    check(laplacian, found)
+
+
+# --- breakdown -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("blocks", [1, 500])
+def test_invariant_subspaces_do_not_end_lanczos(backend, blocks):
+    """The identity, and 500 blocks of two points: Krylov spaces of dimension 1 and 2."""
+    if blocks == 1:
+        matrix, expected = scipy.sparse.identity(500, format="csr"), np.ones(6)
+    else:
+        matrix = scipy.sparse.kron(scipy.sparse.identity(blocks), [[0.75, 0.25], [0.25, 0.75]], format="csr")
+        expected = np.ones(6)
+    found = pairs(Laplacian(matrix, np.ones(matrix.shape[0])), backend, 6)
+    np.testing.assert_allclose(found.values, expected, atol=1e-12)
+    assert found.residuals.max() < 1e-10
+    assert np.abs(found.vectors.T @ found.vectors - np.eye(6)).max() < 1e-10
+
+
+def test_lanczos_stays_beside_what_is_locked(on, backend):
+    laplacian = strip(500)
+    values, vectors = np.linalg.eigh(dense(laplacian))
+    locked = np.ascontiguousarray(vectors[:, ::-1][:, :3].T)
+    operator = SymmetricTransition(sent(laplacian, backend), backend)
+    found, basis = on(lanczos)(operator, 4, np.random.default_rng(0).normal(size=500), 1e-9, sure=4, locked=locked)
+    np.testing.assert_allclose(found, values[::-1][3:7], atol=1e-10)
+    assert np.abs(locked @ basis).max() < 1e-10
+
+
+# --- work, choice, repetition ----------------------------------------------------------------------------------------
+
+
+def test_block_products_do_not_grow_with_n(quick):
+    small, large = (pairs(strip(n, degree=100), quick, method="multilevel").info for n in (8_000, 32_000))
+    assert small["method"] == large["method"] == "multilevel"
+    assert large["block_products"] <= 1.5 * small["block_products"] <= 90
+    for size, cells in zip(large["coarse_sizes"], (4096, 512), strict=True):
+        assert cells <= size < cells + 32_000 / 100  # a few points at the edge are cells of their own
+    # Lanczos needs more for more points, since 1 - mu falls like 1 / n
+    few, many = (pairs(strip(n, degree=100), quick).info["products"] for n in (2_000, 8_000))
+    assert many > 1.4 * few and many > 8 * small["block_products"]
+
+
+def test_the_choice_follows_neighbourhoods(quick):
+    wide, narrow = strip(6000, degree=100), strip(6000, degree=400)
+    assert pairs(wide, quick, method="multilevel").info["method"] == "multilevel"
+    assert pairs(wide, quick, method="lanczos").info["method"] == "lanczos"  # nobody said that the rows are ordered
+    info = pairs(narrow, quick, method="multilevel").info
+    assert info["method"] == "lanczos" and "fallback" not in info
+
+
+def test_the_same_bits_twice_and_for_any_number_of_threads(forced):
+    laplacian = strip(5000)
+    found = []
+    for threads in (2, 2, 1):
+        backend = cpu_backend("numba")
+        backend.n_threads = threads
+        with backend.active():
+            found.append(pairs(laplacian, backend, method="multilevel"))
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].values, other.values)
+        np.testing.assert_array_equal(found[0].vectors, other.vectors)
+
+
+def test_progress_is_reported(quick, forced):
+    seen = []
+    operator = SymmetricTransition(strip(2000), quick)
+    start = np.random.default_rng(0).normal(size=2000)
+    leading_eigenpairs(operator, 5, start=start, ordered=True, progress=lambda done, total: seen.append(done))
+    assert seen == sorted(seen) and seen
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 8, 13, 24, 40])
+def test_fused_loops_agree_with_the_plain_ones(k):
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
+    rng = np.random.default_rng(k)
+    n, cells = 2500, 313
+    matrix = scipy.sparse.random(n, n, density=0.01, format="csr", rng=rng, dtype=np.float64)
+    matrix.sort_indices()
+    indptr, indices, data = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
+    starts = (n * np.arange(cells + 1)) // cells
+    root, weights = rng.uniform(1, 2, n), rng.uniform(0, 1, n).astype(np.float32)
+    single = plain.symmetric_entries(indptr, indices, data, root)
+    np.testing.assert_allclose(fused.symmetric_entries(indptr, indices, data, root), single, rtol=1e-6)
+    x = rng.normal(size=n)
+    np.testing.assert_allclose(fused.vector_product(indptr, indices, data, x), matrix @ x, atol=1e-13)
+    merged = plain.merge_columns(indptr, indices, single, starts, weights)
+    small = plain.merge_rows(*merged, starts, weights, cells)
+    for ours, theirs in zip(fused.merge_columns(indptr, indices, single, starts, weights), merged, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    for ours, theirs in zip(fused.merge_rows(*merged, starts, weights, cells), small, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    V, R = (rng.normal(size=(n, k)).astype(np.float32) for _ in range(2))
+    scale, shift = (rng.uniform(1, 2, k).astype(np.float32) for _ in range(2))
+    near = {"rtol": 1e-4, "atol": 1e-4}
+    for extra in ((), (R, scale)):
+        a, b = (module.block_product(indptr, indices, single, V, *extra) for module in (fused, plain))
+        assert a.dtype == b.dtype == np.float32
+        np.testing.assert_allclose(a, b, **near)
+    np.testing.assert_allclose(fused.restrict(starts, weights, R), plain.restrict(starts, weights, R), **near)
+    columns = np.arange(k)[::2]
+    np.testing.assert_array_equal(*(m.scaled_columns(R, columns, scale[::2]) for m in (fused, plain)))
+    images = [np.empty((n, k), dtype=np.float32) for _ in range(2)]
+    sums = [m.shifted_product(indptr, indices, single, shift, V, images[i]) for i, m in enumerate((fused, plain))]
+    np.testing.assert_allclose(*images, **near)
+    np.testing.assert_allclose(*sums, rtol=1e-4)
+    results = []
+    for module in (fused, plain):
+        Z, left, P = np.zeros_like(V), R.copy(), V.copy()
+        squares = module.descend(Z, left, P, images[0], shift)
+        module.turn(left, P, scale)
+        results.append((squares, Z, left, P))
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, **near)
+
+
+@pytest.mark.parametrize(("q", "k", "t"), [(0, 0, 5), (7, 4, 3), (30, 20, 24)])
+def test_fused_tall_products_agree_with_the_plain_ones(q, k, t):
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
+    rng = np.random.default_rng(q)
+    n, new = 5000, min(q + t, 32)
+    W, SW = rng.normal(size=(2, n, 40))
+    R, T, ST = (rng.normal(size=(n, width)).astype(np.float32) for width in (k, t, t))
+    for ours, theirs in zip(fused.gram(W, q, R, T, ST), plain.gram(W, q, R, T, ST), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    basis = np.linalg.qr(rng.normal(size=(n, 40)))[0]
+    a, b = T.copy(), T.copy()
+    fused.project_out(basis, q, a)
+    plain.project_out(basis, q, b)
+    np.testing.assert_allclose(a, b, atol=1e-5)
+    onto_W, onto_T, values = rng.normal(size=(q, new)), rng.normal(size=(t, new)), rng.normal(size=new)
+    ours, theirs = (W.copy(), SW.copy()), (W.copy(), SW.copy())
+    left = fused.update(*ours, q, T, ST, onto_W, onto_T, values)
+    right = plain.update(*theirs, q, T, ST, onto_W, onto_T, values)
+    for x, y in zip((*ours, *left), (*theirs, *right), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)

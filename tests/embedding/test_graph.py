@@ -1,0 +1,144 @@
+"""Neighbour graphs against all pairs, and other people's graphs in every form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.spatial.distance import cdist
+
+from ies_gpu import knn_graph, radius_graph
+from ies_gpu.embedding.graph import check_graph, ordered_radius_graph, permuted
+from ies_gpu.embedding.order import cell_starts, inverse_order, n_levels, spatial_order
+
+
+def dense_of(graph, missing=np.nan):
+    """The graph as a matrix, NaN where nothing is stored (a stored zero is a distance)."""
+    out = np.full(graph.shape, missing)
+    rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+    out[rows, graph.indices] = graph.data
+    return out
+
+
+def expected(X, radius):
+    distance = cdist(X, X)
+    np.fill_diagonal(distance, np.inf)
+    return np.where(distance <= radius, distance, np.nan)
+
+
+@pytest.mark.parametrize("n", [2, 3, 65, 700])
+@pytest.mark.parametrize("columns", [1, 3, 13, 40])
+def test_radius_graph_is_all_pairs_within_the_radius(on, rng, n, columns):
+    X = rng.normal(size=(n, columns)) * np.linspace(3, 0.3, columns)
+    radius = np.median(cdist(X, X)) * 0.7 + 1e-9
+    graph = on(radius_graph)(X, radius=radius)
+    np.testing.assert_allclose(dense_of(graph), expected(X, radius), rtol=1e-11, atol=1e-14)
+    assert graph.indices.dtype == np.int32
+    assert all(
+        (np.diff(graph.indices[a:b]) > 0).all() for a, b in zip(graph.indptr[:-1], graph.indptr[1:], strict=True)
+    )
+
+
+def test_pairs_at_exactly_the_radius_count_and_duplicates_keep_their_zero(on):
+    X = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [8.0 + 1e-9, 4.0]])
+    graph = dense_of(on(radius_graph)(X, radius=5.0))
+    assert graph[0, 1] == graph[0, 2] == 5.0
+    assert graph[1, 2] == graph[2, 1] == 0.0
+    assert np.isnan(graph[1, 3])
+    assert np.isnan(np.diag(graph)).all()
+
+
+def test_far_from_the_origin_nothing_is_lost(on, rng):
+    X = rng.normal(size=(200, 3))
+    near = on(radius_graph)(X, radius=0.8)
+    far = on(radius_graph)(X + 2.0**20, radius=0.8)  # a power of two: the differences are rounded, not destroyed
+    assert abs(near - far).max() < 1e-8
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_units_do_not_matter(on, rng, scale):
+    X = rng.normal(size=(150, 3))
+    a, b = on(radius_graph)(X, radius=0.9), on(radius_graph)(X * scale, radius=0.9 * scale)
+    assert (a.indices == b.indices).all()
+    np.testing.assert_allclose(b.data / scale, a.data, rtol=1e-10)
+
+
+def test_tiles_wider_than_one_piece_are_joined(on, rng, monkeypatch):
+    monkeypatch.setattr("ies_gpu.embedding.graph.TILE_COLUMNS", 37)
+    X = rng.normal(size=(300, 2))
+    np.testing.assert_allclose(dense_of(on(radius_graph)(X, radius=1.5)), expected(X, 1.5), rtol=1e-11)
+
+
+def test_cells_hold_what_the_order_promises(on, rng):
+    Z = rng.normal(size=(1003, 3)) * [5, 1, 0.1]
+    order = on(spatial_order)(Z, leaf=8)
+    assert sorted(order) == list(range(1003))
+    assert n_levels(1003, 8) == 7
+    starts = cell_starts(1003, 1)
+    ordered = Z[order]
+    # the first cut is along the widest side: nothing of the left half lies right of anything of the right half
+    assert ordered[: starts[1], 0].max() <= ordered[starts[1] :, 0].min()
+    widths = [
+        np.ptp(ordered[a:b], axis=0).max()
+        for a, b in zip(cell_starts(1003, 7)[:-1], cell_starts(1003, 7)[1:], strict=True)
+    ]
+    assert np.mean(widths) < 1.0
+
+
+def test_reordering_is_undone(rng):
+    X = rng.normal(size=(60, 2))
+    graph = radius_graph(X, radius=0.7)
+    order = rng.permutation(60)
+    there = permuted(graph, order)
+    np.testing.assert_array_equal(dense_of(there), dense_of(graph)[np.ix_(order, order)])
+    np.testing.assert_array_equal(dense_of(permuted(there, inverse_order(order))), dense_of(graph))
+
+
+@pytest.mark.parametrize("columns", [2, 30])
+def test_knn_graph_is_the_union_of_both_directions(on, rng, columns):
+    X = rng.normal(size=(120, columns))
+    distance = cdist(X, X)
+    np.fill_diagonal(distance, np.inf)
+    near = np.argsort(distance, axis=1, kind="stable")[:, :5]
+    mask = np.zeros((120, 120), dtype=bool)
+    np.put_along_axis(mask, near, True, axis=1)
+    mask |= mask.T
+    np.testing.assert_allclose(dense_of(on(knn_graph)(X, n_neighbors=5)), np.where(mask, distance, np.nan), atol=1e-7)
+
+
+def test_knn_graph_of_equal_points_never_names_the_point_itself(on):
+    graph = dense_of(on(knn_graph)(np.repeat([[0.0], [1.0]], 6, axis=0), n_neighbors=3))
+    assert np.isnan(np.diag(graph)).all()
+    assert ((graph == 0).sum(axis=1) >= 3).all()
+    assert np.isnan(graph[:6, 6:]).all()
+
+
+def test_diagonal_is_there_when_asked_for(on, rng):
+    X = rng.normal(size=(100, 3))
+    X = X[on(spatial_order)(X)]
+    graph = dense_of(on(ordered_radius_graph)(X, 1.0, diagonal=True))
+    np.testing.assert_array_equal(np.diag(graph), 0.0)
+
+
+def test_a_zero_stored_on_one_side_only_is_refused():
+    lopsided = scipy.sparse.csr_matrix(([0.0, 1.0, 1.0], ([0, 1, 2], [1, 2, 1])), shape=(3, 3))
+    with pytest.raises(ValueError, match="store every distance on both sides"):
+        check_graph(lopsided)
+
+
+FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_any_sparse_format_is_the_same_graph(rng, form):
+    graph = radius_graph(rng.normal(size=(40, 2)), radius=1.0)
+    np.testing.assert_array_equal(dense_of(check_graph(graph.asformat(form))), dense_of(graph))
+    np.testing.assert_array_equal(dense_of(check_graph(scipy.sparse.csr_array(graph))), dense_of(graph))
+
+
+def test_a_dense_matrix_of_distances_is_cut_at_the_radius(rng):
+    X = rng.normal(size=(40, 2))
+    X[3] = X[4]
+    np.testing.assert_allclose(dense_of(check_graph(cdist(X, X), radius=1.0)), expected(X, 1.0), atol=1e-15)
+    infinite = np.where(cdist(X, X) <= 1.0, cdist(X, X), np.inf)
+    np.testing.assert_allclose(dense_of(check_graph(infinite)), expected(X, 1.0), atol=1e-15)

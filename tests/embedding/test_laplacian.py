@@ -1,0 +1,109 @@
+"""Kernel and Laplacian against their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.spatial.distance import cdist
+
+from ies_gpu import gaussian_kernel, graph_laplacian, radius_graph
+from ies_gpu.embedding.laplacian import check_laplacian, laplacian_in_place
+from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.tiles import TiledKernel
+from tests.backends import to_host
+
+
+def dense_laplacian(X, bandwidth):
+    """K, wt and P straight from the supplement's algorithm."""
+    distance = cdist(X, X)
+    K = np.where(distance <= 3 * bandwidth, np.exp(-((distance / bandwidth) ** 2)), 0)
+    w = K.sum(axis=1)
+    Lt = K / w[:, None] / w
+    wt = Lt.sum(axis=1)
+    return K, wt, Lt / wt[:, None]
+
+
+@pytest.fixture
+def cloud(rng):
+    return rng.normal(size=(300, 3)) * [3, 1, 0.1]
+
+
+def test_kernel_and_laplacian_are_the_papers(on, cloud):
+    K, wt, P = dense_laplacian(cloud, 0.5)
+    kernel = on(gaussian_kernel)(on(radius_graph)(cloud, radius=1.5), bandwidth=0.5)
+    laplacian = on(graph_laplacian)(kernel, bandwidth=0.5)
+    np.testing.assert_allclose(kernel.toarray(), K, atol=1e-14)
+    np.testing.assert_allclose(laplacian.weights, wt, rtol=1e-12)
+    np.testing.assert_allclose(laplacian.matrix.toarray(), np.eye(300) - P, atol=1e-14)
+    np.testing.assert_allclose(laplacian.scaled.toarray(), 16 * (np.eye(300) - P), atol=1e-12)
+    np.testing.assert_allclose(laplacian.matrix @ np.ones(300), 0, atol=1e-13)
+
+
+def test_equal_points_are_neighbours_with_weight_one(on, cloud):
+    cloud[10] = cloud[11]
+    kernel = on(gaussian_kernel)(on(radius_graph)(cloud, radius=1.5), bandwidth=0.5)
+    assert kernel[10, 11] == kernel[11, 10] == 1.0
+    np.testing.assert_array_equal(kernel.diagonal(), 1.0)
+
+
+def test_the_input_is_left_alone(cloud):
+    graph = radius_graph(cloud, radius=1.5)
+    before = graph.data.copy()
+    kernel = gaussian_kernel(graph, bandwidth=0.5)
+    np.testing.assert_array_equal(graph.data, before)
+    before = kernel.data.copy()
+    graph_laplacian(kernel)
+    np.testing.assert_array_equal(kernel.data, before)
+
+
+def test_density_is_divided_out():
+    """Without the first normalisation the limit depends on the density; with it, it does not.
+
+    On a circle sampled with density proportional to ``1 + .8 cos t`` the first two eigenvalues of the limit are equal.
+    """
+    rng = np.random.default_rng(1)
+    t = rng.uniform(0, 2 * np.pi, 20_000)
+    t = t[rng.uniform(size=len(t)) < (1 + 0.8 * np.cos(t)) / 1.8][:6000]
+    X = np.column_stack([np.cos(t), np.sin(t)])
+    laplacian = graph_laplacian(gaussian_kernel(radius_graph(X, radius=0.3), bandwidth=0.1), bandwidth=0.1)
+    for function in (np.cos(t), np.sin(t)):  # L f = f for both, which a drift towards the dense side would break
+        assert abs(function @ (laplacian.scaled @ function) / (function @ function) - 1) < 0.02
+    drift = laplacian.scaled @ np.sin(t) - np.sin(t)
+    assert abs(drift @ np.sin(2 * t)) / len(t) < 0.05
+
+
+@pytest.mark.parametrize("store", [True, False])
+def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, monkeypatch):
+    def product(matrix, V):
+        return to_host(matrix @ backend.asarray(V))
+
+    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 70)
+    X = cloud[spatial_order(cloud)]
+    K, wt, P = dense_laplacian(X, 0.5)
+    kernel = TiledKernel(backend.asarray(X), bandwidth=0.5, radius=1.5, store=store)
+    assert kernel.nnz == np.count_nonzero(K)
+    assert len(kernel.pairs) < kernel.n_blocks * (kernel.n_blocks + 1) / 2  # empty tiles were skipped
+    np.testing.assert_allclose(product(kernel, np.eye(300)), K, atol=1e-7)
+    laplacian = laplacian_in_place(kernel, 0.5)
+    np.testing.assert_allclose(to_host(laplacian.weights), wt, rtol=1e-6)
+    np.testing.assert_allclose(product(laplacian.transition, np.ones(300)), 1, rtol=1e-13)
+    V = np.random.default_rng(0).normal(size=(300, 3))
+    np.testing.assert_allclose(product(laplacian.transition, V), P @ V, atol=1e-6)
+    kernel.drop_diagonal()
+    np.testing.assert_allclose(product(kernel, np.eye(300)), K - np.eye(300), atol=1e-7)
+
+
+def test_a_plain_matrix_is_taken_as_a_laplacian(cloud):
+    laplacian = graph_laplacian(gaussian_kernel(radius_graph(cloud, radius=1.5), bandwidth=0.5))
+    wrapped = check_laplacian(scipy.sparse.coo_array(laplacian.matrix))
+    assert abs(wrapped.transition - laplacian.transition).max() < 1e-15
+    with pytest.raises(ValueError, match="rows that sum to 0"):
+        check_laplacian(scipy.sparse.identity(5))
+
+
+def test_asymmetric_and_negative_affinities_are_refused():
+    with pytest.raises(ValueError, match="kernel must be symmetric"):
+        graph_laplacian(scipy.sparse.csr_array(np.array([[1.0, 0.5], [0.2, 1.0]])))
+    with pytest.raises(ValueError, match="negative"):
+        graph_laplacian(np.array([[1.0, -0.5], [-0.5, 1.0]]))

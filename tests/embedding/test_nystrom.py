@@ -1,0 +1,206 @@
+"""New points: the Nystrom extension against its definition, closed forms, and what happens far from all points."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from ies_gpu import IESWarning, diffusion_map, gaussian_kernel, graph_laplacian, nystrom_extension, radius_graph
+from ies_gpu.embedding.nystrom import kernel_degrees, nearest_rows
+from tests.manifolds import rectangle
+
+
+def trained(X, bandwidth, m=6):
+    graph = radius_graph(X, radius=3 * bandwidth)
+    return diffusion_map(graph_laplacian(gaussian_kernel(graph, bandwidth=bandwidth)), n_components=m)
+
+
+@pytest.fixture(scope="module")
+def strip():
+    X, _, bandwidth = rectangle(700, 3.3, noise=0.2, degree=60)
+    return X, bandwidth, trained(X, bandwidth)
+
+
+def by_definition(new, X, Y, eigenvalues, eps, radius):
+    """``1/mu * sum_j P(x, x_j) phi(j)`` with every normalisation written out, the new point's own degree too."""
+
+    def kernel(a, b):
+        distance = np.linalg.norm(a[:, None] - b[None], axis=2)
+        return np.where(distance <= radius, np.exp(-(distance**2) / eps**2), 0)
+
+    w = kernel(X, X).sum(axis=1)
+    K = kernel(new, X)
+    K = K / K.sum(axis=1, keepdims=True) / w
+    return (K / K.sum(axis=1, keepdims=True)) @ Y / (1 - eigenvalues)
+
+
+def test_training_points_return_to_their_coordinates(on, strip):
+    X, bandwidth, found = strip
+    again = on(nystrom_extension)(X, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth)
+    assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
+
+
+def test_so_they_do_without_self_loops(on, strip):
+    X, bandwidth, _ = strip
+    kernel = gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth)
+    kernel.setdiag(0)
+    found = diffusion_map(graph_laplacian(kernel), n_components=6)
+    again = on(nystrom_extension)(X, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth, self_loops=False)
+    assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
+
+
+def test_copies_are_neighbours_of_each_other_without_self_loops(on, strip, monkeypatch):
+    """A training point is not its own neighbour, but its copies are, in whatever blocks; a far one keeps its degree."""
+    monkeypatch.setattr("ies_gpu.embedding.graph.TILE_COLUMNS", 256)
+    X, bandwidth, _ = strip
+    X = np.vstack([X, X[::10], X[:1] - [6.2 * bandwidth, 0, 0]])  # exp(-6.2^2) is lost beside 1
+    radius = 6.5 * bandwidth
+    kernel = gaussian_kernel(radius_graph(X, radius=radius), bandwidth=bandwidth)
+    kernel.setdiag(0)
+    degrees = on(kernel_degrees)(X, bandwidth=bandwidth, radius=radius, self_loops=False)
+    np.testing.assert_allclose(degrees, np.asarray(kernel.sum(axis=1)).ravel(), rtol=1e-9)
+    found = diffusion_map(graph_laplacian(kernel), n_components=4)
+    options = {"bandwidth": bandwidth, "radius": radius, "self_loops": False}
+    again = on(nystrom_extension)(X, X, found.coordinates, found.eigenvalues, **options)
+    assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
+
+
+@pytest.mark.parametrize("radius", [None, 2.0])
+def test_new_points_follow_the_definition(on, strip, rng, radius):
+    X, bandwidth, found = strip
+    reach = 3 * bandwidth if radius is None else radius * bandwidth
+    new = X[rng.integers(0, len(X), 50)] + 0.3 * bandwidth * rng.normal(size=(50, 3))
+    options = {"bandwidth": bandwidth, "radius": None if radius is None else reach}
+    got = on(nystrom_extension)(new, X, found.coordinates, found.eigenvalues, **options)
+    expected = by_definition(new, X, found.coordinates, found.eigenvalues, bandwidth, reach)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+
+
+def test_many_columns_are_projected_for_the_boxes_only(on, rng):
+    X, _, bandwidth = rectangle(400, 2.0, degree=80)
+    Q = np.linalg.qr(rng.normal(size=(30, 3)))[0]  # an isometry into 30 columns changes no distance
+    found = trained(X, bandwidth)
+    new = X[:40] + 0.5 * bandwidth
+    flat = on(nystrom_extension)(new, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth)
+    deep = on(nystrom_extension)(new @ Q.T, X @ Q.T, found.coordinates, found.eigenvalues, bandwidth=bandwidth)
+    np.testing.assert_allclose(deep, flat, rtol=0, atol=1e-10)
+
+
+def test_blocks_do_not_change_the_result(on, backend, strip, monkeypatch):
+    X, bandwidth, found = strip
+    new = X + 0.2 * bandwidth
+    whole = on(nystrom_extension)(new, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth)
+    monkeypatch.setattr(type(backend), "rows_a_tile", 7)
+    monkeypatch.setattr("ies_gpu.embedding.graph.TILE_COLUMNS", 64)
+    calls = []
+    blocked = on(nystrom_extension)(
+        new, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth, progress=lambda *a: calls.append(a)
+    )
+    np.testing.assert_allclose(blocked, whole, rtol=0, atol=1e-13)
+    assert len(calls) == 100 and calls[-1] == (700, 700)
+
+
+def test_degrees_are_the_row_sums_of_the_kernel(on, strip):
+    X, bandwidth, _ = strip
+    kernel = gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth)
+    np.testing.assert_allclose(on(kernel_degrees)(X, bandwidth=bandwidth), kernel @ np.ones(700), rtol=1e-12)
+
+
+def test_a_constant_stays_constant(on, strip):
+    # P(x, .) sums to 1, and the constant has eigenvalue 0
+    X, bandwidth, _ = strip
+    got = on(nystrom_extension)(X + 0.4 * bandwidth, X, np.ones((700, 1)), [0.0], bandwidth=bandwidth)
+    np.testing.assert_allclose(got, 1, rtol=1e-12)
+
+
+def test_on_a_circle_the_extension_is_the_eigenfunction(on):
+    # On equally spaced points of a circle eigenvectors are sines and cosines, and so are their extensions: the sum of a
+    # Gaussian over shifted, fine, equal steps does not depend on the shift. What the cut at 6 eps loses is exp(-36).
+    n, eps = 400, 0.12
+    angle = 2 * np.pi * np.arange(n) / n
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    kernel = gaussian_kernel(radius_graph(X, radius=6 * eps), bandwidth=eps)
+    found = diffusion_map(graph_laplacian(kernel), n_components=4, tol=1e-12)
+    between = angle + np.pi / n
+    new = np.column_stack([np.cos(between), np.sin(between)])
+    got = on(nystrom_extension)(new, X, found.coordinates, found.eigenvalues, bandwidth=eps, radius=6 * eps)
+    waves = [np.column_stack([f(k * a) for k in (1, 2) for f in (np.cos, np.sin)]) for a in (angle, between)]
+    amplitudes = np.linalg.lstsq(waves[0], found.coordinates, rcond=None)[0]
+    np.testing.assert_allclose(got, waves[1] @ amplitudes, rtol=0, atol=1e-9)
+
+
+def test_a_point_at_exactly_the_radius_is_a_neighbour(on):
+    X = np.column_stack([np.arange(40.0) / 8, np.zeros(40)])
+    Y, radius = np.arange(40.0)[:, None], 0.75
+    got = on(nystrom_extension)([[-radius, 0.0]], X, Y, [0.5], bandwidth=0.25, radius=radius)
+    assert got[0, 0] == 0.0  # the first point alone, whose value is 0
+    with pytest.warns(IESWarning, match="1 of 1 new points"):
+        beyond = on(nystrom_extension)([[-radius * (1 + 1e-9), 0.0]], X, Y, [0.5], bandwidth=0.25, radius=radius)
+    assert np.isnan(beyond).all()
+
+
+@pytest.mark.parametrize("far", [1e3, 1e160, 1e300])
+@pytest.mark.parametrize("columns", [3, 12])
+def test_points_without_neighbours(on, strip, far, columns):
+    X, bandwidth, found = strip
+    X = np.pad(X, ((0, 0), (0, columns - 3)))
+    new = X[:6].copy()
+    new[1, 0], new[4, -1] = far, -far
+    args = (new, X, found.coordinates, found.eigenvalues)
+    with pytest.warns(IESWarning, match=r"2 of 6 new points have no training point within radius=.* NaN \(rows 1, 4\)"):
+        got = on(nystrom_extension)(*args, bandwidth=bandwidth)
+    assert np.isnan(got[[1, 4]]).all()
+    others = [0, 2, 3, 5]
+    np.testing.assert_allclose(got[others], found.coordinates[others], rtol=0, atol=1e-8)
+    with pytest.warns(IESWarning, match="coordinates of the nearest training point"):
+        got = on(nystrom_extension)(*args, bandwidth=bandwidth, isolated="nearest")
+    assert np.isfinite(got).all()
+    assert (got[1] == found.coordinates[X[:, 0].argmax()]).all()  # far along the first axis
+
+
+def test_the_nearest_point_is_the_nearest(on, backend, rng):
+    X, new = rng.normal(size=(300, 4)), 3 * rng.normal(size=(50, 4))
+    distance = np.linalg.norm(new[:, None] - X[None], axis=2)
+    np.testing.assert_array_equal(on(nearest_rows)(new, X, backend), distance.argmin(axis=1))
+
+
+def test_coordinates_that_the_diffusion_damps_are_named(strip):
+    X, bandwidth, found = strip
+    values = found.eigenvalues.copy()
+    values[3] = 1.0
+    with pytest.warns(IESWarning, match=r"damps phi4 by more than 1000"):
+        got = nystrom_extension(X[:5], X, found.coordinates, values, bandwidth=bandwidth)
+    assert np.isfinite(got).all()
+
+
+def test_no_new_points_are_no_trouble(on, strip):
+    X, bandwidth, found = strip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert on(nystrom_extension)(X[:0], X, found.coordinates, found.eigenvalues, bandwidth=bandwidth).shape == (
+            0,
+            6,
+        )
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        ({"X_new": np.zeros((3, 2))}, ValueError, "X_new must have 3 columns like the training points, got 2"),
+        ({"X_new": np.full((2, 3), np.nan)}, ValueError, "X_new contains NaN"),
+        ({"coordinates": np.zeros((5, 6))}, ValueError, "coordinates has 5 rows but X has 700"),
+        ({"eigenvalues": [0.1]}, ValueError, "eigenvalues must have one entry for each of 6"),
+        ({"bandwidth": 0}, ValueError, "bandwidth must be a finite number greater than 0"),
+        ({"radius": -1.0}, ValueError, "radius must be"),
+        ({"degrees": np.zeros(700)}, ValueError, "degrees must be 700 positive numbers"),
+        ({"self_loops": 0.5}, TypeError, "self_loops must be True or False, got 0.5"),
+        ({"isolated": "zero"}, ValueError, "isolated must be one of 'nan', 'nearest', got 'zero'"),
+    ],
+)
+def test_bad_input_is_named(strip, change, error, message):
+    X, bandwidth, found = strip
+    given = {"X_new": X, "X": X, "coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
+    with pytest.raises(error, match=message):
+        nystrom_extension(**given | {"bandwidth": bandwidth} | change)

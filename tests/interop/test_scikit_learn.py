@@ -1,0 +1,225 @@
+"""The transformers as scikit-learn sees them: its own checks, pipelines, searches, names, frames."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from ies_gpu import (
+    DiffusionMap,
+    DisconnectedGraphError,
+    IESWarning,
+    IndependentCoordinates,
+    datasets,
+    load_model,
+    save_model,
+    select_coordinates,
+)
+from ies_gpu.interop.scikit_learn import few_points_bandwidth
+
+# Checks that are not passed with components="raise". The same table stands in docs/scikit-learn.md.
+EXCEPTIONS = {
+    "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
+    '`components="largest"` it passes',
+}
+DOCS = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text()
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@parametrize_with_checks(
+    [DiffusionMap(), IndependentCoordinates(), IndependentCoordinates(components="largest")],
+    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.components == "raise" else {},
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_exceptions_are_written_down_and_still_needed():
+    rows = re.findall(r"^\| `(check_\w+)` \|[^|]*\| ([^|]*) \|$", DOCS, flags=re.MULTILINE)
+    assert dict(rows) == EXCEPTIONS
+    for estimator in (DiffusionMap(), IndependentCoordinates()):
+        with pytest.raises(DisconnectedGraphError, match="2 parts"):
+            estimator.fit(load_iris().data)
+
+
+@pytest.fixture(scope="module")
+def strip():
+    return datasets.load("D1", n_samples=1000)
+
+
+@pytest.fixture(scope="module")
+def frame(strip):
+    return pandas.DataFrame(strip.X, columns=["x", "y", "z"], index=[f"p{k}" for k in range(1000)])
+
+
+def chooser(**changes):
+    return IndependentCoordinates(**{"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.8} | changes)
+
+
+def test_it_is_select_coordinates(strip):
+    fitted = chooser().fit(strip.X)
+    expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8)
+    assert fitted.selection_.subset == expected.subset
+    np.testing.assert_array_equal(fitted.embedding_, expected.embedding)
+    np.testing.assert_array_equal(chooser().fit_transform(strip.X), expected.embedding)
+    np.testing.assert_allclose(fitted.transform(strip.X), expected.embedding, rtol=0, atol=1e-8)
+    assert (fitted.bandwidth_, fitted.intrinsic_dim_, fitted.subset_size_) == (0.8, 2, 2)
+
+
+def test_a_diffusion_map_has_the_same_eigenvectors(strip):
+    fitted = DiffusionMap(n_components=20, bandwidth=0.8).fit(strip.X)
+    expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8)
+    np.testing.assert_array_equal(fitted.embedding_, expected.coordinates)
+    np.testing.assert_array_equal(fitted.eigenvalues_, expected.eigenvalues)
+    assert fitted.get_feature_names_out().tolist() == [f"phi{k}" for k in range(1, 21)]
+
+
+def test_names_and_frames(frame):
+    estimator = chooser().set_output(transform="pandas")
+    fitted = estimator.fit_transform(frame)
+    names = list(estimator.selection_.names)
+    assert names[0] == "phi1" and len(names) == 2
+    assert list(fitted.columns) == names and list(fitted.index) == list(frame.index)
+    new = estimator.transform(frame.iloc[5:9])
+    assert list(new.columns) == names and list(new.index) == ["p5", "p6", "p7", "p8"]
+    np.testing.assert_allclose(new, fitted.iloc[5:9], rtol=0, atol=1e-8)
+    assert estimator.feature_names_in_.tolist() == ["x", "y", "z"] == list(estimator.model_.feature_names)
+    with pytest.raises(ValueError, match="feature names"):
+        estimator.transform(frame[["z", "y", "x"]])
+
+
+@pytest.fixture(scope="module")
+def roll():
+    """A rolled-up strip, and where along it each point lies."""
+    data = datasets.load("D3", n_samples=1500)
+    return data.X, data.truth[:, 0]
+
+
+def test_a_pipeline_is_cross_validated(roll):
+    # the first coordinate runs along the roll, so that a straight line is enough; in space it is not
+    folds = KFold(3, shuffle=True, random_state=0)
+    unrolled = make_pipeline(StandardScaler(), chooser(bandwidth=0.4), LinearRegression())
+    rolled = make_pipeline(StandardScaler(), LinearRegression())
+    assert cross_val_score(unrolled, *roll, cv=folds, error_score="raise").min() > 0.8
+    assert cross_val_score(rolled, *roll, cv=folds).max() < 0.5
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_grid_is_searched(roll):
+    pipeline = make_pipeline(StandardScaler(), chooser(), LinearRegression())
+    grid = {"independentcoordinates__bandwidth": [0.4, 1.2], "independentcoordinates__subset_size": [2, 3]}
+    folds = KFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(pipeline, grid, cv=folds, error_score="raise").fit(*roll)
+    assert search.best_score_ > 0.8
+    assert search.best_params_["independentcoordinates__bandwidth"] == 0.4  # at 1.2 the sheets of the roll touch
+    chosen = search.best_estimator_["independentcoordinates"]
+    assert chosen.selection_.names == tuple(chosen.get_feature_names_out())
+
+
+def test_cloning_and_pickling(strip):
+    fitted = chooser(zeta=0.5, random_state=3).fit(strip.X)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params() and not hasattr(copy, "selection_")
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.transform(strip.X[:9]), fitted.transform(strip.X[:9]))
+
+
+def test_random_states_of_every_kind(strip):
+    lengths = [
+        np.abs(DiffusionMap(n_components=3, bandwidth=0.8, random_state=state).fit_transform(strip.X))
+        for state in (0, np.random.RandomState(5), None)
+    ]
+    for found in lengths[1:]:  # signs belong to the seed, directions do not
+        np.testing.assert_allclose(found, lengths[0], rtol=0, atol=1e-6)
+
+
+def test_points_left_out_of_the_graph_count_as_new(strip):
+    X = np.vstack([strip.X, [[1e3, 0, 0]]])
+    with pytest.warns(IESWarning) as caught:
+        nearest = chooser(components="largest").fit(X)
+    assert ["parts" in str(w.message) for w in caught] == [True, False]
+    assert nearest.embedding_.shape == (1001, 2) and np.isfinite(nearest.embedding_).all()
+    with pytest.warns(IESWarning):
+        missing = chooser(components="largest", isolated="nan").fit(X)
+        again = missing.transform(X)
+    assert np.isnan(missing.embedding_[-1]).all() and np.isnan(again[-1]).all()
+    np.testing.assert_allclose(missing.embedding_[:-1], again[:-1], rtol=0, atol=1e-8)
+    with pytest.warns(IESWarning):
+        assert DiffusionMap(bandwidth=0.8, components="largest").fit_transform(X).shape == (1001, 20)
+
+
+def test_too_many_components_for_the_points(strip):
+    with pytest.warns(IESWarning, match="n_components=20 needs at least 22 points; 13 are used for 15 points"):
+        found = DiffusionMap(bandwidth=5.0, radius=14.0).fit(strip.X[:15])
+    assert found.embedding_.shape == (15, 13)
+
+
+def test_few_points_are_guessed_with_a_warning(strip):
+    with pytest.warns(IESWarning, match=r"60 points are too few .* intrinsic_dim=2, subset_size=2, bandwidth="):
+        found = IndependentCoordinates().fit(strip.X[:60])
+    assert found.subset_size_ == 2 and found.bandwidth_ == few_points_bandwidth(strip.X[:60])
+
+
+@pytest.mark.parametrize(
+    "name, value", [("subset_size", "x"), ("bandwidth", "x"), ("bandwidth", -1), ("intrinsic_dim", 0)]
+)
+def test_few_points_and_a_wrong_parameter(name, value, strip):
+    with pytest.raises((TypeError, ValueError), match=name), warnings.catch_warnings():
+        warnings.simplefilter("ignore", IESWarning)
+        IndependentCoordinates(**{name: value}).fit(strip.X[:50])
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_everything_automatic(strip, roll):
+    # what is found is what select_coordinates finds; new points, held out, land where the regressor expects them
+    found = IndependentCoordinates().fit(roll[0])
+    expected = select_coordinates(roll[0])
+    assert found.selection_.subset == expected.subset and found.intrinsic_dim_ == 2
+    assert found.bandwidth_ == expected.diagnostics["parameters"]["bandwidth"] == found.model_.bandwidth
+    np.testing.assert_allclose(found.transform(roll[0][:50]), found.embedding_[:50], rtol=0, atol=1e-8)
+    assert DiffusionMap().fit(roll[0]).bandwidth_ == found.bandwidth_
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_the_guessed_bandwidth_connects_but_does_not_join_all(scale):
+    # points at 0, 1, 3, 4 on a line: the longest edge of the tree is 2, the largest distance 4
+    line = scale * np.array([[0.0], [1.0], [3.0], [4.0]])
+    assert few_points_bandwidth(line) == pytest.approx(scale * np.sqrt(8) / 3, rel=1e-12)
+
+
+@pytest.mark.parametrize("estimator", [DiffusionMap, IndependentCoordinates])
+@pytest.mark.parametrize(
+    "wrong", [{"isolated": "drop"}, {"components": "all"}, {"dtype": "float16"}, {"bandwidth": -1.0}, {"tol": 0}]
+)
+def test_parameters_are_checked_in_fit(estimator, wrong, strip):
+    given = {"bandwidth": 0.8, "intrinsic_dim": 2, "subset_size": 2} | wrong
+    allowed = {name: value for name, value in given.items() if name in estimator().get_params()}
+    made = estimator(**allowed)  # never here
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        made.fit(strip.X)
+
+
+def test_the_model_of_an_estimator_can_be_saved(frame, tmp_path):
+    fitted = chooser().fit(frame)
+    save_model(fitted.model_, tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz")
+    assert again.feature_names == ("x", "y", "z")
+    np.testing.assert_array_equal(again.transform(frame[:20]), fitted.transform(frame[:20]))
+
+
+def test_every_precision_is_taken(strip):
+    for dtype in ("float64", "mixed", "float32"):
+        assert DiffusionMap(n_components=5, bandwidth=1.0, dtype=dtype).fit_transform(strip.X).shape == (1000, 5)

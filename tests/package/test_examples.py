@@ -1,0 +1,80 @@
+"""Every example runs, on the CPU, on fewer points than it would by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets, load, load_model
+
+ROOT = Path(__file__).parents[2]
+SHARED = Path(os.environ.get("IES_GPU_SHARED_DATA", ROOT.parent / "shared" / "data"))
+WORKSTATION = ("points.npy", "results", "-d", 2, "-s", 2, "--bandwidth", 0.9)
+ETHANOL = SHARED / "ethanol" / "rmd17_ethanol_2000_genuine.npz"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run an example in an empty folder; returns what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def running(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return running
+
+
+def test_strip(run):
+    assert "Selection of phi1" in run("strip.py", 1000)
+    assert load("strip.npz").coordinates.shape == (1000, 20)
+    assert Path("strip-first.png").stat().st_size > 10_000 and Path("strip-chosen.png").stat().st_size > 10_000
+
+
+def test_torus(run):
+    assert "500 new points in phi1" in run("torus.py", 1000)
+    assert np.isfinite(np.load("torus-new.npy")).all() and load_model("torus-model.npz").X.shape == (1000, 13)
+
+
+def test_ethanol(run):
+    pytest.importorskip("ies_gpu.datasets.molecules")
+    if not ETHANOL.exists():
+        pytest.skip(f"{ETHANOL} is not here; set IES_GPU_SHARED_DATA")
+    assert "Selection of phi1" in run("ethanol.py", ETHANOL, 1000)
+    assert Path("ethanol.png").stat().st_size > 10_000
+
+
+def test_pipeline(run):
+    out = run("pipeline.py", 900)
+    assert "independentcoordinates__bandwidth" in out and "phi1" in out
+
+
+def test_cells(run):
+    anndata = pytest.importorskip("anndata")
+    assert "(800, 2)" in run("cells.py", 800)
+    assert anndata.read_h5ad("cells.h5ad").obsm["X_ies"].shape == (800, 2)
+
+
+def test_workstation_on_the_cpu(run):
+    np.save("points.npy", datasets.load("D1", n_samples=800).X)
+    out = run("workstation.py", *WORKSTATION, "--device", "cpu")
+    assert "device          cpu" in out and "eigenvectors" in out
+    chosen = load("results/run.npz")
+    np.testing.assert_array_equal(np.load("results/embedding.npy"), chosen.embedding)
+    assert json.loads(Path("results/summary.json").read_text())["names"] == list(chosen.names)
+    again = load_model("results/model.npz").transform(np.load("points.npy"))
+    np.testing.assert_allclose(again, chosen.embedding, rtol=0, atol=1e-8)
+
+
+def test_workstation_does_not_fall_back_silently(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)  # not installed
+    np.save("points.npy", datasets.load("D1", n_samples=800).X)
+    with pytest.raises(RuntimeError, match=r"device='cuda' cannot be used"):
+        run("workstation.py", *WORKSTATION)

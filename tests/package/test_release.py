@@ -1,0 +1,117 @@
+"""What is released: the citation, and (slow) a wheel and an sdist that work in an environment of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ies_gpu
+
+ROOT = Path(__file__).resolve().parents[2]
+# run outside the checkout, so that only what was installed can be imported
+SMOKE = """
+import numpy as np, ies_gpu
+from pathlib import Path
+assert not Path(ies_gpu.__file__).is_relative_to({root!r}), ies_gpu.__file__
+strip = np.random.default_rng(0).uniform(0, 1, (800, 2)) * [5, 1]
+found = ies_gpu.select_coordinates(strip, intrinsic_dim=2, subset_size=2, bandwidth=0.15, n_components=8, device="cpu")
+assert found.subset[0] == 0 and len(found.subset) == 2
+ies_gpu.save(found, "run.npz")
+"""
+
+
+def test_the_citation_has_what_the_format_asks_for():
+    yaml = pytest.importorskip("yaml")
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert "version" not in cited  # the number has one place
+    paper = cited["preferred-citation"]
+    assert {"type", "title", "authors"} <= set(paper) and paper["year"] == 2019
+    assert [author["family-names"] for author in paper["authors"]] == ["Chen", "Meilă"]
+    # the README cites the same paper
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert paper["url"] in readme and paper["title"] in readme
+
+
+def test_the_version_has_one_place():
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+|\.dev\d+)?", ies_gpu.__version__)
+    stated = re.compile(rf"^[^#\n]*version[\W_]+v?{re.escape(ies_gpu.__version__)}\b", re.IGNORECASE | re.MULTILINE)
+    files = [*ROOT.glob("*.toml"), *ROOT.glob("*.cff"), ROOT / "Dockerfile", *(ROOT / "docker").iterdir()]
+    found = [file.name for file in files if file.is_file() and stated.search(file.read_text())]
+    assert found == []
+    assert stated.search((ROOT / "ies_gpu" / "__init__.py").read_text())  # the search finds what is there
+
+
+# ---- slow: about two minutes, and the dependencies are downloaded
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """The output of a command that must succeed; nothing of this checkout is on its path."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "IES_GPU", "NUMBA_CACHE", "VIRTUAL"))}
+    done = subprocess.run(command, cwd=cwd, env=clean, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """The folder with the wheel and the sdist; the wheel is made from the sdist, as ``build`` does it."""
+    pytest.importorskip("build")
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    return folder
+
+
+@pytest.fixture(params=["wheel", "sdist"])
+def installed(request, built, tmp_path) -> tuple[Path, Path]:
+    """A new environment with one of the two in it, and an empty folder."""
+    (file,) = built.glob("*.whl" if request.param == "wheel" else "*.tar.gz")
+    venv.create(tmp_path / "venv", with_pip=True)
+    programs = tmp_path / "venv" / "bin"
+    run(programs / "pip", "install", "-q", file, cwd=tmp_path)
+    return programs, tmp_path
+
+
+@pytest.mark.slow
+def test_a_clean_environment_runs_it(installed):
+    programs, folder = installed
+    assert run(programs / "ies-gpu", "--version", cwd=folder).strip() == f"ies-gpu {ies_gpu.__version__}"
+    run(programs / "python", "-c", SMOKE.format(root=str(ROOT)), cwd=folder)
+    run(programs / "ies-gpu", "data", "D1", "--n", "2000", "-o", "d1.npy", cwd=folder)
+    run(programs / "ies-gpu", "fit", "d1.npy", "-d", "2", "-s", "2", "--bandwidth", "0.56", "-o", "d1.npz", cwd=folder)
+    assert "phi1" in run(programs / "ies-gpu", "show", "d1.npz", cwd=folder)
+    run(programs / "pip", "check", cwd=folder)
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_the_package(built):
+    (wheel,) = built.glob("*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("ies_gpu/")}
+    package = ROOT / "ies_gpu"
+    wanted = {
+        file.relative_to(ROOT).as_posix()
+        for file in package.rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert held == wanted
+    assert "ies_gpu/py.typed" in held and any(name.endswith(".cu") for name in held)
+
+
+@pytest.mark.slow
+def test_the_sdist_brings_its_tests(built, tmp_path):
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (tree,) = tmp_path.iterdir()
+    # these read README, docs, docker and the package beside them
+    names = ("package/test_layers", "package/test_readme", "package/test_docker", "package/test_release")
+    files = [tree / "tests" / f"{name}.py" for name in (*names, "choice/test_criterion")]
+    run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, cwd=tree)

@@ -1,0 +1,183 @@
+"""The formulas behind docs/gpu-estimates.md, against operations and bytes that are counted."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ies_gpu.embedding.eigensolvers.lanczos
+from benchmarks import roofline
+from ies_gpu import datasets
+from ies_gpu.backend.cpu import CpuBackend
+from ies_gpu.backend.cuda import CudaBackend
+from ies_gpu.backend.kernels import plain
+from ies_gpu.choice.criterion import candidate_subsets
+from ies_gpu.embedding.graph import Cells, in_units_of, ordered_radius_graph
+from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
+from ies_gpu.embedding.order import spatial_order
+
+ROOT = Path(__file__).parents[2]
+
+
+class Counted:
+    """A number that counts what is done with it."""
+
+    operations = 0
+
+    def __init__(self, value):
+        self.value = float(getattr(value, "value", value))
+
+    def sqrt(self):
+        return self._count(np.sqrt(self.value))
+
+    def __gt__(self, other):
+        return self.value > getattr(other, "value", other)
+
+    @staticmethod
+    def _count(value):
+        Counted.operations += 1
+        return Counted(value)
+
+
+def _operator(name):
+    def call(self, other):
+        return self._count(getattr(self.value, name)(float(getattr(other, "value", other))))
+
+    return call
+
+
+for _name in ("add", "sub", "mul", "truediv"):
+    for _side in ("", "r"):
+        setattr(Counted, f"__{_side}{_name}__", _operator(f"__{_side}{_name}__"))
+
+
+def counted(array):
+    return np.vectorize(Counted, otypes=[object])(array)
+
+
+@pytest.fixture(autouse=True)
+def from_zero():
+    Counted.operations = 0
+
+
+@pytest.mark.parametrize(("s", "d"), [(2, 1), (2, 2), (3, 2), (4, 3), (6, 5)])
+def test_operations_of_a_score(s, d):
+    """Counted on one point and one set; ``ratio`` begins with a multiplication by one for each column."""
+    frames = counted(np.random.default_rng(0).normal(size=(1, s, d)))
+    plain.volume_ratio(frames)
+    assert Counted.operations == roofline.score_operations(s, d)
+
+
+@pytest.mark.parametrize(("m", "neighbours"), [(1, 1), (3, 4), (7, 5)])
+def test_operations_of_a_cometric(m, neighbours):
+    """Plain code computes all m^2 entries, the kernel the m(m + 1)/2 of one triangle; one addition starts each sum."""
+    indptr, indices = np.array([0, neighbours]), np.arange(1, neighbours + 1)
+    Y = counted(np.random.default_rng(0).normal(size=(neighbours + 1, m)))
+    plain.cometric_rows(indptr, indices, counted(np.ones(neighbours)), Y, np.array([0]))
+    whole = neighbours * (2 * m + 2 * m * m) - m * m  # the first term of a sum is not added
+    halving = m * m
+    assert Counted.operations == whole + halving
+    triangle = roofline.cometric_operations(m)
+    assert triangle == 2 * m + 2 * (m * (m + 1) // 2)
+
+
+def chain():
+    data = datasets.load("D1", n_samples=1500)
+    X = data.X[spatial_order(data.X)]
+    kernel = gaussian_kernel(ordered_radius_graph(X, 1.5), bandwidth=0.5)
+    return X, graph_laplacian(kernel, bandwidth=0.5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bytes_and_operations_of_a_product(dtype):
+    """What goes in and what comes out, each once; one multiplication and one addition for each entry and column."""
+    _, laplacian = chain()
+    P = laplacian.transition.astype(dtype)
+    V = np.ones((P.shape[0], 5))
+    parts = (P.indptr[1:], P.indices, P.data, V, plain.spmm(P.indptr, P.indices, P.data, V))
+    work = roofline.product(len(V), P.nnz, 5, P.dtype.itemsize)
+    assert work.bytes == sum(part.nbytes for part in parts)
+    assert (work.single, work.double) == (0, 2 * P.nnz * 5)
+
+
+def test_bytes_of_tangents_and_scores():
+    """Compulsory traffic: each array of the problem read or written once."""
+    _, laplacian = chain()
+    P, n = laplacian.transition, laplacian.shape[0]
+    Y = np.random.default_rng(0).normal(size=(n, 20))
+    U, sigma = plain.tangent_rows(P.indptr, P.indices, P.data, Y, np.arange(n), 2)
+    p = roofline.Problem(n=n, degree=P.nnz / n - 1)
+    moved = sum(part.nbytes for part in (P.indices, P.data, Y, U, sigma))
+    assert roofline.tangents(p, "float64").bytes == pytest.approx(moved)
+    best, best_score = np.empty(n, np.int32), np.empty(n)
+    assert roofline.scores(p, "float64").bytes == sum(part.nbytes for part in (U, best, best_score))
+
+
+@pytest.mark.parametrize(("m", "s"), [(20, 2), (20, 3), (20, 4), (7, 7)])
+def test_number_of_sets(m, s):
+    assert roofline.Problem(m=m, s=s).sets == len(candidate_subsets(m, s))
+
+
+def test_work_of_lanczos_is_what_it_does(monkeypatch):
+    """Vectors that were read in orthogonalisations, counted in a run without a third pass."""
+    _, laplacian = chain()
+    backend = CpuBackend()
+    operator = ies_gpu.embedding.eigensolvers.lanczos.SymmetricTransition(laplacian, backend)
+    lengths = []
+    original = ies_gpu.embedding.eigensolvers.lanczos._orthonormal
+
+    def watched(vector, others, backend):
+        lengths.append(sum(len(rows) for rows in others))
+        return original(vector, others, backend)
+
+    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.lanczos, "_orthonormal", watched)
+    start = np.random.default_rng(0).normal(size=operator.n)
+    ies_gpu.embedding.eigensolvers.lanczos.lanczos(operator, 25, start, 1e-8, sure=21)
+    p = roofline.Problem(n=operator.n, degree=0, products=operator.products)
+    counted_bytes = sum(roofline.orthogonalisation(p.n, length).bytes for length in lengths)
+    formula = roofline.lanczos(p, "float64")
+    products = roofline.product(p.n, p.nnz, 1, 8).times(p.products)
+    rotations = formula.bytes - products.bytes - counted_bytes
+    size = roofline.krylov_size(20)
+    restarts = -(-(operator.products - size) // (size - (25 + (size - 25) // 2)))
+    kept = 25 + (size - 25) // 2
+    assert rotations == pytest.approx(restarts * (size + kept) * p.n * 8)
+
+
+def test_candidates_of_the_table_are_counted():
+    """Pairs compared for each point of a strip, 120 neighbours each, with a GPU's tiles: about the table's 4,000."""
+    n = 40_000
+    X = datasets.load("D1", n_samples=n).X[:, :2]
+    radius = np.sqrt(120 * (8 * np.pi * 4) / (np.pi * n))  # the strip is 8 pi by 4
+    backend = CpuBackend()
+    backend.rows_a_tile = CudaBackend.rows_a_tile
+    Z, reach, _ = in_units_of(radius, X[spatial_order(X)])
+    with backend.active():
+        cells = Cells(Z, reach)
+    pairs = 0
+    for first, last in itertools.pairwise(cells.starts[:: cells.a_block]):
+        near = cells.near(int(first), int(last))
+        pairs += int(last - first) * int(np.diff(cells.starts)[near].sum())
+    assert 0.8 < pairs / n / roofline.Problem().candidates < 1.25
+
+
+def test_mixed_products_by_the_library_would_move_three_times_as_much():
+    """Why there is a kernel for them: CuPy copies the entries to float64 first. Vectors are small beside them."""
+    p = roofline.Problem()
+    own = roofline.product(p.n, p.nnz, 1, 4).bytes
+    library = roofline.product(p.n, p.nnz, 1, 8).bytes + p.nnz * (4 + 8)
+    assert library / own == pytest.approx(3, rel=0.06)
+
+
+def test_the_document_has_the_table_of_the_script():
+    assert roofline.table(roofline.Problem()) in (ROOT / "docs" / "gpu-estimates.md").read_text()
+
+
+def test_a_card_with_twice_the_bandwidth_takes_half_the_time_where_memory_bounds():
+    card = roofline.CARDS[0]
+    work = roofline.laplacian(roofline.Problem(), "float64")
+    assert work.seconds(card._replace(bandwidth=2 * card.bandwidth)) == pytest.approx(work.seconds(card) / 2)
+    assert roofline.Work(0, 1e12, 1e12).seconds(card) == pytest.approx(1e12 / card.single + 1e12 / card.double)

@@ -1,0 +1,179 @@
+"""The reproduction on real data, with small files of the same kinds, and the start of UMAP."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import ies_gpu
+from ies_gpu import umap_init
+from ies_gpu.paper.book import Book
+from ies_gpu.paper.real import fill, run
+from ies_gpu.paper.real_cases import CASES, dense_rows, features, mirror_set, neighbour_r2
+from tests.manifolds import rectangle
+
+SHARED = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+def four_atoms(n, rng):
+    """A chain of four atoms whose torsion turns freely, and whose first angle swings."""
+    turn, bend = rng.uniform(-np.pi, np.pi, n), rng.uniform(1.2, 2.0, n)
+    a = np.column_stack([np.sin(bend), 0 * bend, np.cos(bend)])
+    b, c = np.zeros((n, 3)), np.tile([0.0, 0, -1.5], (n, 1))
+    d = np.column_stack([np.cos(turn), -np.sin(turn), np.full(n, -2.0)])
+    return np.stack([a, b, c, d], axis=1), turn
+
+
+@pytest.fixture
+def folder(tmp_path, rng):
+    R, _ = four_atoms(700, rng)
+    (tmp_path / "chain").mkdir()
+    np.savez(tmp_path / "chain" / "m.npz", R=R, z=np.array([1, 6, 6, 1]), q=R[:, 3, 0])
+    t, u = rng.uniform(0, 1, (2, 700))
+    waves = np.linspace(900, 1600, 30)
+    flux = 2 + t[:, None] * np.sin(waves / 90) + 0.3 * u[:, None] * np.cos(waves / 50)
+    np.savez(tmp_path / "s.npz", spectra=np.vstack([flux, flux[:20]]), wavelengths=waves)
+    return tmp_path
+
+
+CHAIN = replace(
+    CASES[0],
+    name="chloromethane",
+    file="chain/m.npz",
+    torsions={"turn": (0, 1, 2, 3)},
+    swap=(0, 3),
+)
+SPECTRA = replace(CASES[-1], file="s.npz")
+
+
+def test_the_book_has_tables_and_pictures(tmp_path, folder):
+    book = Book(tmp_path / "book")
+    missing, damaged = replace(CASES[1], file="nowhere.npz"), replace(CASES[2], file="damaged.npz")
+    (folder / damaged.file).write_bytes(b"PK")
+    with pytest.warns(ies_gpu.IESWarning) as caught:
+        fill(book, (CHAIN, SPECTRA, missing, damaged), folder, None, "cpu")
+    said = [str(w.message) for w in caught if "not computed" in str(w.message)]  # on the console too, not only here
+    assert "nowhere.npz" in said[0] and "damaged.npz" in said[1]
+    book.write()
+    names = {item.name for item in book.items}
+    assert {"chloromethane-loss", "chloromethane-maps", "chloromethane-scan", "itokawa-maps", "real-runtime"} <= names
+    assert {"real-torsions", "malondialdehyde-missing", "aspirin-missing"} <= names
+    for item in book.items:
+        if item.image:
+            assert (book.folder / item.image).stat().st_size > 5000
+    runtime = next(item for item in book.items if item.name == "real-runtime")
+    own = [row for row in runtime.rows if row[-1] == "cpu"]
+    assert len(own) == 2 and all(row[5] >= row[7] + sum(row[9:13]) - 1e-9 for row in own)
+    assert any(row[0] == "Ethanol" and row[1] == 555_092 for row in runtime.rows)
+
+
+def test_without_a_folder_it_says_so(tmp_path):
+    book = Book(tmp_path / "book")
+    run(book, full=False, device="cpu", data=None, progress=None)
+    assert "--data" in book.items[0].text
+
+
+def test_copies_of_spectra_are_left_out(folder):
+    found = features(replace(SPECTRA, stray=0.0), folder / "s.npz", None)
+    assert len(found.X) == 700 and "20 of 720" in found.notes[0]
+    assert len(features(SPECTRA, folder / "s.npz", 100).X) == 97  # three of a hundred are too far from the others
+
+
+def test_stray_points_are_left_out(rng):
+    X = np.vstack([rng.normal(size=(97, 3)), 50 + 20 * np.arange(9).reshape(3, 3)])
+    np.testing.assert_array_equal(dense_rows(X, 0.03), np.arange(97))
+
+
+def test_torsions_of_the_file_become_colours(folder):
+    found = features(CHAIN, folder / "chain" / "m.npz", None)
+    R, turn = four_atoms(700, np.random.default_rng(0))
+    np.testing.assert_allclose(found.colors["turn"], turn, atol=1e-9)
+    np.testing.assert_allclose(found.colors["reaction coordinate"], R[:, 3, 0])
+
+
+def test_exchanged_atoms_lead_to_the_mirror_image(tmp_path, rng):
+    R, _ = four_atoms(300, rng)
+    both = np.concatenate([R, R[:, [3, 1, 2, 0]]])
+    (tmp_path / "chain").mkdir()
+    np.savez(tmp_path / "chain" / "m.npz", R=both, z=np.array([1, 6, 6, 1]))
+    found = features(CHAIN, tmp_path / CHAIN.file, None)
+    np.testing.assert_array_equal(found.mirror, np.roll(np.arange(600), 300))
+
+
+def test_the_mirror_image_of_a_set_is_found_among_all(rng):
+    mirror = np.roll(np.arange(600), 300)
+    odd, one, noise = rng.normal(size=(3, 600))
+    odd -= odd[mirror]
+    points = np.delete(np.arange(600), [5, 400])  # whose images count no more
+    Y = np.column_stack([odd, one, -one[mirror], noise])[points]
+    ranking = SimpleNamespace(subsets=np.array([(0, 1), (0, 3), (0, 2)]))
+    selection = SimpleNamespace(points=points, coordinates=Y, ranking=ranking)
+    found = mirror_set(selection, mirror, (0, 1))
+    assert found[:2] == ((0, 2), 3) and found.alike == pytest.approx(1)
+    assert mirror_set(selection, mirror, (0, 3)).alike < 0.2  # noise is like nothing
+
+
+def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):
+    angle = rng.uniform(-np.pi, np.pi, 3000)
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    assert neighbour_r2(angle, circle) > 0.999
+    # the mean of 10 others that have nothing to do with it adds a tenth of the variance
+    assert neighbour_r2(angle, rng.normal(size=(3000, 2))) == pytest.approx(-0.1, abs=0.03)
+    assert neighbour_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
+
+
+@pytest.fixture(scope="module")
+def strip():
+    points, _, bandwidth = rectangle(400, 4.6, degree=60)
+    return points, ies_gpu.select_coordinates(
+        points, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, n_components=8
+    )
+
+
+def test_start_of_umap(strip):
+    _, fit = strip
+    start = umap_init(fit)
+    assert start.dtype == np.float32 and start.shape == (400, 2)
+    assert np.abs(start).max() == pytest.approx(10, abs=1e-3)
+    for column, k in zip(start.T, fit.subset, strict=True):
+        assert np.corrcoef(column, fit.coordinates[:, k])[0, 1] > 0.99999
+    np.testing.assert_array_equal(start, umap_init(fit))
+    assert umap_init(fit, (0, 1, 2)).shape == (400, 3)
+    assert len(np.unique(umap_init(replace(fit, coordinates=fit.coordinates.round(2))), axis=0)) == 400
+    np.testing.assert_array_equal(umap_init(fit, ("phi1", "phi3")), umap_init(fit, (0, 2)))
+    for bad in ((), (0, 0), (0, 8), (0, 1.5)):
+        with pytest.raises((TypeError, ValueError), match="subset"):
+            umap_init(fit, bad)
+
+
+@pytest.mark.slow
+def test_umap_takes_the_start(strip):
+    umap = pytest.importorskip("umap")
+    import warnings
+
+    points, fit = strip
+    start = umap_init(fit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = umap.UMAP(init=start, n_epochs=1, learning_rate=1e-9, random_state=0, n_jobs=1).fit_transform(points)
+    # after no learning: the start, each column stretched to [0, 10]
+    stretched = 10 * (start - start.min(axis=0)) / np.ptp(start, axis=0)
+    np.testing.assert_allclose(found, stretched, atol=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the real data are not here")
+def test_torsions_of_the_real_files():
+    for case in CASES:
+        if case.torsions:
+            with np.load(SHARED / case.file) as arrays:
+                tau = arrays["tau"]
+            found = features(case, SHARED / case.file, 500)
+            for k, name in enumerate(case.torsions):
+                difference = found.colors[name] - tau[found.rows, k]
+                np.testing.assert_allclose(np.exp(1j * difference), 1, atol=1e-5)

@@ -1,0 +1,209 @@
+"""Parameters found from the points: the whole, on small sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu import (
+    DisconnectedGraphError,
+    IESWarning,
+    datasets,
+    load,
+    save,
+    select_coordinates,
+    unexplained_variance,
+)
+from tests.comparison import assert_agreement
+from tests.manifolds import plane, rectangle
+
+
+def quality(selection, truth) -> float:
+    """The worst R^2 of a true coordinate by nearest neighbours on the chosen ones (an angle: of cosine and sine)."""
+    worst = 1.0
+    for name, values in truth.items():
+        values = values[selection.points]
+        columns = [np.cos(values), np.sin(values)] if name in ("alpha", "beta") else [values]
+        left = [unexplained_variance(column[:, None], selection.embedding) for column in columns]
+        worst = min(worst, 1 - float(np.mean(left)))
+    return worst
+
+
+def test_everything_automatic_unrolls_the_strip(strip, automatic):
+    X, flat = strip
+    found = automatic.diagnostics["automatic"]
+    assert found["chosen"]["intrinsic_dim"] == found["chosen"]["subset_size"] == 2
+    assert unexplained_variance(flat, automatic.embedding) < 0.03
+    assert unexplained_variance(flat, automatic.coordinates[:, :2]) > 0.03  # the first two would not do
+    assert 0 < found["fvu"] < 0.03
+    assert found["fvu"] == pytest.approx(unexplained_variance(X, automatic.embedding))
+    assert min(row["fvu"] for row in found["scan"]) >= found["fvu"] / 1.01
+    assert "automatic" in repr(automatic)
+    assert max(map(len, repr(automatic).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("backend", ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
+def test_a_device_finds_what_the_cpu_finds(backend):
+    X = rectangle(900, 4.3, noise=0.1, degree=60)[0]
+    found, expected = (select_coordinates(X, device=device, n_components=10) for device in (backend.device, "cpu"))
+    mine, theirs = (s.diagnostics["automatic"] for s in (found, expected))
+    assert_agreement(found, expected)
+    assert mine["chosen"] == pytest.approx(theirs["chosen"])
+    np.testing.assert_allclose(mine["spectrum"], theirs["spectrum"], rtol=1e-10)
+    np.testing.assert_allclose([r["fvu"] for r in mine["scan"]], [r["fvu"] for r in theirs["scan"]], rtol=1e-3)
+
+
+def test_automatic_is_the_same_as_its_own_numbers_given(strip, automatic):
+    chosen = automatic.diagnostics["automatic"]["chosen"]
+    given = select_coordinates(strip[0], **chosen)
+    assert given.subset == automatic.subset
+    np.testing.assert_allclose(given.coordinates, automatic.coordinates, atol=1e-8)
+    np.testing.assert_allclose(given.eigenvalues, automatic.eigenvalues, atol=1e-12)
+    assert given.diagnostics["automatic"] is None
+    assert given.zeta == pytest.approx(automatic.zeta)
+    assert given.diagnostics["parameters"] == automatic.diagnostics["parameters"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bandwidth": 0.15},
+        {"intrinsic_dim": 2},
+        {"subset_size": 3},
+        {"bandwidth": 0.15, "intrinsic_dim": 2},
+        {"bandwidth": 0.15, "subset_size": 2, "radius": 0.4},
+        {"intrinsic_dim": 1, "subset_size": 2},
+    ],
+    ids=str,
+)
+def test_any_combination_of_given_and_automatic(strip, given):
+    found = select_coordinates(strip[0][:700], n_components=10, **given)
+    parameters = found.diagnostics["parameters"]
+    assert all(parameters[name] == value for name, value in given.items())
+    names = {"bandwidth", "intrinsic_dim", "subset_size"}
+    assert set(found.diagnostics["automatic"]["chosen"]) == names - set(given)
+    assert len(found.subset) == parameters["subset_size"] >= parameters["intrinsic_dim"]
+
+
+def test_a_circle_needs_two_coordinates():
+    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)  # no gap in which small bandwidths could cut it
+    X = np.column_stack([np.cos(angle), np.sin(angle)])
+    found = select_coordinates(X, n_components=8)
+    assert found.diagnostics["automatic"]["chosen"]["intrinsic_dim"] == 1
+    assert found.subset == (0, 1)
+    assert unexplained_variance(X, found.embedding) < 1e-3
+
+
+def test_a_sample_stands_for_many_points(strip, monkeypatch):
+    """Beyond the sample's size the bandwidth is carried over, shrunk by (n/N)^(-1/(d+4)), and checked on all points."""
+    monkeypatch.setattr("ies_gpu.parameters.automatic.calibrate.__kwdefaults__", {"sample_size": 700})
+    X, flat = strip
+    found = select_coordinates(X)
+    carried = found.diagnostics["automatic"]["carried"]
+    assert found.coordinates.shape == (1200, 20)
+    assert unexplained_variance(flat, found.embedding) < 0.03
+    assert carried["holds"]
+    small = carried["tried"][0]
+    sample = [row["bandwidth"] for row in found.diagnostics["automatic"]["scan"]]
+    assert min(abs(small["bandwidth"] * (1200 / 700) ** (1 / 6) / np.array(sample) - 1)) < 1e-12
+
+
+def test_results_with_reports_are_saved_and_loaded(automatic, tmp_path):
+    save(automatic, tmp_path / "run.npz")
+    assert load(tmp_path / "run.npz").diagnostics["automatic"] == automatic.diagnostics["automatic"]
+
+
+def two_strips(gap: float, n: int = 500) -> np.ndarray:
+    points = rectangle(2 * n, 3.1, degree=60)[0]
+    return np.vstack([points[:n], points[n:] + [0, gap, 0]])
+
+
+def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
+    X = two_strips(500.0)
+    given = {"n_components": 8, "intrinsic_dim": 2, "subset_size": 2}
+    with pytest.raises(DisconnectedGraphError, match="2 parts"):
+        select_coordinates(X, **given)
+    stray = np.vstack([two_strips(0.0), [[300.0, 0, 0]]])
+    with pytest.raises(DisconnectedGraphError, match="2 parts"):
+        select_coordinates(stray, **given)
+    with pytest.warns(IESWarning, match="2 parts; going on with the largest, 1,000 of 1,001"):
+        found = select_coordinates(stray, components="largest", **given)
+    assert len(found.points) == 1000
+
+
+def test_bandwidths_that_break_the_graph_are_left_out():
+    """Two strips that only the larger bandwidths join: the smaller ones are named with the reason."""
+    X = two_strips(1.25)
+    found = select_coordinates(X, n_components=8, intrinsic_dim=2, subset_size=2)
+    left_out = found.diagnostics["automatic"]["left_out"]
+    assert found.diagnostics["graph_components"] == 1
+    assert left_out
+    assert all("parts" in row["reason"] for row in left_out)
+    assert max(row["bandwidth"] for row in left_out) < found.diagnostics["parameters"]["bandwidth"]
+
+
+def test_coordinates_that_lack_a_dimension_are_named(strip):
+    """phi1 to phi3 of a long strip all depend on its length alone: the second dimension is not there."""
+    given = {"bandwidth": 0.12, "intrinsic_dim": 2, "subset_size": 2}
+    with pytest.warns(IESWarning, match="phi1..phi3 hardly vary along 2 dimensions.*raise n_components"):
+        select_coordinates(strip[0], n_components=3, **given)
+    assert select_coordinates(strip[0], n_components=10, **given).diagnostics["warnings"] == ()
+
+
+def test_a_nearly_complete_graph_is_named():
+    X = plane(300, 2)
+    with pytest.warns(IESWarning, match="joins 9.% of all pairs"):
+        select_coordinates(X, bandwidth=0.7, intrinsic_dim=2, subset_size=2, n_components=5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"bandwidth": None}, "bandwidth is needed with X"),
+        ({"radius": 1.0}, "radius goes with a bandwidth"),
+        ({"intrinsic_dim": "two"}, "intrinsic_dim must be an integer, got 'two'"),
+        ({"subset_size": 30}, "subset_size must lie between 1 and 20"),
+        ({"X": None, "kernel": np.eye(30)}, "intrinsic_dim is needed with kernel"),
+        ({"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "subset_size is needed with kernel"),
+        ({"X": None, "graph": np.ones((30, 30))}, "bandwidth is needed with graph"),
+        ({"X": np.repeat(plane(10, 2), 30, axis=0)}, "copies of each other"),
+        ({"X": plane(15, 2)}, "n_components must be at most 13"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_errors(changed, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        select_coordinates(**{"X": plane(40, 2), **changed})
+
+
+def test_a_dimension_above_the_size_asked_for_is_capped_with_a_warning():
+    with pytest.warns(IESWarning) as caught:
+        found = select_coordinates(plane(1500, 3), subset_size=2, n_components=8, bandwidth=0.2)
+    assert any("seem to have 3 dimensions" in str(warning.message) for warning in caught)
+    assert found.diagnostics["parameters"]["intrinsic_dim"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [f"D{k}" for k in range(1, 13)])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_the_automatic_choice_is_as_good_as_the_published_one(name):
+    data = datasets.load(name)
+    given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
+    automatic, published = select_coordinates(data.X), select_coordinates(data.X, **given)
+    assert quality(automatic, data.colors) >= quality(published, data.colors) - 0.05
+    assert automatic.diagnostics["parameters"]["intrinsic_dim"] == data.intrinsic_dim
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["D1", "D7", "D8"])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
+    """As good on all points as the published parameters on a quarter of them."""
+    data = datasets.load(name, n_samples=40_000)
+    few = datasets.load(name)
+    given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
+    # a few of 40,000 points with noise in 13 columns are alone at any useful bandwidth
+    automatic, published = select_coordinates(data.X, components="largest"), select_coordinates(few.X, **given)
+    assert len(automatic.points) > 0.999 * len(data.X)
+    assert automatic.diagnostics["automatic"]["carried"]["holds"]
+    assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05

@@ -1,0 +1,89 @@
+"""What a chart leaves unexplained, and how sizes and bandwidths are compared by it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from ies_gpu import (
+    unexplained_variance,
+)
+from ies_gpu.parameters.scan import Scan, largest_size
+
+
+def test_a_chart_explains_everything_and_noise_nothing():
+    rng = np.random.default_rng(0)
+    flat = rng.uniform(0, 1, (2000, 2))
+    X = np.column_stack([flat[:, 0], np.sin(3 * flat[:, 0]), flat[:, 1]])
+    assert unexplained_variance(X, np.exp(flat)) < 0.01
+    # independent coordinates: the mean of 10 others is off by 1 + 1/10 of the variance
+    assert unexplained_variance(X, rng.normal(size=(2000, 2))) == pytest.approx(1.1, abs=0.05)
+    assert unexplained_variance(X, flat[:, :1]) == pytest.approx(1.1 * X[:, 2].var() / X.var(axis=0).sum(), rel=0.1)
+
+
+def test_unexplained_variance_by_brute_force(on):
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(70, 4)), rng.normal(size=(70, 2)) * [1, 100]
+    D = cdist(Y / Y.std(axis=0), Y / Y.std(axis=0))
+    np.fill_diagonal(D, np.inf)
+    predicted = np.array([X[np.argsort(row)[:10]].mean(axis=0) for row in D])
+    expected = ((X - predicted) ** 2).sum() / ((X - X.mean(axis=0)) ** 2).sum()
+    assert on(unexplained_variance)(X, Y) == pytest.approx(expected)
+    assert on(unexplained_variance)(1e-160 * X + 5e-160, Y) == pytest.approx(expected)
+
+
+def scanned(*tables: dict[int, float]) -> Scan:
+    """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
+    work = SimpleNamespace(eigenvalues=np.arange(20))
+    trials = [
+        SimpleNamespace(bandwidth=2.0**k, fvu=lambda s, table=table: table[s], work=work)
+        for k, table in enumerate(tables)
+    ]
+    return Scan(tuple(trials), {}, 1.0)
+
+
+def test_sizes_are_compared_each_at_its_own_best_bandwidth():
+    """As on D7: at the bandwidth that is best for two coordinates a third adds nothing, at another it adds much."""
+    torus = scanned({2: 0.053, 3: 0.052, 4: 0.051}, {2: 0.060, 3: 0.021, 4: 0.021}, {2: 0.061, 3: 0.060, 4: 0.05})
+    assert torus.best(2).bandwidth == 1
+    assert torus.settle(2, 4) == 3
+    assert torus.best(3).bandwidth == 2
+    assert torus.gain(3) == pytest.approx(0)
+    assert torus.settle(2, 2) == 2  # no further than allowed
+
+
+def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():
+    assert scanned({2: 0.1000}, {2: 0.0995}, {2: 0.2}).best(2).bandwidth == 1
+    assert scanned({2: 0.1000}, {2: 0.0950}, {2: 0.2}).best(2).bandwidth == 2
+
+
+def test_a_narrow_choice_is_looked_at_more_closely():
+    """The best bandwidth leaves .04, a step beside it half as much again; trials between do not take the doubt away."""
+    narrow = scanned({2: 0.06}, {2: 0.04}, {2: 0.06})
+    assert narrow.is_narrow(2) and narrow.beside(2) == pytest.approx(1.5)
+    np.testing.assert_allclose(narrow.between(), [2**0.5, 2**1.5])
+    assert not scanned({2: 0.046}, {2: 0.04}, {2: 0.046}).is_narrow(2)  # 15 % more
+    assert not scanned({2: 0.006}, {2: 0.004}, {2: 0.006}).is_narrow(2)  # .002 of the variance
+    assert scanned({2: 0.04}).beside(2) == 0
+    close = Scan(
+        tuple(SimpleNamespace(bandwidth=2 ** (0.25 * k), fvu=lambda s, k=k: 0.04 + 0.01 * abs(k)) for k in (-1, 0, 1)),
+        {}, 1.0,
+    )  # fmt: skip
+    steps = Scan(
+        tuple(SimpleNamespace(bandwidth=2 ** (0.5 * k), fvu=lambda s, k=k: 0.04 + 0.02 * abs(k)) for k in (-1, 0, 1)),
+        {}, 1.0,
+    )  # fmt: skip
+    both = steps.joined(close)
+    assert [t.bandwidth for t in both.trials] == sorted(t.bandwidth for t in both.trials)
+    assert both.best(2).fvu(2) == 0.04 and both.beside(2) == pytest.approx(1.5)  # a step away, as before
+
+
+def test_the_largest_size():
+    assert largest_size(1, 20) == 2
+    assert largest_size(2, 20) == 4
+    assert largest_size(5, 20) == 8
+    assert largest_size(5, 6) == 6
+    assert largest_size(4, 300) == 4  # C(299, 4) sets of five are too many

@@ -1,0 +1,138 @@
+"""What a job will need: the formula behaves as it must, and is right for runs that were made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, datasets, estimate_resources
+from ies_gpu.resources import START
+from tests.manifolds import rectangle
+
+STRIP = {"n": 100_000, "dim": 3, "degree": 169}
+
+
+def peak(**changes):
+    return estimate_resources(**STRIP | changes).peak_bytes
+
+
+def test_memory_grows_with_all_that_makes_a_job_larger():
+    more = [{"n": 200_000}, {"degree": 338}, {"dim": 300}, {"n_components": 200}]
+    assert all(peak(**change) > 1.1 * peak() for change in more)
+    single, double = (estimate_resources(**STRIP, dtype=kind).stages[-1].bytes for kind in ("float32", "float64"))
+    assert single < double and peak(n_components=2) <= peak()
+
+
+def test_memory_above_the_start_is_linear_in_n_at_one_degree():
+    assert peak(n=1_000_000) - START == pytest.approx(10 * (peak() - START), rel=1e-6)
+
+
+def test_no_stage_takes_less_than_what_it_must_hold():
+    """The matrix in float64 with int32 indices, the points, the coordinates and the bases."""
+    found = {stage.stage: stage.bytes for stage in estimate_resources(**STRIP).stages}
+    matrix, points, coordinates = 12 * 100_000 * 170, 8 * 100_000 * 3, 8 * 100_000 * 20
+    assert min(found.values()) > points + START
+    assert all(found[stage] > matrix + points + START for stage in ("graph", "laplacian", "eigenvectors"))
+    assert found["result"] > matrix + points + coordinates + 2 * coordinates + START
+    assert estimate_resources(**STRIP).checkpoint_bytes > matrix + 3 * coordinates
+
+
+def test_a_dense_graph_is_kept_as_tiles_within_the_limit():
+    """D13 took 4.9 GB on a machine where that fitted; half a gigabyte allows only to compute the tiles again."""
+    dense = {"n": 50_000, "dim": 14, "degree": 26_600, "intrinsic_dim": 3, "subset_size": 4}
+    stored = estimate_resources(**dense, memory_limit=11 << 30)
+    assert stored.tiled and 4.9e9 / 1.5 < stored.peak_bytes < 4.9e9 * 1.5
+    assert estimate_resources(**dense, memory_limit=1 << 29).peak_bytes < 1e9
+    assert not estimate_resources(**STRIP, memory_limit=4 << 30).tiled
+
+
+def test_time_is_shared_by_threads_and_unknown_on_a_gpu():
+    one, two = (estimate_resources(**STRIP, n_threads=k).seconds for k in (1, 2))
+    assert one / 2 < two < one
+    gpu = estimate_resources(**STRIP, device="cuda:1")
+    assert gpu.seconds is None and gpu.device_bytes > gpu.peak_bytes
+
+
+def test_time_is_unknown_where_there_are_more_sets_than_are_all_scored():
+    assert estimate_resources(**STRIP, n_components=150, subset_size=4).seconds is not None  # 551,300 sets
+    many = estimate_resources(**STRIP, n_components=150, subset_size=5)
+    assert many.seconds is None and [stage.stage for stage in many.stages if stage.seconds is None] == ["result"]
+    assert estimate_resources(**STRIP, n_components=5000, subset_size=2500).seconds is None  # beyond all floats
+
+
+def test_a_scan_takes_the_same_however_many_points_there_are():
+    scans = [estimate_resources(**STRIP | {"n": n}).scan_bytes for n in (5_000, 10_000, 10**7)]
+    assert scans[0] < scans[1] == scans[2] > START + 12 * 10_000 * 2_400  # the matrix of the largest bandwidth, d = 2
+    assert estimate_resources(**STRIP, intrinsic_dim=4).scan_bytes > scans[1]
+
+
+def test_more_entries_than_four_bytes_can_number():
+    below, above = (estimate_resources(n=10**7, dim=3, degree=degree) for degree in (213.0, 215.0))  # 2^31 is between
+    assert below.checkpoint_bytes + 4 * 2**31 < above.checkpoint_bytes < 1.4 * below.checkpoint_bytes
+    assert below.peak_bytes + 4 * 2**31 < above.peak_bytes
+
+
+def test_the_command(capsys):
+    arguments = ["estimate", "--n", "100000", "--dim", "3", "--degree", "169"]
+    assert cli.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "eigenvectors" in out and "ask for" in out and max(map(len, out.splitlines())) <= 80
+    assert "automatic runs" in out and "searches other than exhaustive" in out
+    assert cli.main([*arguments, "--json", "--dtype", "float32", "-m", "12", "-d", "2", "-s", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["request_bytes"] > found["peak_bytes"] == max(stage["bytes"] for stage in found["stages"])
+    assert cli.main([*arguments, "--device", "cuda"]) == 0
+    assert "never compared with a run" in " ".join(capsys.readouterr().out.split())
+    for wrong, status in (
+        (["estimate", "--n", "5"], 2),
+        ([*arguments, "-m", "99999"], 1),
+        ([*arguments, "-s", "1"], 1),
+    ):
+        assert cli.main(wrong) == status
+
+
+def run(points, *options):
+    """What a whole ``ies-gpu fit`` finds, and its peak in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/points.npy", points)
+        command = [sys.executable, "-m", "ies_gpu", "fit", f"{folder}/points.npy", *options, "--json", "--quiet"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            found = json.loads(process.stdout.read())
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)  # nobody can wait for it once more
+    assert status == 0
+    return found, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="the peak of a child is known on POSIX only")
+@pytest.mark.parametrize(("n", "degree", "columns"), [(20_000, 100, 3), (100_000, 169, 3), (30_000, 60, 120)])
+def test_runs_take_what_was_estimated(n, degree, columns):
+    """Peak memory of a whole ``ies-gpu fit``, within a factor of 1.5."""
+    points, _, bandwidth = rectangle(n, 4.0, degree=degree)
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(columns, 3)))[0]
+    given = ["-d", "2", "-s", "2", "--bandwidth", repr(float(bandwidth))]
+    found, measured = run(points @ rotation.T, *given)
+    told = estimate_resources(n=n, dim=columns, degree=found["diagnostics"]["mean_degree"]).peak_bytes
+    print(f"n {n}, {columns} columns: measured {measured / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
+    assert measured / 1.5 < told < measured * 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="the peak of a child is known on POSIX only")
+@pytest.mark.parametrize("name", ["D1", "D7"])
+def test_automatic_runs_take_what_was_estimated(name):
+    found, measured = run(datasets.load(name, n_samples=10_000).X)
+    degree = found["diagnostics"]["mean_degree"]
+    needs = estimate_resources(
+        n=10_000, dim=3, degree=degree, intrinsic_dim=found["diagnostics"]["automatic"]["intrinsic_dim"]
+    )
+    told = max(needs.peak_bytes, needs.scan_bytes)
+    print(f"{name}, automatic: measured {measured / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
+    assert measured / 1.5 < told < measured * 1.5

@@ -1,0 +1,199 @@
+"""Models: what transform needs, kept, written, read again, also by a later version; and the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ies_gpu import (
+    IESWarning,
+    Model,
+    datasets,
+    load,
+    load_model,
+    model_of,
+    radius_graph,
+    save,
+    save_model,
+    select_coordinates,
+)
+from ies_gpu.cli import main
+from ies_gpu.results import model as model_module
+from ies_gpu.results.storage import read_archive
+
+OLD = Path(__file__).parents[1] / "data" / "model-1.npz"  # 40 points, written by version 0.1.0
+
+
+@pytest.fixture(scope="module")
+def strip():
+    return datasets.load("D1", n_samples=1200)
+
+
+@pytest.fixture(scope="module")
+def selection(strip):
+    return select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, n_components=10)
+
+
+@pytest.fixture(scope="module")
+def model(selection, strip):
+    return model_of(selection, strip.X, feature_names=["x", "y", "z"])
+
+
+def test_transform_gives_the_chosen_or_the_wanted_columns(model, selection, strip):
+    assert model.names == selection.names
+    np.testing.assert_allclose(model.transform(strip.X), selection.embedding, rtol=0, atol=1e-8)
+    every = model.transform(strip.X[:9], columns=range(10))
+    np.testing.assert_allclose(every, selection.coordinates[:9], rtol=0, atol=1e-8)
+    for wrong in ([10], [-1], [0.5]):
+        with pytest.raises(ValueError, match="columns must be numbers between 0 and 9"):
+            model.transform(strip.X, columns=wrong)
+    assert repr(model).startswith("Model of phi1, phi") and "1,200 points with 3 columns, bandwidth=0.7" in repr(model)
+
+
+def test_without_self_loops(strip, tmp_path):
+    selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, self_loops=False)
+    save_model(model_of(selection, strip.X), tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz").transform(strip.X)
+    np.testing.assert_allclose(again, selection.embedding, rtol=0, atol=1e-8)
+
+
+def test_float32_storage_is_close_enough(strip):
+    selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, dtype="float32")
+    again = model_of(selection, strip.X).transform(strip.X)
+    assert np.abs(again - selection.embedding).max() <= 1e-6 * np.abs(selection.embedding).max()
+
+
+def test_points_left_out_are_no_training_points(strip):
+    X = np.vstack([[[1e3, 0, 0]], strip.X, [[-1e3, 0, 0], [-1e3, 0.1, 0]]])
+    with pytest.warns(IESWarning, match="largest, 1,200 of 1,203 points"):
+        selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, components="largest")
+    model = model_of(selection, X)
+    np.testing.assert_array_equal(model.X, strip.X)
+    with pytest.warns(IESWarning, match=r"3 of 1,203 new points .* \(rows 0, 1201, 1202\)"):
+        got = model.transform(X)
+    np.testing.assert_allclose(got[1:1201], selection.embedding, rtol=0, atol=1e-8)
+
+
+def test_a_map_of_a_graph_has_no_place_for_points(strip):
+    graph = radius_graph(strip.X, radius=2.1)
+    selection = select_coordinates(graph=graph, bandwidth=0.7, intrinsic_dim=2, subset_size=2)
+    with pytest.raises(ValueError, match="made from a graph, whose distances to new points are not known"):
+        model_of(selection, strip.X)
+    with pytest.raises(ValueError, match=r"X must be the points of the selection, at least 1200 rows, got 9"):
+        model_of(select_coordinates(strip.X, bandwidth=0.7, intrinsic_dim=2, subset_size=2), strip.X[:9])
+
+
+def test_a_round_trip_keeps_everything(model, strip, tmp_path):
+    save_model(model, tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz")
+    for field in dataclasses.fields(Model):
+        a, b = getattr(model, field.name), getattr(again, field.name)
+        assert type(a) is type(b), field.name
+        np.testing.assert_array_equal(a, b, err_msg=field.name)
+    np.testing.assert_array_equal(again.transform(strip.X[::7] + 0.1), model.transform(strip.X[::7] + 0.1))
+    with zipfile.ZipFile(tmp_path / "model.npz") as archive:
+        header = json.loads(archive.read("header.json"), parse_constant=pytest.fail)
+    assert header["format"] == "ies_gpu model" and header["version"] == 1
+
+
+def test_the_first_format_stays_readable():
+    old = load_model(OLD)
+    assert old.X.shape == (40, 2) and old.subset == (0, 2) and old.feature_names == ("x", "y")
+    # the file is its own witness: its points must return to its coordinates
+    np.testing.assert_allclose(old.transform(old.X, columns=range(5)), old.coordinates, rtol=0, atol=1e-7)
+
+
+def test_a_later_version_with_more_fields_reads_it(monkeypatch):
+    later = dataclasses.make_dataclass("Later", [("shift", float, 0.25)], bases=(Model,), frozen=True)
+    monkeypatch.setattr(model_module, "VERSION", 2)
+    monkeypatch.setattr(model_module, "Model", later)
+    found = load_model(OLD)
+    assert found.shift == 0.25 and found.names == ("phi1", "phi3")
+
+
+def test_a_file_from_the_future_is_refused(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(model_module, "VERSION", 3)
+    save_model(model, tmp_path / "model.npz")
+    monkeypatch.setattr(model_module, "VERSION", 1)
+    with pytest.raises(ValueError, match=r"in format 3, and this version .* reads up to format 1; upgrade"):
+        load_model(tmp_path / "model.npz")
+
+
+def test_results_and_models_are_not_confused(model, selection, tmp_path):
+    save_model(model, tmp_path / "model.npz")
+    save(selection, tmp_path / "run.npz")
+    with pytest.raises(ValueError, match=r"run.npz is an ies_gpu selection, not a model"):
+        load_model(tmp_path / "run.npz")
+    with pytest.raises(ValueError, match=r"model.npz is an ies_gpu model, not a result"):
+        load(tmp_path / "model.npz")
+    with pytest.raises(TypeError, match="save_model takes a Model"):
+        save_model(selection, tmp_path / "other.npz")
+
+
+def test_a_damaged_file_is_refused(model, tmp_path):
+    path = tmp_path / "model.npz"
+    save_model(model, path)
+    whole = path.read_bytes()
+    for share in (0.0, 0.5, 0.99):
+        path.write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(ValueError, match=r"is not an .npz file, or is cut short or damaged"):
+            load_model(path)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_archive(tmp_path / "none.npz", "ies_gpu model", 1, "a model", Model)
+
+
+def command(line):
+    return main(line.split())
+
+
+def test_the_command_line_fits_and_transforms(strip, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.save("train.npy", strip.X)
+    np.save("new.npy", strip.X[:50] + 0.05)
+    assert command("fit train.npy -d 2 -s 2 --bandwidth 0.7 -m 10 -o run.npz --model model.npz") == 0
+    assert "model           model.npz" in capsys.readouterr().out
+    assert command("transform model.npz train.npy -o back.npy --quiet") == 0
+    np.testing.assert_allclose(np.load("back.npy"), load("run.npz").embedding, rtol=0, atol=1e-8)
+    assert command("transform model.npz new.npy -o phi.npy --every --json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"output": "phi.npy", "names": [f"phi{k}" for k in range(1, 11)], "n_points": 50}
+    assert np.load("phi.npy").shape == (50, 10)
+
+
+def test_the_command_line_does_not_write_over_what_it_reads(strip, tmp_path, capsys):
+    np.save(tmp_path / "new.npy", strip.X[:5])
+    new = str(tmp_path / "new.npy")
+    assert main(["transform", str(tmp_path / "model.npz"), new, "-o", new]) == 2
+    assert "POINTS and -o must name different files" in capsys.readouterr().err
+    np.testing.assert_array_equal(np.load(new), strip.X[:5])
+
+
+@pytest.mark.filterwarnings("default::ies_gpu.IESWarning")
+def test_the_command_line_names_what_is_wrong(strip, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.save("train.npy", strip.X)
+    np.save("two.npy", strip.X[:, :2])
+    np.save("far.npy", strip.X[:3] + 99)
+    assert command("fit train.npy -d 2 -s 2 --bandwidth 0.7 --model model.npz --quiet") == 0
+    cases = {
+        "transform model.npz two.npy -o out.npy": (1, "X_new must have 3 columns like the training points, got 2"),
+        "transform train.npy two.npy -o out.npy": (1, "train.npy is not an .npz file"),
+        "transform model.npz two.npy -o out.txt": (2, "-o must name an .npy file"),
+        "transform model.npz two.npy": (2, "-o/--output"),
+        "show model.npz": (1, "is an ies_gpu model, not a result"),
+        "fit train.npy -d 2 -s 2 --bandwidth 0.7 --model a.npy": (2, "--model must name an .npz file"),
+        "fit train.npy -d 2 -s 2 --bandwidth 0.7 -o a.npz --model a.npz": (2, "must name different files"),
+        "fit a.npz -d 2 -s 2 --bandwidth 0.7 -o a.npz": (2, "POINTS and -o must name different files, got a.npz twice"),
+        "transform model.npz far.npy -o out.npy": (0, "3 of 3 new points have no training point"),
+    }
+    for line, (status, message) in cases.items():
+        assert command(line) == status, line
+        assert message in capsys.readouterr().err, line
+    assert np.isnan(np.load("out.npy")).all()
+    assert command("transform model.npz far.npy -o out.npy --isolated nearest --quiet") == 0
+    assert np.isfinite(np.load("out.npy")).all()

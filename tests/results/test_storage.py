@@ -1,0 +1,219 @@
+"""Results on disk: equal after a round trip, refused when damaged, and never half written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+
+import numpy as np
+import pytest
+
+import ies_gpu
+from ies_gpu import datasets, load, save, select_coordinates
+from ies_gpu.choice.regularization import Segment
+from ies_gpu.results import storage
+from ies_gpu.results.selection import Ranking
+from tests.comparison import assert_equal_selections
+
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
+
+@pytest.fixture(scope="module")
+def selection(plain_kernels):
+    data = datasets.load("D1", n_samples=1500)
+    return select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=0.6)
+
+
+@pytest.fixture
+def saved(selection, tmp_path):
+    save(selection, tmp_path / "run.npz")
+    return tmp_path / "run.npz"
+
+
+def test_a_round_trip_keeps_every_field(selection, saved):
+    again = load(saved)
+    assert_equal_selections(selection, again, ignored=())
+    assert np.isinf(again.path[0].high) and isinstance(again.path[0], Segment)
+    assert isinstance(again.ranking, Ranking) and isinstance(again.diagnostics["warnings"], tuple)
+    assert repr(again) == repr(selection)
+    np.testing.assert_array_equal(again.score((0, 2)), selection.score((0, 2)))
+
+
+def test_odd_values_survive(selection, tmp_path):
+    odd = {
+        "inf": np.inf, "nan": np.nan, "minus": -np.inf, "none": None, "deep": {"a": [1, (2.5, None)], "b": ()},
+        "@tuple": "a key like a mark", "numbers": {1: "a", 2: "b"}, "array": np.arange(6.0).reshape(2, 3), "yes": True,
+        "empty": {}, "text": "größer than \u221e",
+    }  # fmt: skip
+    changed = dataclasses.replace(
+        selection, bases=None, laplace_beltrami_eigenvalues=None, zeta_interval=(0.5, None), diagnostics=odd,
+        singular_values=np.asfortranarray(selection.singular_values.astype("float32")),
+    )  # fmt: skip
+    save(changed, tmp_path / "run.npz")
+    assert_equal_selections(changed, load(tmp_path / "run.npz"), ignored=())
+
+
+def test_numpy_scalars_become_numbers(selection, tmp_path):
+    numbers = {"count": np.int64(3), "ok": np.bool_(True), "x": np.float32(0.5)}
+    counted = dataclasses.replace(selection, diagnostics=numbers)
+    save(counted, tmp_path / "run.npz")
+    assert load(tmp_path / "run.npz").diagnostics == {"count": 3, "ok": True, "x": 0.5}
+
+
+def test_the_file_is_plain(saved):
+    with zipfile.ZipFile(saved) as archive:
+        header = json.loads(archive.read("header.json"), parse_constant=pytest.fail)  # strict: no NaN, no Infinity
+    assert header["format"] == storage.FORMAT and header["version"] == storage.VERSION
+    assert header["written_by"] == f"ies_gpu {ies_gpu.__version__}"
+    with np.load(saved, allow_pickle=False) as arrays:
+        assert arrays["coordinates"].shape == (1500, 20)
+
+
+def test_equal_results_are_equal_files(selection, saved, tmp_path):
+    save(selection, tmp_path / "again.npz")
+    assert saved.read_bytes() == (tmp_path / "again.npz").read_bytes()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
+def test_a_truncated_file_is_refused(saved, share):
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match=r"run.npz is not an .npz file, or is cut short or damaged"):
+        load(saved)
+
+
+@pytest.mark.parametrize("place", [0.002, 0.2, 0.5, 0.8])
+def test_a_flipped_byte_is_refused(saved, place):
+    content = bytearray(saved.read_bytes())
+    content[int(place * len(content))] ^= 0xFF
+    saved.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        load(saved)
+
+
+@pytest.mark.parametrize("place", ["shape", "encrypted"])
+def test_one_byte_of_the_structure_is_enough(saved, place):
+    content = bytearray(saved.read_bytes())
+    if place == "shape":
+        content[content.index(b", }", content.index(b"'shape': (")) + 2] = ord(" ")
+    else:
+        content[content.rindex(b"PK\x01\x02") + 8] ^= 1
+    saved.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        load(saved)
+
+
+def rewritten(path, change):
+    """The same file with a changed header."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(members["header.json"])
+    change(header)
+    members["header.json"] = json.dumps(header).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h.update(version=99, written_by="ies_gpu 7.1"), r"written by ies_gpu 7.1 in format 99, .* upgrade"),
+        (lambda h: h.update(format="other"), "is not a result of ies_gpu"),
+        (lambda h: h.pop("version"), "is not a result of ies_gpu"),
+        (lambda h: h["fields"].pop("path"), "is damaged"),
+        (lambda h: h["fields"].update(bases={"@array": "nowhere"}), "is damaged"),
+        (lambda h: h["fields"].update(bases={"@unknown": 1}), "is damaged"),
+        (lambda h: h.update(fields=[]), "is damaged"),
+    ],
+)
+def test_headers_of_others_are_refused(saved, change, message):
+    rewritten(saved, change)
+    with pytest.raises(ValueError, match=message) as caught:
+        load(saved)
+    assert str(saved) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_foreign_missing_and_wrong(selection, tmp_path):
+    np.savez(tmp_path / "foreign.npz", X=np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"foreign.npz is not a result of ies_gpu"):
+        load(tmp_path / "foreign.npz")
+    np.save(tmp_path / "array.npy", np.ones(3))
+    with pytest.raises(ValueError, match=r"is not an .npz file"):
+        load(tmp_path / "array.npy")
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        load(tmp_path / "no.npz")
+    with pytest.raises(ValueError, match=r"must be a .npz file"):
+        save(selection, tmp_path / "run.pkl")
+    with pytest.raises(TypeError, match="takes a Selection"):
+        save({"subset": (0, 1)}, tmp_path / "run.npz")
+
+
+def test_what_cannot_be_saved_leaves_the_old_file(selection, saved):
+    before = saved.read_bytes()
+    odd = dataclasses.replace(selection, diagnostics={"function": print})
+    with pytest.raises(TypeError, match=r"diagnostics.function cannot be saved"):
+        save(odd, saved)
+    assert saved.read_bytes() == before and os.listdir(saved.parent) == ["run.npz"]
+
+
+KILLER = """
+import glob, os, random, signal, sys, time
+from ies_gpu import load, save
+source, target = sys.argv[1:]
+selection, chance, leftovers = load(source), random.Random(0), 0
+save(selection, target)
+whole = open(target, "rb").read()
+for _ in range(40):
+    child = os.fork()
+    while child == 0:
+        save(selection, target)
+    time.sleep(chance.uniform(0, 0.03))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert open(target, "rb").read() == whole
+    load(target)
+print(len(glob.glob(os.path.join(os.path.dirname(target), ".target.npz.*.tmp"))))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL is POSIX")
+def test_sigkill_while_saving_leaves_a_whole_file(saved, tmp_path):
+    """Forty processes that save over and over, each killed at a random time."""
+    command = [sys.executable, "-c", KILLER, str(saved), str(tmp_path / "target.npz")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0, "no process was killed while it wrote: the test has shown nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is POSIX")
+def test_sigkill_during_fit_leaves_the_old_file(saved, tmp_path):
+    """Fifty runs of ``fit -o run.npz``, each killed at a random time, up to a little after its end."""
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=1500, random_state=1).X)
+    options = ["-d", "2", "-s", "2", "--bandwidth", "0.6", "-o", str(saved), "--quiet"]
+    command = [sys.executable, "-m", "ies_gpu", "fit", str(tmp_path / "points.npy"), *options]
+    old = saved.read_bytes()
+    begin = time.perf_counter()
+    subprocess.run(command, check=True)
+    duration, chance, intact = time.perf_counter() - begin, random.Random(0), 0
+    for _ in range(50):
+        saved.write_bytes(old)
+        process = subprocess.Popen(command)
+        try:
+            status = process.wait(chance.uniform(0, 1.05 * duration))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            status = process.wait()
+        # killed: the old file to the byte, unless the new one was already in its place, whole
+        assert status in (0, -signal.SIGKILL)
+        assert saved.read_bytes() == old or load(saved).subset
+        intact += status == -signal.SIGKILL and saved.read_bytes() == old
+    assert intact >= 20, "most runs ended before they were killed: the test has shown little"

@@ -1,0 +1,331 @@
+"""The whole pipeline: every entry, invariances, honest results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.spatial.distance import cdist
+
+from ies_gpu import (
+    DisconnectedGraphError,
+    IESWarning,
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    radius_graph,
+    select_coordinates,
+)
+from ies_gpu.embedding.tiles import TiledKernel
+from tests.manifolds import rectangle
+
+X, FLAT, EPS = rectangle(4000, 3.4, noise=0.1, degree=100)
+OPTIONS = {"intrinsic_dim": 2, "subset_size": 2}
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return select_coordinates(X, bandwidth=EPS, **OPTIONS)
+
+
+def same_set(a, b):
+    """The same coordinates up to sign: eigenvectors of two runs are compared, not their numbers."""
+    assert a.subset == b.subset
+    inner = np.abs(np.einsum("ij,ij->j", a.embedding, b.embedding))
+    np.testing.assert_allclose(inner, 1, atol=1e-6)
+
+
+def test_the_long_strip_is_unrolled(reference):
+    """The chosen pair explains both true coordinates: phi1 the length, the other the width."""
+    assert reference.names[0] == "phi1"
+    length, width = FLAT.T
+    first, second = reference.embedding.T
+    assert abs(np.corrcoef(np.argsort(np.argsort(length)), np.argsort(np.argsort(first)))[0, 1]) > 0.99
+    assert abs(np.corrcoef(width, second)[0, 1]) > 0.9
+    assert abs(np.corrcoef(width, reference.coordinates[:, 1])[0, 1]) < 0.1  # phi2 says nothing of it
+
+
+def test_every_entry_gives_the_same_set(reference):
+    graph = radius_graph(X, radius=3 * EPS)
+    kernel = gaussian_kernel(graph, bandwidth=EPS)
+    laplacian = graph_laplacian(kernel, bandwidth=EPS)
+    embedding = diffusion_map(laplacian)
+    same_set(reference, select_coordinates(graph=graph, bandwidth=EPS, **OPTIONS))
+    same_set(reference, select_coordinates(kernel=kernel, **OPTIONS))
+    last = {"coordinates": embedding.coordinates, "eigenvalues": embedding.eigenvalues}
+    same_set(reference, select_coordinates(laplacian=laplacian, **last, **OPTIONS))
+    same_set(reference, select_coordinates(laplacian=laplacian.matrix, **last, **OPTIONS))
+    np.testing.assert_allclose(embedding.coordinates, reference.coordinates, atol=1e-5)
+    np.testing.assert_allclose(embedding.eigenvalues, reference.eigenvalues, atol=1e-12)
+
+
+def test_other_peoples_matrices(reference):
+    distances = cdist(X, X)
+    same_set(reference, select_coordinates(graph=distances, bandwidth=EPS, radius=3 * EPS, **OPTIONS))
+    sparse = scipy.sparse.coo_array(np.where(distances <= 3 * EPS, np.exp(-((distances / EPS) ** 2)), 0))
+    same_set(reference, select_coordinates(kernel=sparse, bandwidth=EPS, **OPTIONS))
+
+
+def moved(points, how, rng):
+    if how == "rotated":
+        return points @ np.linalg.qr(rng.normal(size=(3, 3)))[0], EPS
+    if how == "translated":
+        return points + [100, -50, 3], EPS
+    if how == "scaled":
+        return 7.3 * points, 7.3 * EPS
+    if how == "tiny":
+        return 1e-150 * points, 1e-150 * EPS
+    raise ValueError(how)
+
+
+@pytest.mark.parametrize("how", ["rotated", "translated", "scaled", "tiny"])
+def test_units_and_frames_do_not_matter(reference, rng, how):
+    points, bandwidth = moved(X, how, rng)
+    other = select_coordinates(points, bandwidth=bandwidth, **OPTIONS)
+    assert other.subset == reference.subset
+    np.testing.assert_allclose(other.eigenvalues, reference.eigenvalues, rtol=1e-8)
+
+
+def test_the_order_of_points_does_not_matter(reference, rng):
+    order = rng.permutation(len(X))
+    other = select_coordinates(X[order], bandwidth=EPS, **OPTIONS)
+    assert other.subset == reference.subset
+    inner = np.abs(np.einsum("ij,ij->j", other.embedding, reference.embedding[order]))
+    np.testing.assert_allclose(inner, 1, atol=1e-6)
+    np.testing.assert_allclose(other.log_volumes, reference.log_volumes[order], atol=1e-4)
+
+
+def test_the_same_answer_twice(reference):
+    again = select_coordinates(X, bandwidth=EPS, **OPTIONS)
+    np.testing.assert_array_equal(again.coordinates, reference.coordinates)
+    np.testing.assert_array_equal(again.ranking.scores, reference.ranking.scores)
+    assert again.zeta == reference.zeta
+
+
+def test_results_hang_together(reference):
+    s = reference
+    n, m = s.coordinates.shape
+    assert (n, m) == (4000, 20)
+    np.testing.assert_allclose(np.linalg.norm(s.coordinates, axis=0), 1, rtol=1e-12)
+    np.testing.assert_array_equal(s.embedding, s.coordinates[:, list(s.subset)])
+    np.testing.assert_allclose(s.laplace_beltrami_eigenvalues, 4 / EPS**2 * s.eigenvalues, rtol=1e-12)
+    assert (np.diff(s.eigenvalues) >= 0).all()
+    assert s.eigenvalues[0] > 0
+    np.testing.assert_allclose(s.score(s.subset), s.log_volumes, atol=1e-12)
+    assert s.ranking.scores[0] == pytest.approx(s.log_volumes.mean(), abs=1e-10)
+    assert tuple(s.ranking.subsets[0]) == s.subset
+    low, high = s.zeta_interval
+    assert low <= s.zeta <= (np.inf if high is None else high)
+    assert s.zeta_dimensionless == s.zeta * s.eigenvalues[0]
+    assert s.regrets.shape == (n, len(s.path))
+    np.testing.assert_allclose(np.percentile(s.regrets, 75, axis=0), s.regret_percentiles, rtol=1e-12)
+    np.testing.assert_array_equal(s.points, np.arange(n))
+    start = np.random.default_rng(0).normal(size=n)
+    assert (start @ s.coordinates > 0).all()  # the sign convention
+
+
+def test_the_result_tells_how_it_came_about(reference):
+    d = reference.diagnostics
+    for key in ("device", "device_reason", "residuals", "graph_components", "mean_degree", "seconds", "peak_bytes",
+                "floored_points", "audit", "warnings", "versions"):  # fmt: skip
+        assert key in d
+    assert len(d["residuals"]) == 20
+    assert max(d["residuals"]) <= 1e-8
+    assert d["graph_components"] == 1
+    assert d["mean_degree"] == pytest.approx(radius_graph(X, radius=3 * EPS).nnz / 4000)
+    assert all(value < 1e-7 for value in d["audit"].values())
+    text = repr(reference)
+    assert "phi1" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_progress_is_reported_by_stage():
+    seen = []
+    select_coordinates(X, bandwidth=EPS, **OPTIONS, progress=lambda *event: seen.append(event))
+    stages = list(dict.fromkeys(stage for stage, _, _ in seen))
+    assert stages == ["checks", "order", "graph", "kernel", "laplacian", "eigenvectors", "tangents", "search", "result"]
+    assert all(done <= total for _, done, total in seen if total)
+    assert {stage for stage, done, total in seen if (done, total) == (1, 1)} == set(stages)  # each is ended
+
+
+@pytest.mark.parametrize(("limit", "stored"), [(14 << 20, False), (24 << 20, True)])
+def test_tiles_find_what_csr_finds(monkeypatch, limit, stored):
+    """A graph too dense for the memory limit runs on tiles, stored where they fit and computed anew where not."""
+    kept = []
+    monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 512)
+    honest = TiledKernel.__init__
+
+    def spied(self, *args, **options):
+        kept.append(options["store"])
+        honest(self, *args, **options)
+
+    monkeypatch.setattr(TiledKernel, "__init__", spied)
+    dense = {"bandwidth": 4 * EPS, "n_components": 10, **OPTIONS}
+    tiled = select_coordinates(X[:2000], memory_limit=limit, **dense)
+    csr = select_coordinates(X[:2000], **dense)
+    assert kept == [stored]
+    assert tiled.diagnostics["approximations"]
+    assert tiled.subset == csr.subset
+    np.testing.assert_allclose(tiled.eigenvalues, csr.eigenvalues, atol=1e-7)
+    assert tiled.diagnostics["mean_degree"] == csr.diagnostics["mean_degree"]
+
+
+def test_float32_storage_chooses_the_same(reference):
+    other = select_coordinates(X, bandwidth=EPS, **OPTIONS, dtype="float32")
+    assert other.subset == reference.subset
+    assert other.bases.dtype == np.float32
+    np.testing.assert_allclose(other.eigenvalues, reference.eigenvalues, atol=1e-7)
+
+
+def test_threads_do_not_change_the_answer(reference):
+    other = select_coordinates(X, bandwidth=EPS, **OPTIONS, n_threads=1)
+    same_set(reference, other)
+    assert other.diagnostics["n_threads"] == 1
+
+
+def two_strips():
+    rng = np.random.default_rng(0)
+    near = np.column_stack([rng.uniform(0, 6, 1500), rng.uniform(0, 1, 1500)])
+    far = np.column_stack([rng.uniform(0, 6, 500), rng.uniform(0, 1, 500)]) + [0, 11]
+    order = rng.permutation(2000)
+    return np.concatenate([near, far])[order], order
+
+
+def test_a_disconnected_graph_is_refused_with_a_way_out():
+    points, _ = two_strips()
+    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(1,500, 500 points\).*components='largest'") as caught:
+        select_coordinates(points, bandwidth=0.2, **OPTIONS)
+    bandwidth = float(str(caught.value).split("bandwidth=")[1].split()[0])
+    assert 9.9 < 3 * bandwidth < 11  # the strips are 10 apart
+    connected = select_coordinates(points, bandwidth=bandwidth, **OPTIONS)
+    assert connected.diagnostics["graph_components"] == 1
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e160])
+def test_the_way_out_is_found_in_any_unit(scale):
+    points, _ = two_strips()
+    with pytest.raises(DisconnectedGraphError) as caught:
+        select_coordinates(scale * points, bandwidth=0.2 * scale, **OPTIONS)
+    bandwidth = float(str(caught.value).split("bandwidth=")[1].split()[0])
+    assert 9.9 < 3 * bandwidth / scale < 11
+
+
+def test_an_edge_of_no_weight_connects_nothing():
+    """exp(-(10 / 0.2)^2) is 0: a wider radius alone does not join the parts."""
+    points, _ = two_strips()
+    with pytest.raises(DisconnectedGraphError, match="2 parts"):
+        select_coordinates(points, bandwidth=0.2, radius=11, **OPTIONS)
+
+
+def test_a_stray_point_is_named_with_sizes_and_a_way_out():
+    points = np.concatenate([X, [[50.0, 0.0, 0.0]]])
+    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(4,000, 1 points\).*use bandwidth="):
+        select_coordinates(points, bandwidth=EPS, **OPTIONS)
+
+
+def test_weights_lost_to_rounding_do_not_connect():
+    """exp(-(1.7 / .25)^2) = 1e-20 joins the two squares on paper only: phi_1 would be any mixture with the constant."""
+    rng = np.random.default_rng(0)
+    points = np.concatenate([rng.uniform(size=(150, 2)), rng.uniform(size=(150, 2)) + [2.7, 0]])
+    with pytest.raises(DisconnectedGraphError, match="lost to rounding"):
+        select_coordinates(points, bandwidth=0.25, radius=2.5, **OPTIONS)
+
+
+def test_dense_distances_keep_their_digits_and_are_cut_like_points(reference):
+    distances = cdist(X, X)
+    for scale in (1.0, 1e-150):
+        other = select_coordinates(graph=scale * distances, bandwidth=scale * EPS, **OPTIONS)
+        np.testing.assert_allclose(other.eigenvalues, reference.eigenvalues, rtol=1e-9)
+
+
+def test_a_late_entry_may_bring_its_bandwidth(reference):
+    laplacian = graph_laplacian(gaussian_kernel(radius_graph(X, radius=3 * EPS), bandwidth=EPS))
+    embedding = diffusion_map(laplacian, n_components=6)
+    late = {"laplacian": laplacian, "coordinates": embedding.coordinates, "eigenvalues": embedding.eigenvalues}
+    other = select_coordinates(**late, bandwidth=EPS, **OPTIONS)
+    np.testing.assert_allclose(
+        other.laplace_beltrami_eigenvalues, reference.laplace_beltrami_eigenvalues[:6], rtol=1e-8
+    )
+    assert other.diagnostics["parameters"]["n_components"] == 6
+
+
+def test_the_largest_part_can_be_taken():
+    points, order = two_strips()
+    with pytest.warns(IESWarning, match="going on with the largest, 1,500 of 2,000"):
+        part = select_coordinates(points, bandwidth=0.2, components="largest", **OPTIONS)
+    np.testing.assert_array_equal(part.points, np.flatnonzero(order < 1500))
+    alone = select_coordinates(points[part.points], bandwidth=0.2, **OPTIONS)
+    assert part.subset == alone.subset
+    np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, rtol=1e-8)
+    assert part.diagnostics["graph_components"] == 2
+    kernel = gaussian_kernel(radius_graph(points, radius=0.6), bandwidth=0.2)
+    with pytest.warns(IESWarning, match="largest"):
+        other = select_coordinates(kernel=kernel, components="largest", **OPTIONS)
+    assert other.subset == part.subset
+    with pytest.raises(DisconnectedGraphError, match="2 parts"):
+        select_coordinates(kernel=kernel, **OPTIONS)
+
+
+def test_bases_are_dropped_when_asked():
+    s = select_coordinates(X, bandwidth=EPS, **OPTIONS, keep_bases=False)
+    assert s.bases is None
+    with pytest.raises(ValueError, match="keep_bases=True"):
+        s.score((0, 1))
+
+
+def test_audits_catch_a_kernel_that_lies(monkeypatch):
+    """A fused kernel that is wrong everywhere is noticed, and the stage repeated on plain code."""
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
+    monkeypatch.delenv("IES_GPU_KERNELS", raising=False)
+    honest = fused.tangent_rows
+    monkeypatch.setattr(fused, "tangent_rows", lambda *args: tuple(1.001 * part for part in honest(*args)))
+    with pytest.warns(IESWarning, match="tangent_rows differs from plain code"):
+        s = select_coordinates(X, bandwidth=EPS, **OPTIONS)
+    monkeypatch.undo()
+    same_set(s, select_coordinates(X, bandwidth=EPS, **OPTIONS))
+    assert s.diagnostics["audit"]["tangent_rows"] > 1e-4
+
+
+def test_without_self_loops_the_kernel_has_no_diagonal():
+    few = {"bandwidth": 2 * EPS, "n_components": 8, **OPTIONS}
+    graph = radius_graph(X[:1500], radius=6 * EPS)
+    kernel = gaussian_kernel(graph, bandwidth=2 * EPS)
+    kernel.setdiag(0)
+    kernel.eliminate_zeros()
+    expected = select_coordinates(kernel=kernel, **few)
+    for entry in ({"X": X[:1500]}, {"graph": graph}, {"X": X[:1500], "memory_limit": 4 << 20}):
+        found = select_coordinates(**entry, self_loops=False, **few)
+        same_set(found, expected)
+        np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
+        assert found.diagnostics["mean_degree"] == pytest.approx(graph.nnz / 1500)
+        assert found.diagnostics["parameters"]["self_loops"] is False
+    with pytest.raises(ValueError, match="self_loops=False goes with X or graph; a kernel has its diagonal already"):
+        select_coordinates(kernel=kernel, self_loops=False, **few)
+
+
+def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_loops():
+    """Noise of size .11 in 100 columns keeps points of a circle 1.5 apart: exp(-(1.5 / .56)^2) is small against 1."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 2 * np.pi, 1500)
+    circle = np.column_stack([np.cos(t), np.sin(t)])
+    noisy = np.hstack([circle, np.zeros((1500, 98))]) + 0.11 * rng.normal(size=(1500, 100))
+    options = {"intrinsic_dim": 1, "subset_size": 2, "bandwidth": 0.56, "n_components": 10}
+    with pytest.warns(IESWarning, match=r"[3-9] of phi1..phi10 live on a few stray points each .*self_loops=False"):
+        select_coordinates(noisy, **options)
+    found = select_coordinates(noisy, self_loops=False, **options)
+    assert found.diagnostics["stray_coordinates"] == []
+    Y = np.column_stack([np.ones(1500), found.coordinates[:, :2]])
+    left = circle - Y @ np.linalg.lstsq(Y, circle, rcond=None)[0]
+    assert left.var() < 0.1 * circle.var()
+
+
+def test_points_that_hang_by_a_thread_are_named(reference):
+    """Rows 4000 to 4004 stand 2.5 eps from the strip and far from each other: each has a coordinate of its own."""
+    assert reference.diagnostics["stray_coordinates"] == reference.diagnostics["stray_points"] == []
+    far = np.vstack([X, [(place, -2.5 * EPS, 0) for place in (0.4, 1.0, 1.6, 2.2, 2.8)]])
+    with pytest.warns(IESWarning, match=r"5 of phi1..phi20 live on a few stray points each .*'stray_points'"):
+        crowded = select_coordinates(far, bandwidth=EPS, **OPTIONS)
+    assert len(crowded.diagnostics["stray_coordinates"]) == 5
+    rows = crowded.diagnostics["stray_points"]
+    assert rows == [4000, 4001, 4002, 4003, 4004]
+    assert not select_coordinates(np.delete(far, rows, axis=0), bandwidth=EPS, **OPTIONS).diagnostics["stray_points"]
