@@ -51,8 +51,8 @@ def add(commands: Any) -> None:
     add_machine(fit.add_argument_group("the machine").add_argument)
     add_job(fit.add_argument_group("a job").add_argument)
     add_talk(fit, as_json="print the result as one JSON object")
-    named = {action.dest for action in fit._actions}
-    fit.set_defaults(**{name: value for name, value in DEFAULTS.items() if name in named})
+    for action in fit._actions:
+        action.default = DEFAULTS.get(action.dest, action.default)
     layered(fit)
 
 

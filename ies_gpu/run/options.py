@@ -15,7 +15,7 @@ ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": ("raise", "largest"),
-    "dtype": ("float64", "float32", "mixed"),
+    "dtype": ("float64", "mixed", "float32"),
 }
 # where and how a job runs, but not what comes out of it
 MACHINE = ("device", "memory_limit", "n_threads", "keep_bases", "checkpoint", "resume")

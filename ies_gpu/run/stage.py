@@ -208,7 +208,8 @@ class Run:
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Take over what was known at the end of a stage that was saved."""
-        self.audit.update(state["audit"])
+        for kernel, difference in state["audit"].items():
+            self.audit[kernel] = max(difference, self.audit.get(kernel, 0.0))
         for stage, seconds in state["seconds"].items():
             self.log.seconds.setdefault(stage, seconds)
         for message in state["warnings"]:

@@ -15,7 +15,6 @@ from ies_gpu.choice.criterion import score_pass
 from ies_gpu.cli import main
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
-from ies_gpu.run.inputs import Prepared
 from tests.fake_cupy import missing, standing_in
 
 needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
@@ -97,18 +96,18 @@ def test_lengths_beyond_the_range_of_float32(backend, scale):
     assert found.subset == expected.subset
 
 
-def watched(monkeypatch) -> list[Prepared]:
-    """Laplacians that the pipeline makes tangents from."""
+def watched(monkeypatch) -> list:
+    """Coordinates and Laplacians that the pipeline makes tangents from."""
     seen = []
-    import ies_gpu.results.selection as selection
+    import ies_gpu.run.stages as stages
 
-    original = selection.tangent_stage
+    original = stages.tangents
 
-    def stage(work, d, run):
-        seen.append(work)
-        return original(work, d, run)
+    def tangents(Y, laplacian, *more):
+        seen.append((Y, laplacian))
+        return original(Y, laplacian, *more)
 
-    monkeypatch.setattr(selection, "tangent_stage", stage)
+    monkeypatch.setattr(stages, "tangents", tangents)
     return seen
 
 
@@ -120,9 +119,11 @@ def test_what_is_stored_in_which_precision(monkeypatch, dtype, stored, computed)
     seen = watched(monkeypatch)
     arguments = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8, "device": "cpu"}
     found = select_coordinates(data.X, dtype=dtype, **arguments)
-    assert seen[0].laplacian.transition.dtype == stored
-    assert seen[0].laplacian.weights.dtype == np.float64
-    assert seen[0].coordinates.dtype == np.float64
+    Y, laplacian = seen[0]
+    assert laplacian.transition.dtype == stored
+    assert laplacian.weights.dtype == np.float64
+    assert Y.dtype == computed
+    assert found.coordinates.dtype == np.float64
     assert found.bases.dtype == computed
     assert score_pass(found.bases, np.array([[0, 1]])).totals.dtype == np.float64
     assert found.diagnostics["parameters"]["dtype"] == dtype

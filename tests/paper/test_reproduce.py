@@ -122,9 +122,9 @@ def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch, failure
 def test_the_papers_sets_and_orders(tmp_path):
     """D1 to D12 at their size: the chosen sets, greedy's first s, and what LLR takes."""
     from ies_gpu.paper.cases import Plan, compute
-    from ies_gpu.run.log import Stages
+    from ies_gpu.run.log import Log
 
-    cases = [compute(name, Plan(()), Stages()) for name in datasets.names()[:12]]
+    cases = [compute(name, Plan(()), Log()) for name in datasets.names()[:12]]
     chosen = {case.data.name: case.selection.subset for case in cases}
     assert sum(chosen[case.data.name] == case.data.reference_subset for case in cases) >= 11
     assert sum(set(case.greedy[: len(case.selection.subset)]) == set(case.selection.subset) for case in cases) >= 11

@@ -96,7 +96,7 @@ def test_a_circle_needs_two_coordinates():
 
 def test_a_sample_stands_for_many_points(strip, monkeypatch):
     """Beyond the sample's size the bandwidth is carried over, shrunk by (n/N)^(-1/(d+4)), and checked on all points."""
-    monkeypatch.setattr("ies_gpu.parameters.automatic.calibrate.__kwdefaults__", {"sample_size": 700})
+    monkeypatch.setattr("ies_gpu.parameters.automatic.calibrate.__defaults__", (700,))
     X, flat = strip
     found = select_coordinates(X)
     carried = found.diagnostics["automatic"]["carried"]

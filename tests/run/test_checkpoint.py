@@ -22,13 +22,16 @@ import scipy.sparse
 from ies_gpu import CheckpointWarning, IESWarning, datasets, load, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
-from ies_gpu.run.checkpoint import STAGES
 from ies_gpu.run.fingerprint import data_digest
+from ies_gpu.run.stage import Run
+from ies_gpu.select import STAGES as SAVED
 from tests.comparison import assert_equal_selections, resumed
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}
+
+STAGES = [stage.name for stage in SAVED if stage.name != "automatic"]
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +72,8 @@ def test_a_run_goes_on_from_wherever_it_was_killed(points, uninterrupted, folder
         (folder / f"{stage}.npz").unlink()
     found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert_equal_selections(uninterrupted, found)
-    # the matrix is read only while it is needed, and the points' order is of no use without it
-    expected = {0: [], 1: [], 2: ["graph", "laplacian"], 3: ["graph", "laplacian", "eigenvectors"]}
+    # the matrix is read only while it is needed
+    expected = {0: [], 1: ["graph"], 2: ["graph", "laplacian"], 3: ["graph", "eigenvectors", "laplacian"]}
     assert resumed(found) == expected.get(kept, ["graph", "eigenvectors", "tangents", "search"][: kept - 1])
     again = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert_equal_selections(uninterrupted, again)
@@ -78,8 +81,13 @@ def test_a_run_goes_on_from_wherever_it_was_killed(points, uninterrupted, folder
 
 
 def test_stages_that_are_taken_are_not_computed(points, folder, monkeypatch):
-    for name in ("prepare", "embed", "tangent_stage", "search_stage"):
-        monkeypatch.setattr(f"ies_gpu.results.selection.{name}", lambda *_: pytest.fail("computed again"))
+    original = Run._computed
+
+    def computed(run, stage, inputs):
+        assert stage.name == "result", "computed again"
+        return original(run, stage, inputs)
+
+    monkeypatch.setattr(Run, "_computed", computed)
     found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert set(found.diagnostics["seconds"]) >= {"graph", "eigenvectors", "tangents", "search", "resume"}
 
@@ -169,7 +177,7 @@ def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change,
 
 
 def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.run.stage_files.VERSION", 2)
+    monkeypatch.setattr("ies_gpu.run.checkpoint.VERSION", 2)
     with pytest.warns(CheckpointWarning, match=r"another job \(format 1 there, 2 here\)"):
         found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert resumed(found) == []
@@ -177,7 +185,7 @@ def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder
 
 
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.results.selection.prepare", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.run.stage.Run._computed", lambda *_: pytest.fail("work began"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(ValueError, match=r"holds a checkpoint of this job .*pass resume=True to go on"):
         select_coordinates(points, **OPTIONS, checkpoint=folder)
@@ -202,7 +210,7 @@ def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
 
 
 def test_wrong_folders_are_refused_before_the_work(points, tmp_path, monkeypatch):
-    monkeypatch.setattr("ies_gpu.results.selection.prepare", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.run.stage.Run._computed", lambda *_: pytest.fail("work began"))
     with pytest.raises(ValueError, match="resume=True needs checkpoint"):
         select_coordinates(points, **OPTIONS, resume=True)
     with pytest.raises(ValueError, match="must be a local folder"):
@@ -323,7 +331,7 @@ def test_dense_graphs_keep_their_eigenvectors(tmp_path):
     options = OPTIONS | {"bandwidth": 1.2, "memory_limit": 2 << 20}
     first = select_coordinates(X, **options, checkpoint=tmp_path)
     assert first.diagnostics["approximations"] and not (tmp_path / "laplacian.npz").exists()
-    for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["eigenvectors"]), (2, [])):
+    for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors"]), (2, ["graph"])):
         for stage in STAGES[kept:]:
             (tmp_path / f"{stage}.npz").unlink(missing_ok=True)
         again = select_coordinates(X, **options, checkpoint=tmp_path, resume=True)

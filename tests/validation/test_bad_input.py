@@ -97,7 +97,7 @@ BAD = {
     "device unknown": ({"device": "tpu"}, ValueError, "device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'tpu'"),
     "device odd": ({"device": 0}, ValueError, "device must be 'auto'"),
     "search unknown": ({"search": "psychic"}, ValueError, "search must be one of 'exhaustive'"),
-    "dtype unknown": ({"dtype": "float16"}, ValueError, "dtype must be one of 'float64', 'float32', 'mixed', got 'float16'"),
+    "dtype unknown": ({"dtype": "float16"}, ValueError, "dtype must be one of 'float64', 'mixed', 'float32', got 'float16'"),
     "components unknown": ({"components": "all"}, ValueError, "components must be one of 'raise', 'largest'"),
     "self_loops a number": ({"self_loops": 0.5}, TypeError, "self_loops must be True or False, got 0.5"),
     "memory_limit tiny": ({"memory_limit": 10}, ValueError, "memory_limit must be 1048576 or more"),

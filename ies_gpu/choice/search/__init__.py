@@ -15,11 +15,9 @@ from .result import Evaluated, SearchResult, check_percentile, check_zeta, choos
 from .submodular import search_submodular, submodular_sets
 
 __all__ = [
-    "METHODS", "Evaluated", "SearchResult", "check_counts", "check_percentile", "check_zeta", "choose", "evaluate",
+    "Evaluated", "SearchResult", "check_counts", "check_percentile", "check_zeta", "choose", "evaluate",
     "greedy_order", "ranked", "search_branch_and_bound", "search_exhaustive", "search_greedy", "search_submodular",
 ]  # fmt: skip
-
-METHODS = ("exhaustive", "greedy", "submodular", "branch_and_bound")
 
 
 def check_counts(method: str, m: int, d: int, s: int) -> None:
