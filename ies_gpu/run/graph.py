@@ -112,7 +112,7 @@ def from_points(run: Run, given: Inputs) -> Graph:
         del kernel
     tiled, mean_degree = isinstance(kernel, TiledKernel), kernel.nnz / len(X) - 1
     return Graph.around(
-        laplacian_of(run, kernel),
+        run.stage(NORMALISED, kernel),
         n_input=n_input,
         points=points,
         order=backend.to_host(order),
@@ -162,7 +162,7 @@ def from_kernel(run: Run, matrix: Any) -> Graph:
         chosen = run.backend.asarray(points)
         matrix = matrix[chosen][:, chosen].tocsr()
     degree = (matrix.nnz - int((matrix.diagonal() != 0).sum())) / len(points)
-    laplacian = laplacian_of(run, matrix)
+    laplacian = run.stage(NORMALISED, matrix)
     return Graph.around(laplacian, n_input=n_input, points=points, components=parts, mean_degree=degree)
 
 
@@ -189,13 +189,13 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
 
 
-def laplacian_of(run: Run, kernel: Any) -> Laplacian:
+def normalised(run: Run, report: Report, kernel: Any) -> Laplacian:
     """The Laplacian on the kernel's storage; products are compared with plain code before they are used."""
     if not run.options.self_loops:
-        run.stage(NO_LOOPS, kernel)
+        drop_diagonal(kernel)
     if not isinstance(kernel, TiledKernel):
         run.stage(PRODUCTS, kernel)
-    return run.stage(NORMALISED, kernel)
+    return laplacian_in_place(kernel, run.options.bandwidth)
 
 
 def largest_part(labels: np.ndarray, n_input: int, run: Run) -> np.ndarray:
@@ -258,13 +258,12 @@ EDGES = Stage(
 KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: gaussian_of_distances(graph, bandwidth))
 GIVEN_DISTANCES = Stage("graph", given_distances)
 GIVEN_KERNEL = Stage("graph", given_kernel)
-NO_LOOPS = Stage("kernel", lambda run, report, kernel: drop_diagonal(kernel))
 COMPONENTS = Stage("components", lambda run, report, kernel: count_components(kernel, run.backend))
 PRODUCTS = Stage(
     "laplacian", lambda run, report, kernel: None, kernel="spmm",
     difference=lambda run, _, kernel: audit_products(kernel, run.backend),
 )  # fmt: skip
-NORMALISED = Stage("laplacian", lambda run, report, kernel: laplacian_in_place(kernel, run.options.bandwidth))
+NORMALISED = Stage("laplacian", normalised)
 
 
 def packed_graph(run: Run, graph: Graph) -> dict[str, Any] | None:

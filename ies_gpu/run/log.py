@@ -33,19 +33,26 @@ class Log:
         self.seconds: dict[str, float] = {}
         self.peak_bytes: dict[str, int] = {}
         self.warnings: list[str] = []
+        self.current = ""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Report]:
-        """Time a stage; gives the function ``(done, total)`` to report with."""
+        """Time a stage; gives the function ``(done, total)`` to report with. A part of the same name is the same stage."""
 
         def report(done: int, total: int) -> None:
             if self.progress is not None:
                 self.progress(name, done, total)
 
+        if name == self.current:
+            yield report
+            return
         logger.debug("%s: begins", name)
         report(0, 0)
-        begin = time.perf_counter()
-        yield report
+        begin, before, self.current = time.perf_counter(), self.current, name
+        try:
+            yield report
+        finally:
+            self.current = before
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
         self.peak_bytes[name] = peak_memory()
         report(1, 1)

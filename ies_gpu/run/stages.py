@@ -65,10 +65,11 @@ def scored(run: Run, report: Report, tangents: Tangents, embedding: Embedding) -
     return sets, score_pass(bases, sets.subsets, report)
 
 
-def searched(run: Run, tangents: Tangents, embedding: Embedding) -> SearchResult:
-    """The sets that the search scores; path, regret, choice."""
+def searched(run: Run, report: Report, tangents: Tangents, embedding: Embedding) -> SearchResult:
+    """Path, regret and choice among the sets that the search scores."""
+    options = run.options
     sets, scores = run.stage(SCORES, tangents, embedding)
-    found = run.stage(CHOICE, tangents, embedding, sets, scores)
+    found = choose(tangents.bases, embedding.eigenvalues, sets, scores, options.zeta_given, options.percentile)
     if found.details.get("gap"):
         run.log.warn(
             "branch and bound stopped at its limit: the loss of another set may be higher by up to "
@@ -77,18 +78,10 @@ def searched(run: Run, tangents: Tangents, embedding: Embedding) -> SearchResult
         )
     if not found.passed:
         run.log.warn(
-            f"no set on the path has a regret whose percentile {run.options.percentile:g} is not positive; the set for "
+            f"no set on the path has a regret whose percentile {options.percentile:g} is not positive; the set for "
             "zeta = 0 is returned. Try a larger subset_size, another bandwidth or a lower percentile"
         )
     return found
-
-
-def chosen(
-    run: Run, report: Report, tangents: Tangents, embedding: Embedding, sets: Evaluated, scores: Scores
-) -> SearchResult:
-    """Path, regret and choice from the scores."""
-    options = run.options
-    return choose(tangents.bases, embedding.eigenvalues, sets, scores, options.zeta_given, options.percentile)
 
 
 def shallow(record: Any) -> dict[str, Any]:
@@ -122,5 +115,4 @@ SCORES = Stage(
     "search", scored, kernel="score_block", precision="arithmetic",
     difference=lambda run, found, tangents, _: audit_scores(tangents.bases, found[0].subsets, found[1], run.backend),
 )  # fmt: skip
-CHOICE = Stage("search", chosen)
-SEARCH = Stage("search", searched, composite=True, pack=packed_search, unpack=unpacked_search, after="tangents")
+SEARCH = Stage("search", searched, pack=packed_search, unpack=unpacked_search, after="tangents")

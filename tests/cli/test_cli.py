@@ -108,7 +108,7 @@ def test_without_numbers_they_are_found(points, tmp_path, capsys):
     found = load(tmp_path / "run.npz").diagnostics["automatic"]["chosen"]
     assert set(found) == {"bandwidth", "intrinsic_dim"}
     assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
-    assert [line.split()[0] for line in err.splitlines()] == ["read", "dimension", "scan", "result", "write"]
+    assert [line.split()[0] for line in err.splitlines()] == ["read", "checks", "dimension", "scan", "result", "write"]
 
 
 def test_json_is_one_strict_object(points, capsys):
@@ -139,7 +139,7 @@ def test_json_log_lines(points, capsys):
     assert times == sorted(times) and times[0].tzinfo is not None
     ends = [line["stage"] for line in progress if line["done"] == line["total"]]
     assert list(dict.fromkeys(ends)) == [
-        "read", "checks", "order", "graph", "kernel", "laplacian", "eigenvectors", "tangents", "search",
+        "read", "checks", "order", "graph", "kernel", "components", "laplacian", "eigenvectors", "tangents", "search",
             "result",
     ]  # fmt: skip
 

@@ -37,9 +37,9 @@ def test_unexplained_variance_by_brute_force(on):
 
 def scanned(*tables: dict[int, float]) -> Scan:
     """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
-    work = SimpleNamespace(eigenvalues=np.arange(20))
+    embedding = SimpleNamespace(eigenvalues=np.arange(20))
     trials = [
-        SimpleNamespace(bandwidth=2.0**k, fvu=lambda s, table=table: table[s], work=work)
+        SimpleNamespace(bandwidth=2.0**k, fvu=lambda s, table=table: table[s], embedding=embedding)
         for k, table in enumerate(tables)
     ]
     return Scan(tuple(trials), {}, 1.0)
