@@ -37,7 +37,7 @@ class Log:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Report]:
-        """Time a stage; gives the function ``(done, total)`` to report with. A part of the same name is the same stage."""
+        """Time a stage, and with it its parts of the same name; gives the function ``(done, total)`` to report with."""
 
         def report(done: int, total: int) -> None:
             if self.progress is not None:
