@@ -2,8 +2,8 @@
 //
 //     out = A V        A: n_rows rows,  V and out: k columns, C order.
 //
-// cuSPARSE wants one type for all three, so CuPy first copies the whole matrix to float64: 24 bytes moved for each entry
-// instead of 8, and 8 more held. The readable twin is spmm in plain.py, the launch configuration is in cuda_.py
+// cuSPARSE wants one type for all three, so CuPy first copies the whole matrix to float64: 24 bytes moved for each
+// entry instead of 8, and 8 more held. The readable twin is spmm in plain.py, the launch configuration is in cuda_.py
 // (product_launch). Compiles alone, without -D.
 //
 // A warp takes a row. With one column its lanes share the entries, and their sums are added in a fixed order; with
@@ -22,8 +22,8 @@ __device__ long long row_start(const void* indptr, int wide, long long row) {
 
 // indptr: int32, or int64 where `wide` is 1.
 extern "C" __global__ void __launch_bounds__(ROWS* WARP)
-csr_product_f32(const void* indptr, int wide, const int* __restrict__ indices, const float* __restrict__ data,
-                const double* __restrict__ V, long long n_rows, int k, double* __restrict__ out) {
+    csr_product_f32(const void* indptr, int wide, const int* __restrict__ indices, const float* __restrict__ data,
+                    const double* __restrict__ V, long long n_rows, int k, double* __restrict__ out) {
     extern __shared__ double sums[];  // one for each thread
     const int lane = threadIdx.x % WARP, own = threadIdx.x / WARP;
     for (long long begin = static_cast<long long>(blockIdx.x) * ROWS; begin < n_rows;

@@ -136,13 +136,13 @@ __device__ void score_block_for(int d, const T* U, Rest... rest) {
 // best and best_score are read where first_set > 0. Launch: cuda_.score_launch.
 //
 // A kernel takes the registers of its largest case: the _low_ entries, for d <= 3, leave room for more blocks.
-#define ENTRY(NAME, T, LAST, BLOCKS)                                                                                  \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                     \
-        NAME(const T* U, long long n_points, int m, int d, const int* subsets, int s, int n_sets, int first_set,      \
-             int tile, int chunk, double* partial, int* best, double* best_score) {                                   \
-        extern __shared__ double shared_memory[];                                                                     \
-        score_block_for<1, LAST>(d, U, n_points, m, subsets, s, n_sets, first_set, tile, chunk, partial, best,        \
-                                 best_score, shared_memory);                                                          \
+#define ENTRY(NAME, T, LAST, BLOCKS)                                                                             \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                \
+        NAME(const T* U, long long n_points, int m, int d, const int* subsets, int s, int n_sets, int first_set, \
+             int tile, int chunk, double* partial, int* best, double* best_score) {                              \
+        extern __shared__ double shared_memory[];                                                                \
+        score_block_for<1, LAST>(d, U, n_points, m, subsets, s, n_sets, first_set, tile, chunk, partial, best,   \
+                                 best_score, shared_memory);                                                     \
     }
 
 ENTRY(score_block_f32, float, 8, 2)

@@ -13,12 +13,12 @@
 
 namespace {
 
-constexpr int PATCH = 4;            // H is summed in patches of 4 x 4, each in the registers of one thread
-constexpr int MAX_SLICES = 8;       // threads that share a patch, each with its share of the neighbours
+constexpr int PATCH = 4;       // H is summed in patches of 4 x 4, each in the registers of one thread
+constexpr int MAX_SLICES = 8;  // threads that share a patch, each with its share of the neighbours
 constexpr int WARP = 32;
-constexpr int MAX_THREADS = 160;    // the 136 patches of the upper triangle at m = 64, in whole warps
-constexpr int MIN_BLOCKS = 4;       // of that size on a multiprocessor: the most that registers allow without spills
-constexpr int SWEEPS = 30;          // of QL for each eigenvalue, far more than it takes; then NaN
+constexpr int MAX_THREADS = 160;  // the 136 patches of the upper triangle at m = 64, in whole warps
+constexpr int MIN_BLOCKS = 4;     // of that size on a multiprocessor: the most that registers allow without spills
+constexpr int SWEEPS = 30;        // of QL for each eigenvalue, far more than it takes; then NaN
 
 template <typename T> struct Precision;
 template <> struct Precision<float> {
@@ -45,7 +45,7 @@ template <typename T> struct Scratch {
         matrix = pool;   // differences of a tile of neighbours, then H, then its eigenvectors
         vectors = pool + max(m * stride, width * padded);
     }
-    __device__ T* vector() const { return vectors; }            // y_i, then a Householder vector
+    __device__ T* vector() const { return vectors; }           // y_i, then a Householder vector
     __device__ T* product() const { return vectors + width; }  // halved weights of a tile, then H times that vector
     __device__ T* diagonal() const { return vectors + 2 * width; }
     __device__ T* off_diagonal() const { return vectors + 3 * width; }
@@ -358,13 +358,13 @@ __device__ void tangent_rows(const void* indptr, int wide, const int* __restrict
 
 // indptr: int32, or int64 where `wide` is 1. Launch: cuda_.tangent_launch. Weights may be stored in the other precision
 // (_w32, _w64): a copy of them would be as large as the graph.
-#define TANGENT_ROWS(NAME, T, W)                                                                                   \
-    extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)                                          \
-    NAME(const void* indptr, int wide, const int* indices, const W* weights, const T* Y, const long long* rows,    \
-         long long n_rows, int m, int d, T* U, T* sigma) {                                                         \
-        extern __shared__ double shared_memory[];                                                                  \
-        tangent_rows<T, W>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma,                        \
-                           reinterpret_cast<T*>(shared_memory));                                                   \
+#define TANGENT_ROWS(NAME, T, W)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(MAX_THREADS, MIN_BLOCKS)                                           \
+        NAME(const void* indptr, int wide, const int* indices, const W* weights, const T* Y, const long long* rows, \
+             long long n_rows, int m, int d, T* U, T* sigma) {                                                      \
+        extern __shared__ double shared_memory[];                                                                   \
+        tangent_rows<T, W>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma,                         \
+                           reinterpret_cast<T*>(shared_memory));                                                    \
     }
 
 TANGENT_ROWS(tangent_rows_f32, float, float)
