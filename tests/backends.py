@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
 
+from ies_gpu import Selection, datasets, select_coordinates
 from ies_gpu.backend import Backend, get_backend
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.backend.kernels import plain
 from tests.fake_cupy import missing, standing_in
+from tests.fake_cupy.machine import Machine
+
+DEVICE = ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)]
+# for tests in which the CPU's kernels do not matter, and for those of a device alone
+each_device = pytest.mark.parametrize("backend", ["numba", *DEVICE], indirect=True)
+a_device = pytest.mark.parametrize("backend", DEVICE, indirect=True)
+needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
+# points and the factor on the paper's bandwidth beside that for fewer points
+SIZES = {"D1": (2500, 1.0), "D6": (1500, 0.8), "D7": (2500, 1.0)}
 
 
 def cpu_backend(kernels: str) -> CpuBackend:
@@ -38,20 +49,23 @@ def active_backend(name: str) -> Iterator[Backend]:
                 yield backend
             return
         patch.delenv("IES_GPU_DEVICE", raising=False)
-        if name == "gpu":
-            found = probe()
-            if not found.ok:
-                pytest.skip(found.detail)
+        if name == "gpu" and not (found := probe()).ok:
+            pytest.skip(found.detail)
+        with nullcontext() if name == "gpu" else stand_in():
             backend = get_backend("cuda")
             with backend.active():
                 yield backend
-            return
-        if missing():
-            pytest.skip(missing())
-        with standing_in():
-            backend = get_backend("cuda")
-            with backend.active():
-                yield backend
+
+
+@contextmanager
+def stand_in() -> Iterator[Machine]:
+    """The stand-in for CuPy, for runs that ask for a device as well."""
+    if missing():
+        pytest.skip(missing())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("IES_GPU_DEVICE", raising=False)
+        with standing_in() as machine:
+            yield machine
 
 
 def sent(value: Any, backend: Backend) -> Any:
@@ -85,3 +99,25 @@ def rebuilt(value: Any, change: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.replace(value, **{f.name: change(getattr(value, f.name)) for f in dataclasses.fields(value)})
     return value
+
+
+@cache
+def problem(name: str, n: int | None = None) -> tuple[np.ndarray, dict]:
+    """Points of a data set, fewer than in the paper, and arguments with a bandwidth that keeps the degrees."""
+    full = datasets.load(name)
+    count, factor = SIZES[name]
+    n = n or count
+    data = datasets.load(name, n_samples=n)
+    bandwidth = factor * full.bandwidth * (len(full.X) / n) ** (1 / full.intrinsic_dim)
+    return data.X, {"intrinsic_dim": full.intrinsic_dim, "subset_size": full.subset_size, "bandwidth": bandwidth}
+
+
+@cache
+def on_cpu(name: str, n: int | None = None, **options) -> Selection:
+    X, arguments = problem(name, n)
+    return select_coordinates(X, device="cpu", **arguments, **options)
+
+
+def on_cuda(name: str, n: int | None = None, *, device: str = "cuda", **options) -> Selection:
+    X, arguments = problem(name, n)
+    return select_coordinates(X, device=device, **arguments, **options)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from tests.backends import active_backend, sent, to_host
+from tests.backends import active_backend, sent, stand_in, to_host
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -42,6 +44,18 @@ def on(backend):
         return call
 
     return on
+
+
+@pytest.fixture
+def machine():
+    """The stand-in for CuPy, which counts what a device would do."""
+    with stand_in() as made:
+        yield made
+
+
+@pytest.fixture
+def cupy(machine):
+    return sys.modules["cupy"]
 
 
 @pytest.fixture

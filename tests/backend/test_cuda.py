@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse
 
 import ies_gpu
 import ies_gpu.embedding.diffusion
@@ -28,53 +27,19 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.errors import DeviceError, IESWarning, OutOfMemoryError
 from ies_gpu.run.audit import ROWS, audit_tangents, sampled_rows
 from tests import deviations
+from tests.backends import SIZES, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
 from tests.cuda_emulator import missing as emulator_missing
 from tests.deviations import *  # noqa: F403 - the same facts as in tests/gpu
-from tests.fake_cupy import REAL, arrays, missing, sparse, standing_in
+from tests.fake_cupy import REAL, arrays, sparse, standing_in
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
-# points and the factor on the paper's bandwidth beside that for fewer points
-SIZES = {"D1": (2500, 1.0), "D6": (1500, 0.8), "D7": (2500, 1.0)}
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    with standing_in() as made:
-        yield made
-
-
-@pytest.fixture
-def cupy(machine):
-    return sys.modules["cupy"]
-
-
-@cache
-def problem(name: str, n: int | None = None) -> tuple[np.ndarray, dict]:
-    """Points of a data set, fewer than in the paper, and arguments with a bandwidth that keeps the degrees."""
-    full = datasets.load(name)
-    count, factor = SIZES[name]
-    n = n or count
-    data = datasets.load(name, n_samples=n)
-    bandwidth = factor * full.bandwidth * (len(full.X) / n) ** (1 / full.intrinsic_dim)
-    return data.X, {"intrinsic_dim": full.intrinsic_dim, "subset_size": full.subset_size, "bandwidth": bandwidth}
-
-
-@cache
-def on_cpu(name: str, n: int | None = None, **options) -> ies_gpu.Selection:
-    X, arguments = problem(name, n)
-    return select_coordinates(X, device="cpu", **arguments, **options)
-
-
-def on_cuda(name: str, n: int | None = None, *, device: str = "cuda", **options) -> ies_gpu.Selection:
-    X, arguments = problem(name, n)
-    return select_coordinates(X, device=device, **arguments, **options)
+pytestmark = needs_cupy
+SEARCHES = ("greedy", "submodular", "branch_and_bound")
 
 
 def close(found, expected, tolerance: float = 1e-10) -> None:
     """Equal relative to the largest entry, of a device array and a NumPy array."""
-    found = found.get() if hasattr(found, "get") else found
+    found = found.get()
     assert found.shape == expected.shape
     assert np.abs(found - expected).max(initial=0) <= tolerance * np.abs(expected).max(initial=0)
 
@@ -156,9 +121,8 @@ def test_it_leaves_no_trace():
 # --- each stage, fed the same input ---
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_steps_take_and_return_device_arrays_and_agree_with_the_cpu(name, cupy):
-    X, arguments = problem(name, 1500)
+def test_steps_take_and_return_device_arrays_and_agree_with_the_cpu(cupy):
+    X, arguments = problem("D1", 700)
     bandwidth, d = arguments["bandwidth"], arguments["intrinsic_dim"]
     upload = cupy.asarray
 
@@ -215,36 +179,36 @@ def test_steps_take_and_return_device_arrays_and_agree_with_the_cpu(name, cupy):
     expected = ies_gpu.search_exhaustive(U, embedding.eigenvalues, subset_size=s)
     found = ies_gpu.search_exhaustive(upload(U), upload(embedding.eigenvalues), subset_size=s)
     assert (found.subset, found.chosen, found.passed) == (expected.subset, expected.chosen, expected.passed)
-    close(found.percentiles, expected.percentiles)
-
-
-def test_nearest_neighbours_agree_with_the_cpu(cupy):
-    X, _ = problem("D1")
-    expected = ies_gpu.knn_graph(X, n_neighbors=12)
-    found = ies_gpu.knn_graph(cupy.asarray(X), n_neighbors=12)
-    np.testing.assert_array_equal(found.indices.get(), expected.indices)
-    close(found.data, expected.data)
-
-
-def test_components_agree_with_scipy(cupy):
-    rng = np.random.default_rng(0)
-    path = scipy.sparse.diags([np.ones(299)], [1], shape=(300, 300))
-    scattered = scipy.sparse.random(300, 300, density=0.004, random_state=rng)
-    apart = scipy.sparse.csr_matrix((300, 300))
-    for matrix in (path, scattered, apart):
-        matrix = (matrix + matrix.T).tocsr()
-        count, labels = scipy.sparse.csgraph.connected_components(matrix, directed=False)
-        backend = get_backend("cuda")
-        device = sys.modules["cupyx.scipy.sparse"].csr_matrix(
-            tuple(cupy.asarray(a) for a in (matrix.data, matrix.indices, matrix.indptr)), shape=matrix.shape
-        )
-        found, numbers = backend.connected_components(device)
-        assert found == count
-        pairs = set(zip(numbers.get().tolist(), labels.tolist(), strict=True))
-        assert len(pairs) == count  # the same parts under other numbers
+    np.testing.assert_allclose(found.percentiles, expected.percentiles, atol=1e-10)
+    new, values = X[:50] + 0.2, embedding.eigenvalues
+    found = ies_gpu.nystrom_extension(upload(new), upload(X), upload(Y), values, bandwidth=bandwidth)
+    close(found, ies_gpu.nystrom_extension(new, X, Y, values, bandwidth=bandwidth), 1e-12)
 
 
 # --- the whole ---
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_takes_device_arrays_and_answers_as_on_the_cpu(machine, cupy, name, rng):
+    U, values = np.linalg.qr(rng.normal(size=(300, 10, 2)))[0], np.sort(rng.uniform(0.01, 0.3, 10))
+    search = getattr(ies_gpu, f"search_{name}")
+    for zeta in ("auto", 0.05):
+        expected = search(U, values, subset_size=4, zeta=zeta)
+        found = search(cupy.asarray(U), cupy.asarray(values), subset_size=4, zeta=zeta)
+        assert found.subset == expected.subset and found.details == expected.details
+        np.testing.assert_array_equal(found.subsets, expected.subsets)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)
+        assert isinstance(found.regrets, cupy.ndarray)
+    downloads = [shape for direction, shape in machine.transfers if direction == "down"]
+    assert downloads and max(np.prod(shape, dtype=int) for shape in downloads) < len(U)  # points stay on the device
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_whole_run_with_each_search_in_float32(machine, name):
+    arguments = {"search": name, "n_components": 8, "dtype": "float32"}
+    found, expected = on_cuda("D7", 900, **arguments), on_cpu("D7", 900, **arguments)
+    assert found.diagnostics["device"] == "cuda:0" and found.diagnostics["search"]["method"] == name
+    assert found.subset == expected.subset and sorted(found.search_order) == list(found.subset)
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -532,6 +496,32 @@ def test_a_whole_card_too_small():
             on_cuda("D1", 700)
         machine.limit = 300 << 20
         assert_agreement(on_cuda("D1", 700), on_cpu("D1", 700))
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_memory_that_runs_out_in_a_search_changes_nothing(name):
+
+    def run(refused: int | None) -> tuple[ies_gpu.Selection, int]:
+        seen, now = 0, ""
+
+        def progress(stage: str, done: int, total: int) -> None:
+            nonlocal now
+            now = stage if done != total or total == 0 else ""
+
+        def refuse(size: int) -> bool:
+            nonlocal seen
+            seen += now == "search"
+            return now == "search" and seen == refused
+
+        with standing_in() as made:
+            made.refuse = refuse
+            return on_cuda("D7", 700, n_components=7, search=name, progress=progress), seen
+
+    expected, count = run(None)
+    for refused in (1, count // 3, count - 1):
+        found, _ = run(refused)
+        assert found.subset == expected.subset
+        np.testing.assert_allclose(found.ranking.scores, expected.ranking.scores, atol=1e-12)
 
 
 # --- kernels that fail ---

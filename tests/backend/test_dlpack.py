@@ -12,9 +12,8 @@ from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import backend_of, get_backend
 from ies_gpu.errors import DeviceError
 from ies_gpu.validation import check_points, check_real_array
-from tests.fake_cupy import missing, standing_in
-
-needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
+from tests.backends import needs_cupy
+from tests.fake_cupy import missing
 
 
 class Tensor:
@@ -48,13 +47,6 @@ def strip():
     data = datasets.load("D1", n_samples=600)
     arguments = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8}
     return data.X, arguments, select_coordinates(data.X, device="cpu", **arguments)
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    with standing_in() as made:
-        yield made
 
 
 def test_a_tensor_on_the_host_is_the_same_memory(strip):

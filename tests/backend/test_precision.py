@@ -15,9 +15,9 @@ from ies_gpu.choice.criterion import score_pass
 from ies_gpu.cli import main
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
-from tests.fake_cupy import missing, standing_in
+from tests.backends import needs_cupy
+from tests.fake_cupy import standing_in
 
-needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
 SIZES = {"D1": 1500, "D6": 1000, "D7": 1000}
 # a few times the table of docs/precision.md
 SCORES = {"float64": 1e-6, "mixed": 2e-5, "float32": 1e-4}
@@ -150,13 +150,6 @@ def on(device: str, name: str, **options):
     bandwidth = data.bandwidth * (usual / len(data.X)) ** (1 / data.intrinsic_dim)
     sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size, "bandwidth": bandwidth}
     return select_coordinates(data.X, device=device, **sizes, **options)
-
-
-@pytest.fixture
-def machine(monkeypatch):
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    with standing_in() as made:
-        yield made
 
 
 @needs_cupy

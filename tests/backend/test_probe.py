@@ -22,9 +22,9 @@ import pytest
 from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.errors import DeviceError
-from tests.fake_cupy import missing, standing_in
+from tests.backends import needs_cupy
+from tests.fake_cupy import standing_in
 
-needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the fake driver is compiled with gcc")
 SCRIPT = """
 import json, warnings

@@ -10,9 +10,9 @@ import pytest
 
 from ies_gpu.backend.kernels import plain
 from ies_gpu.cli import main, selftest
-from tests.fake_cupy import missing, standing_in
+from tests.backends import needs_cupy
+from tests.fake_cupy import standing_in
 
-needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
 STAGES = [*selftest.BOUNDS]
 
 

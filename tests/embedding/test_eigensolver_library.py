@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import numpy as np
@@ -10,18 +9,12 @@ import pytest
 
 import ies_gpu
 from ies_gpu import datasets, diffusion_map, select_coordinates
-from ies_gpu.backend.cpu import CpuBackend
-from ies_gpu.backend.cuda import CudaBackend
 from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.library import check_pairs, library_eigenpairs
 from ies_gpu.embedding.eigensolvers.multilevel import NotConvergedError
-from tests.fake_cupy import missing, standing_in
+from tests.backends import each_device, to_host
 
-DEVICES = [
-    "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")),
-]
-BACKENDS = {"cpu": CpuBackend, "cuda": CudaBackend}
+pytestmark = each_device
 
 
 def square_laplacian(side: int = 24, upload=lambda array: array):
@@ -30,21 +23,6 @@ def square_laplacian(side: int = 24, upload=lambda array: array):
     X = np.stack(np.meshgrid(a, a, indexing="ij"), axis=-1).reshape(-1, 2)
     graph = ies_gpu.radius_graph(upload(X), radius=3.1)
     return ies_gpu.graph_laplacian(ies_gpu.gaussian_kernel(graph, bandwidth=1.5), bandwidth=1.5)
-
-
-@pytest.fixture(params=DEVICES)
-def device(request, monkeypatch):
-    """Name of the device, and how arrays get there."""
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    if request.param == "cpu":
-        yield "cpu", np.asarray
-        return
-    with standing_in():
-        yield "cuda", sys.modules["cupy"].asarray
-
-
-def host(array):
-    return array.get() if hasattr(array, "get") else array
 
 
 @pytest.fixture(scope="module")
@@ -56,38 +34,34 @@ def exact():
     return 1 - np.linalg.eigvalsh(0.5 * (S + S.T))[::-1]
 
 
-def test_eigenvalues_are_those_of_the_dense_problem(device, exact):
-    _, upload = device
-    laplacian = square_laplacian(upload=upload)
+def test_eigenvalues_are_those_of_the_dense_problem(backend, exact):
+    laplacian = square_laplacian(upload=backend.asarray)
     found = diffusion_map(laplacian, n_components=12, solver="eigsh")
     assert found.info["method"] == "eigsh"
     assert "fallback" not in found.info
-    np.testing.assert_allclose(host(found.eigenvalues), exact[1:13], atol=1e-13)
-    assert host(found.residuals).max() <= 1e-8
+    np.testing.assert_allclose(to_host(found.eigenvalues), exact[1:13], atol=1e-13)
+    assert to_host(found.residuals).max() <= 1e-8
     own = diffusion_map(laplacian, n_components=12)
-    np.testing.assert_allclose(host(found.eigenvalues), host(own.eigenvalues), atol=1e-13)
+    np.testing.assert_allclose(to_host(found.eigenvalues), to_host(own.eigenvalues), atol=1e-13)
 
 
-def test_the_start_vector_survives(device):
-    _, upload = device
-    laplacian = square_laplacian(upload=upload)
-    backend = ies_gpu.backend_of(laplacian.weights)
-    start = upload(np.random.default_rng(0).normal(size=laplacian.shape[0]))
-    before = host(start).copy()
-    with backend.active():
-        leading_eigenpairs(SymmetricTransition(laplacian, backend), 8, start=start, solver="eigsh")
-    np.testing.assert_array_equal(host(start), before)
+def test_the_start_vector_survives(backend):
+    laplacian = square_laplacian(upload=backend.asarray)
+    start = backend.asarray(np.random.default_rng(0).normal(size=laplacian.shape[0]))
+    before = to_host(start).copy()
+    leading_eigenpairs(SymmetricTransition(laplacian, backend), 8, start=start, solver="eigsh")
+    np.testing.assert_array_equal(to_host(start), before)
 
 
-def spoiled(monkeypatch, name, change) -> None:
+def spoiled(monkeypatch, backend, change) -> None:
     """Let the library's solver return something else."""
-    original = BACKENDS[name].eigsh
+    original = type(backend).eigsh
 
     def wrong(self, operator, count, start, tol, size, max_products):
         values, vectors = original(self, operator, count, start, tol, size, max_products)
         return change(self.xp, values, vectors)
 
-    monkeypatch.setattr(BACKENDS[name], "eigsh", wrong)
+    monkeypatch.setattr(type(backend), "eigsh", wrong)
 
 
 FAULTS = {
@@ -99,62 +73,57 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_result_that_does_not_hold_gives_way_to_our_own_solver(device, monkeypatch, exact, fault):
-    name, upload = device
-    spoiled(monkeypatch, name, FAULTS[fault])
-    found = diffusion_map(square_laplacian(upload=upload), n_components=8, solver="eigsh")
+def test_a_result_that_does_not_hold_gives_way_to_our_own_solver(backend, monkeypatch, exact, fault):
+    spoiled(monkeypatch, backend, FAULTS[fault])
+    found = diffusion_map(square_laplacian(upload=backend.asarray), n_components=8, solver="eigsh")
     assert found.info["method"] == "lanczos"
     assert fault in found.info["fallback"]
-    np.testing.assert_allclose(host(found.eigenvalues), exact[1:9], atol=1e-13)
+    np.testing.assert_allclose(to_host(found.eigenvalues), exact[1:9], atol=1e-13)
 
 
-def test_silent_non_convergence_is_noticed(device, monkeypatch, exact):
+def test_silent_non_convergence_is_noticed(backend, monkeypatch, exact):
     """Given 40 products CuPy returns what it has, without a word; SciPy raises and keeps the pairs it has."""
-    _, upload = device
     monkeypatch.setattr("ies_gpu.embedding.eigensolvers.library.MAX_PRODUCTS", 40)
-    found = diffusion_map(square_laplacian(upload=upload), n_components=12, tol=1e-12, solver="eigsh")
+    found = diffusion_map(square_laplacian(upload=backend.asarray), n_components=12, tol=1e-12, solver="eigsh")
     assert found.info["method"] == "lanczos"
     assert "eigsh" in found.info["fallback"]
-    np.testing.assert_allclose(host(found.eigenvalues), exact[1:13], atol=1e-13)
+    np.testing.assert_allclose(to_host(found.eigenvalues), exact[1:13], atol=1e-13)
 
 
-def test_a_missed_copy_of_a_double_eigenvalue_is_found(device, monkeypatch, exact):
+def test_a_missed_copy_of_a_double_eigenvalue_is_found(backend, monkeypatch, exact):
     """Rows and columns of the square can be exchanged: 1 and 2 are equal. The solver returns one of them only."""
     assert exact[2] - exact[1] < 1e-12
-    name, upload = device
 
     def lose_one(xp, values, vectors):
         order = xp.argsort(-values)
         keep = xp.concatenate([order[:1], order[2:]])  # behind the constant
         return values[keep], vectors[:, keep]
 
-    spoiled(monkeypatch, name, lose_one)
-    found = diffusion_map(square_laplacian(upload=upload), n_components=8, solver="eigsh")
+    spoiled(monkeypatch, backend, lose_one)
+    found = diffusion_map(square_laplacian(upload=backend.asarray), n_components=8, solver="eigsh")
     assert found.info["method"] == "eigsh"
-    np.testing.assert_allclose(host(found.eigenvalues), exact[1:9], atol=1e-12)
+    np.testing.assert_allclose(to_host(found.eigenvalues), exact[1:9], atol=1e-12)
 
 
-def test_our_own_solver_is_helped_where_it_fails(device, monkeypatch, exact):
-    _, upload = device
+def test_our_own_solver_is_helped_where_it_fails(backend, monkeypatch, exact):
     original = ies_gpu.embedding.eigensolvers.lanczos.lanczos
 
     def lazy(*args, **options):
         return original(*args, **(options | {"max_products": 30}))
 
     monkeypatch.setattr("ies_gpu.embedding.eigensolvers.lanczos.lanczos", lazy)
-    laplacian = square_laplacian(upload=upload)
+    laplacian = square_laplacian(upload=backend.asarray)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = diffusion_map(laplacian, n_components=8)
     assert found.info["method"] == "eigsh"
     assert "Lanczos reached a residual of" in found.info["fallback"]
-    np.testing.assert_allclose(host(found.eigenvalues), exact[1:9], atol=1e-12)
+    np.testing.assert_allclose(to_host(found.eigenvalues), exact[1:9], atol=1e-12)
 
 
-def test_the_environment_chooses_it_for_the_pipeline(device, monkeypatch):
-    name, _ = device
+def test_the_environment_chooses_it_for_the_pipeline(backend, monkeypatch):
     data = datasets.load("D1", n_samples=700)
-    arguments = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.95, "n_components": 10, "device": name}
+    arguments = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.95, "n_components": 10, "device": backend.device}
     expected = select_coordinates(data.X, **arguments)
     monkeypatch.setenv("IES_GPU_SOLVER", "eigsh")
     found = select_coordinates(data.X, **arguments)
@@ -166,21 +135,19 @@ def test_the_environment_chooses_it_for_the_pipeline(device, monkeypatch):
         select_coordinates(data.X, **arguments)
 
 
-def test_few_points_and_wrong_words(device):
-    _, upload = device
-    small = square_laplacian(6, upload)
+def test_few_points_and_wrong_words(backend):
+    small = square_laplacian(6, backend.asarray)
     assert diffusion_map(small, n_components=5, solver="eigsh").info["method"] == "dense"
     with pytest.raises(ValueError, match="solver must be one of 'auto', 'eigsh', got 'arpack'"):
         diffusion_map(small, n_components=5, solver="arpack")
 
 
-def test_checks_of_pairs_state_what_they_check():
-    laplacian = square_laplacian(21)
-    backend = ies_gpu.backend_of(laplacian.weights)
+def test_checks_of_pairs_state_what_they_check(backend):
+    laplacian = square_laplacian(21, backend.asarray)
     operator = SymmetricTransition(laplacian, backend)
-    start = np.random.default_rng(0).normal(size=operator.n)
+    start = backend.asarray(np.random.default_rng(0).normal(size=operator.n))
     values, vectors = library_eigenpairs(operator, 5, 3, start, 1e-9)
-    assert (np.diff(values) <= 1e-14).all()
+    assert (np.diff(to_host(values)) <= 1e-14).all()
     assert len(values) == 8
     check_pairs(operator, values, vectors, 5, 1e-9)
     with pytest.raises(NotConvergedError, match=r"residual of 1\.0e-06"):

@@ -1,4 +1,6 @@
-"""The agreements of ``test_cuda_backend``, on a real GPU against the real CPU path.
+"""What ``tests/backend/test_cuda.py`` shows on the stand-in, on a real GPU against the real CPU path.
+
+``python -m pytest -m gpu`` runs these, and every test of the fixture ``backend`` on the device.
 
 Nobody has run these for us yet: we have no GPU. Please send what they say, with the output of ``ies-gpu doctor``.
 """
@@ -19,16 +21,11 @@ from ies_gpu.cli import selftest
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.validation import check_points
 from tests.backend.test_cuda import (  # noqa: F401 - collected here as well, with the real CuPy
-    SIZES,
     close,
-    on_cpu,
-    on_cuda,
-    problem,
-    test_components_agree_with_scipy,
     test_device_arrays_may_be_worked_on_by_the_cpu,
-    test_nearest_neighbours_agree_with_the_cpu,
     test_steps_take_and_return_device_arrays_and_agree_with_the_cpu,
 )
+from tests.backends import SIZES, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
 from tests.deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
 

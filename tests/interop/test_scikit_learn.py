@@ -223,3 +223,22 @@ def test_the_model_of_an_estimator_can_be_saved(frame, tmp_path):
 def test_every_precision_is_taken(strip):
     for dtype in ("float64", "mixed", "float32"):
         assert DiffusionMap(n_components=5, bandwidth=1.0, dtype=dtype).fit_transform(strip.X).shape == (1000, 5)
+
+
+def test_transformers_on_the_device(cupy, strip, tmp_path):
+    points = strip.X[:700]
+    sizes = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.9, "n_components": 8}
+    selection = select_coordinates(points, device="cpu", **sizes)
+    chooser = IndependentCoordinates(device="cuda", **sizes).fit(points)
+    np.testing.assert_allclose(np.abs(chooser.embedding_), np.abs(selection.embedding), rtol=0, atol=1e-7)
+    np.testing.assert_allclose(chooser.transform(points[:9]), chooser.embedding_[:9], rtol=0, atol=1e-8)
+    mapped = DiffusionMap(bandwidth=0.9, n_components=8).fit(cupy.asarray(points))
+    assert isinstance(mapped.embedding_, cupy.ndarray)
+    back = mapped.transform(cupy.asarray(points[:9]))
+    np.testing.assert_allclose(back.get(), mapped.embedding_[:9].get(), rtol=0, atol=1e-8)
+    assert mapped.n_features_in_ == 3
+    with pytest.raises(ValueError, match="2 features"):
+        mapped.transform(cupy.asarray(points[:9, :2]))
+    save_model(mapped.model_, tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz").transform(points[:9], device="cpu")
+    np.testing.assert_allclose(again, back.get(), rtol=0, atol=1e-12)

@@ -130,3 +130,20 @@ def test_the_papers_sets_and_orders(tmp_path):
     assert sum(set(case.greedy[: len(case.selection.subset)]) == set(case.selection.subset) for case in cases) >= 11
     taken = {case.data.name: set(np.array(case.llr.order[: len(case.selection.subset)]) + 1) for case in cases}
     assert sum(taken[name] == set(PUBLISHED[name].llr[: len(chosen[name])]) for name in taken) >= 10
+
+
+@pytest.mark.slow
+def test_a_small_reproduction_on_a_device(machine, tmp_path):
+    from ies_gpu.paper.cases import Plan
+    from ies_gpu.paper.synthetic import fill
+
+    plan = Plan(
+        ("D1",), points=1200, llr_points=100, limit_sizes=(300,), limit_seeds=(0,), time_sizes=(300,),
+        slow_sizes=(100,), dimension_points=100, lemma_cells=(5,),
+    )  # fmt: skip
+    results = []
+    for device in ("cpu", "cuda"):
+        book = Book(tmp_path / device)
+        fill(book, plan._replace(device=device))
+        results.append((book.folder / "results.csv").read_text())
+    assert results[0] == results[1]

@@ -25,6 +25,7 @@ from ies_gpu import (
 from ies_gpu.cli import main
 from ies_gpu.results import model as model_module
 from ies_gpu.results.storage import read_archive
+from tests.backends import each_device
 
 OLD = Path(__file__).parents[1] / "data" / "model-1.npz"  # 40 points, written by version 0.1.0
 
@@ -55,11 +56,27 @@ def test_transform_gives_the_chosen_or_the_wanted_columns(model, selection, stri
     assert repr(model).startswith("Model of phi1, phi") and "1,200 points with 3 columns, bandwidth=0.7" in repr(model)
 
 
-def test_without_self_loops(strip, tmp_path):
-    selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, self_loops=False)
-    save_model(model_of(selection, strip.X), tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz").transform(strip.X)
+@each_device
+def test_without_self_loops(backend, strip, tmp_path):
+    """Training points and copies among them return to their coordinates."""
+    X = np.vstack([strip.X[:700], strip.X[:40]])
+    selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.9, self_loops=False, device="cpu")
+    save_model(model_of(selection, X), tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz").transform(X, device=backend.device)
     np.testing.assert_allclose(again, selection.embedding, rtol=0, atol=1e-8)
+
+
+@each_device
+@pytest.mark.parametrize("isolated", ["nan", "nearest"])
+def test_a_model_works_on_any_device(backend, model, strip, isolated):
+    new = strip.X[:60] + 0.2
+    new[7] = 1e5
+    with pytest.warns(IESWarning, match="1 of 60 new points"):
+        expected = model.transform(new, device="cpu", isolated=isolated)
+    with pytest.warns(IESWarning, match="1 of 60 new points"):
+        found = model.transform(new, device=backend.device, isolated=isolated)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_float32_storage_is_close_enough(strip):

@@ -349,6 +349,28 @@ def test_the_memory_budget_belongs_to_the_job(points, tmp_path, monkeypatch):
     assert_equal_selections(first, select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True))
 
 
+def test_a_run_on_the_device_goes_on(cupy, points, tmp_path):
+    first = select_coordinates(points, **OPTIONS, device="cuda")
+    saved = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path)
+    assert saved.diagnostics["device"] == "cuda:0"
+    assert_equal_selections(first, saved)
+    for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors", "laplacian"])):
+        for stage in STAGES[kept:]:
+            (tmp_path / f"{stage}.npz").unlink(missing_ok=True)
+        again = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path, resume=True)
+        assert resumed(again) == expected
+        assert_equal_selections(first, again)
+    on_device = select_coordinates(cupy.asarray(points), **OPTIONS, checkpoint=tmp_path, resume=True)
+    assert resumed(on_device)[-1] == "search" and isinstance(on_device.coordinates, cupy.ndarray)
+
+
+def test_a_checkpoint_of_another_device_is_not_taken(cupy, points, tmp_path):
+    select_coordinates(points, **OPTIONS, device="cpu", checkpoint=tmp_path)
+    with pytest.warns(CheckpointWarning, match="device cpu there, cuda here"):
+        found = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path, resume=True)
+    assert resumed(found) == []
+
+
 def test_equal_data_have_equal_digests(points):
     base = data_digest({"X": points, "graph": None})
     wide = np.zeros((len(points), 7))
