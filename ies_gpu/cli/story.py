@@ -13,10 +13,11 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from .. import datasets
+from ..choice.naming import coordinate_names, names_text
 from ..datasets import Dataset
 from ..files.points import write_array
 from ..results import storage
-from ..results.selection import Selection, coordinate_names, select_coordinates
+from ..results.selection import Selection, select_coordinates
 from ..run.log import Progress
 
 NEIGHBOURS = 10
@@ -94,7 +95,7 @@ def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> 
     say("                              share of the variance     mean volume")
     say("                              kept of x      kept of y  (0 to 1)")
     for title, chosen in (("naive", naive), ("chosen", selection.subset)):
-        name = f"{title} {{{', '.join(coordinate_names(chosen))}}}"
+        name = f"{title} {{{names_text(chosen)}}}"
         part = Y[:, list(chosen)]
         kept = [max(0.0, explained(part, values)) for values in (x, y)]
         volume = float(np.exp(selection.score(chosen)).mean())
@@ -118,7 +119,7 @@ def verdict(chosen: tuple[int, ...], naive: tuple[int, ...], lost: float, found:
     likeness : float
         Correlation of the second chosen coordinate with y, without its sign.
     """
-    names, first = (f"{{{', '.join(coordinate_names(s))}}}" for s in (chosen, naive))
+    names, first = (f"{{{names_text(s)}}}" for s in (chosen, naive))
     if chosen == naive:
         return [f"Here the search keeps {first}: for this sample the first two were not refused."]
     lines = []

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..analysis.diagnosis.diagnose import diagnose
+from ..choice.naming import set_text
 from ..errors import warn_caller
 from ..results.selection import Selection
 from ..run.log import Progress, Stages, peak_memory
@@ -38,11 +39,6 @@ class Done(NamedTuple):
     @property
     def colors(self) -> dict[str, np.ndarray]:
         return {name: values[self.selection.points] for name, values in self.found.colors.items()}
-
-
-def named(subset: tuple[int, ...]) -> str:
-    """A set as the paper prints it, counted from 1."""
-    return "{" + ", ".join(str(k + 1) for k in subset) + "}"
 
 
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
@@ -113,7 +109,7 @@ def add_scan(book: Book, done: Done) -> None:
     """What each bandwidth would have chosen, and where the bandwidth taken comes from."""
     case, report = done.case, done.report
     rows: list[tuple[Any, ...]] = [
-        (t["bandwidth"], round(t["mean_degree"]), f"{t['share']:.1%}", named(t["subset"]), 1 - t["fvu"])
+        (t["bandwidth"], round(t["mean_degree"]), f"{t['share']:.1%}", set_text(t["subset"]), 1 - t["fvu"])
         for t in report["scan"]
     ]
     rows += [(t["bandwidth"], None, t["reason"], None, None) for t in report["left_out"]]
@@ -145,7 +141,7 @@ def add_pictures(book: Book, done: Done) -> None:
                 sets.insert(1, image.subset)
                 words = "chosen, its mirror image" + (", first" if len(sets) > 2 else "")
             note += (
-                f" With the two chlorines exchanged the chosen set comes nearest to {named(image.subset)}, number "
+                f" With the two chlorines exchanged the chosen set comes nearest to {set_text(image.subset)}, number "
                 f"{image.place} of {len(selection.ranking.subsets)} (each coordinate correlates by {image.alike:.2f} "
                 "or more)."
             )
@@ -170,7 +166,7 @@ def add_runtimes(book: Book, done: list[Done]) -> None:
         rows.append((
             d.case.what.split(";")[0], len(d.selection.points), d.found.X.shape[1],
             float(d.selection.diagnostics["mean_degree"]), f"({d.case.s}, {d.case.d})",
-            sum(t.values()) - t["bandwidth"], named(d.selection.subset), *stages,
+            sum(t.values()) - t["bandwidth"], set_text(d.selection.subset), *stages,
             d.peak_bytes / 2**30, d.selection.diagnostics["device"],
         ))  # fmt: skip
     for name, (n, D, degree, sizes, seconds, subset) in PUBLISHED.items():
@@ -191,7 +187,7 @@ def add_torsions(book: Book, done: list[Done]) -> None:
         for name in d.case.torsions:
             sets = (d.selection.embedding, Y[:, : d.case.s], Y)
             rows.append(
-                (d.case.name, name, named(d.selection.subset), *(neighbour_r2(d.colors[name], Z) for Z in sets))
+                (d.case.name, name, set_text(d.selection.subset), *(neighbour_r2(d.colors[name], Z) for Z in sets))
             )
     if rows:
         columns = ["molecule", "torsion", "chosen", "R² by the chosen", "R² by the first", "R² by all 20"]

@@ -8,9 +8,10 @@ import numpy as np
 
 from ..analysis.llr import leave_one_out, median_distances
 from ..backend import backend_of
+from ..choice.naming import set_text
 from ..plot import _style
 from .book import Book
-from .cases import Case, counted, listed
+from .cases import Case, listed
 from .pictures import draw_map, new_figure
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ def add_d7(book: Book, case: Case) -> None:
     s = len(case.selection.subset)
     taken = tuple(sorted(case.llr.order[:s]))
     book.figure(
-        "d7-llr", f"D7: LLR takes {counted(taken)}", picture(case, taken), label=LABEL,
-        note=f"The paper's LLR takes {{1, 2, 5}} here, ours {counted(taken)}; the search takes "
-        f"{counted(case.selection.subset)}.",
+        "d7-llr", f"D7: LLR takes {set_text(taken)}", picture(case, taken), label=LABEL,
+        note=f"The paper's LLR takes {{1, 2, 5}} here, ours {set_text(taken)}; the search takes "
+        f"{set_text(case.selection.subset)}.",
     )  # fmt: skip
     scan = bandwidth_scan(np.asarray(case.selection.coordinates)[:, :COUNT])
     rows = [(f"{factor:.3g}", *scan[factor], listed((0, *order_of(scan[factor])))) for factor in FACTORS]

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from .. import datasets
+from ..choice.naming import set_text
 from ..run.log import Progress, Stages
 from .book import Book
-from .cases import Case, Plan, compute, counted
+from .cases import Case, Plan, compute
 from .pictures import maps, overview, pairs, strip_example
 from .published import PUBLISHED
 from .regression import add_d7
@@ -89,8 +90,8 @@ def add_overview(book: Book, case: Case) -> None:
     label = next(label for label, names in FIGURES.items() if name in names)
     theirs = tuple(k - 1 for k in PUBLISHED[name].best[0])
     same = case.selection.subset == theirs
-    ours = counted(case.selection.subset)
-    words = f"{ours} is chosen, as in the paper." if same else f"{ours} is chosen; the paper has {counted(theirs)}."
+    ours = set_text(case.selection.subset)
+    words = f"{ours} is chosen, as in the paper." if same else f"{ours} is chosen; the paper has {set_text(theirs)}."
     if name == "D13":
         words += D13_NOTE.format(n=len(case.data.X), degree=case.selection.diagnostics["mean_degree"])
     words += " zeta* is not comparable: the paper's is another point of the interval." if name == "D7" else ""
@@ -116,7 +117,7 @@ def add_three_torus(book: Book, case: Case) -> None:
     names = [rf"$\phi_{{{k + 1}}}$" for k in case.selection.subset]
     book.figure(
         "d13-map", "D13: the chosen map by pairs of coordinates",
-        pairs(Y * np.sqrt(len(Y)), names, case.data.colors, f"D13: map {counted(case.selection.subset)}"),
+        pairs(Y * np.sqrt(len(Y)), names, case.data.colors, f"D13: map {set_text(case.selection.subset)}"),
         label=label, note="Axes: root mean square 1. Rows: coloured by the three angles.",
     )  # fmt: skip
 
@@ -128,7 +129,7 @@ def add_crossing(book: Book, case: Case) -> None:
     book.figure(
         "d8-crossing", "D8: the chosen map, and one that crosses itself", maps(case, shown, "D8"),
         label="fig:d8-emb-rank-2",
-        note=f"Right: {counted(second)}, the paper's second set. It has full rank almost everywhere but meets itself: "
+        note=f"Right: {set_text(second)}, the paper's second set. It has full rank almost everywhere but meets itself: "
         "the score is local and does not see this; M² does.",
     )  # fmt: skip
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..analysis.volumes import procrustes_error
 from ..backend import backend_of
+from ..choice.naming import set_text
 from ..parameters.levina_bickel import levina_bickel_dimension
 from ..plot import _style
 from .book import Book
-from .cases import Case, counted
+from .cases import Case
 from .pictures import new_figure
 
 if TYPE_CHECKING:
@@ -93,11 +94,11 @@ def row(found: Verified, case: Case) -> list[Any]:
     return [
         found.name,
         len(found.subsets),
-        counted(case.selection.subset),
+        set_text(case.selection.subset),
         found.errors[chosen],
         int((found.errors < found.errors[chosen]).sum()) + 1,
         found.errors[best],
-        counted(found.subsets[best]),
+        set_text(found.subsets[best]),
         found.dimensions[chosen],
         case.data.intrinsic_dim,
         *found.correlations,

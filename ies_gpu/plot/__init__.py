@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import backend_of
+from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
-from ..results.selection import coordinate_numbers
 from .style import COLORS
 from .style import styled as _style
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..choice.naming import set_text
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def bandwidth_figure(estimate: Any) -> Figure:
         axes.plot(estimate.bandwidths, estimate.curve, "o-", color=COLORS[0])
         for eps, y, subset in zip(estimate.bandwidths, estimate.curve, estimate.subsets, strict=False):
             axes.annotate(
-                r"$\{" + ",".join(str(k + 1) for k in subset) + r"\}$", (eps, y), xytext=(0, 7),
+                set_text(subset), (eps, y), xytext=(0, 7),
                 textcoords="offset points", ha="center", fontsize=9,
             )  # fmt: skip
         axes.axvline(estimate.value, color=COLORS[1], linestyle="--", label=f"chosen: {estimate.value:.4g}")
@@ -94,7 +95,7 @@ def size_figure(estimate: Any) -> Figure:
         axes.bar(estimate.sizes, estimate.unexplained, color=tints, width=0.6)
         top = float(max(estimate.unexplained))
         for s, y, subset in zip(estimate.sizes, estimate.unexplained, estimate.subsets, strict=True):
-            name = r"$\{" + ",".join(str(k + 1) for k in subset) + r"\}$"
+            name = set_text(subset)
             axes.annotate(name, (s, y), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=9)
         axes.set_xticks(estimate.sizes)
         axes.set_ylim(0, 1.15 * top)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import numpy as np
 from .. import __version__
 from ..backend import Backend, backend_of, device_near, get_backend
 from ..backend.kernels import plain
-from ..choice.criterion import check_subsets, log_volumes, penalties
+from ..choice.criterion import log_volumes, penalties
+from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..choice.search import METHODS, SearchResult, check_counts, check_percentile, check_zeta, ranked
 from ..parameters.automatic import Calibrated, calibrate, check_automatic
@@ -28,7 +28,7 @@ from ..run.inputs import Prepared, check_entry, check_request, moved, prepare
 from ..run.log import DTYPES, Progress, Run, Stages
 from ..run.stages import Ask, chosen_solver, embed, search_stage, tangent_stage
 from ..validation import check_choice, check_integer, check_number, check_points, check_sizes
-from .export import as_frame, as_plain, coordinate_names
+from .export import as_frame, as_plain
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 
@@ -164,22 +164,6 @@ class Selection:
     def _runners_up(self) -> str:
         others = [s for s in self.ranking.subsets[:4].tolist() if tuple(s) != self.subset][:3]
         return "; ".join(", ".join(coordinate_names(s)) for s in others) or "none"
-
-
-def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
-    """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
-    if isinstance(subset, str) or not np.iterable(subset):
-        raise TypeError(f"subset must be a set such as (0, 6) or ('phi1', 'phi7'), got {subset!r}")
-    numbers = []
-    for member in subset:
-        if isinstance(member, str):
-            if not re.fullmatch(r"phi[1-9]\d*", member):
-                raise ValueError(f"subset must hold numbers, or names such as 'phi7', got {member!r}")
-            member = int(member[3:]) - 1
-        elif not np.isscalar(member):
-            raise TypeError(f"subset must be one set of numbers or names, got {subset!r}")
-        numbers.append(member)
-    return tuple(int(k) for k in check_subsets([numbers], m)[0])
 
 
 def select_coordinates(
