@@ -39,7 +39,7 @@ _HOME = {
     "estimate_dimension": "parameters.dimension",
     "levina_bickel_dimension": "parameters.levina_bickel",
     "two_nn_dimension": "parameters.dimension",
-    "unexplained_variance": "parameters.scan",
+    "unexplained_variance": "parameters.explained",
     "estimate_bandwidth": "parameters.estimates",
     "suggest_subset_size": "parameters.estimates",
     "Selection": "results.selection",
@@ -95,8 +95,8 @@ if TYPE_CHECKING:
     from .interop.umap import umap_init
     from .parameters.dimension import estimate_dimension, two_nn_dimension
     from .parameters.estimates import estimate_bandwidth, suggest_subset_size
+    from .parameters.explained import unexplained_variance
     from .parameters.levina_bickel import levina_bickel_dimension
-    from .parameters.scan import unexplained_variance
     from .resources import estimate_resources
     from .results.model import Model, load_model, model_of, save_model
     from .results.selection import Selection, select_coordinates

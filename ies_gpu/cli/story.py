@@ -10,28 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from .. import datasets
 from ..choice.naming import coordinate_names, names_text
 from ..datasets import Dataset
 from ..files.points import write_array
+from ..parameters.explained import unexplained_variance
 from ..results import storage
 from ..results.selection import Selection, select_coordinates
 from ..run.log import Progress
 
-NEIGHBOURS = 10
 
-
-def explained(embedding: np.ndarray, values: np.ndarray, neighbours: int = NEIGHBOURS) -> float:
-    """The share of the variance of ``values`` that the mean over each point's nearest others in the map predicts.
-
-    1: the map tells the values apart; about 0: the values are lost in it.
-    """
-    _, found = KDTree(embedding).query(embedding, neighbours + 1)
-    # the point itself is one of them: its own value must not help
-    predicted = (values[found].sum(axis=1) - values) / neighbours
-    return float(1 - ((values - predicted) ** 2).mean() / values.var())
+def explained(embedding: np.ndarray, values: np.ndarray) -> float:
+    """The share of the variance of ``values`` (n,) that a map keeps: 1 where it tells them apart, about 0 where not."""
+    return 1 - unexplained_variance(values[:, None], embedding)
 
 
 def run_demo(

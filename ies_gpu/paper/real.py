@@ -14,7 +14,7 @@ from ..errors import warn_caller
 from ..results.selection import Selection
 from ..run.log import Progress, Stages, peak_memory
 from .book import Book
-from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, neighbour_r2
+from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, torsion_r2
 from .real_pictures import heat_map, maps
 
 # the paper's table: n, D, mean degree, (s, d), seconds, set
@@ -187,7 +187,7 @@ def add_torsions(book: Book, done: list[Done]) -> None:
         for name in d.case.torsions:
             sets = (d.selection.embedding, Y[:, : d.case.s], Y)
             rows.append(
-                (d.case.name, name, set_text(d.selection.subset), *(neighbour_r2(d.colors[name], Z) for Z in sets))
+                (d.case.name, name, set_text(d.selection.subset), *(torsion_r2(d.colors[name], Z) for Z in sets))
             )
     if rows:
         columns = ["molecule", "torsion", "chosen", "R² by the chosen", "R² by the first", "R² by all 20"]

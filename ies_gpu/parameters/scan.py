@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of
 from ..choice.criterion import MAX_SUBSETS, log_volumes
 from ..choice.search import SearchResult
 from ..errors import DisconnectedGraphError
 from ..run.inputs import Prepared, check_request, prepare
 from ..run.log import Run, Stages
 from ..run.stages import embed, tangent_stage
-from ..validation import check_integer, check_real_array, check_sizes
+from ..validation import check_sizes
 from .bandwidth import Distances, mean_degree
+from .explained import unexplained_variance
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
 STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials between are nearer
@@ -30,39 +30,6 @@ FALL = 0.01  # one more coordinate must explain this much more of the variance
 NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
 VISIBLE = 0.005  # if it is also so much of the variance
 NEAR_ZERO = 0.1  # volumes below it count as lost rank
-
-
-def unexplained_variance(X: Any, coordinates: Any, *, n_neighbors: int = 10) -> float:
-    """Fraction of the variance of X that a leave-one-out nearest-neighbour regression on coordinates leaves (FVU).
-
-    Each point is predicted as the mean of its neighbours in the coordinates, scaled to unit standard deviation. 0 means
-    that the coordinates tell where a point is; 1 (or a little more) that they tell nothing. No labels are needed.
-
-    Parameters
-    ----------
-    X : array (n, D)
-    coordinates : array (n, s)
-    n_neighbors : int
-    """
-    X = check_real_array("X", X, 2)
-    Y = check_real_array("coordinates", coordinates, 2)
-    if len(X) != len(Y):
-        raise ValueError(f"coordinates has {len(Y)} rows for {len(X)} points in X")
-    k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
-    backend = backend_of(X)
-    xp = backend.xp
-    X = X - X.mean(axis=0)
-    X = X / (float(xp.abs(X).max()) or 1.0)  # squares neither overflow nor vanish
-    spread = Y.std(axis=0)
-    with backend.active():
-        neighbours = backend.nearest(Y / xp.where(spread > 0, spread, 1), k)[1]
-        left = 0.0
-        for block in backend.blocks(len(X), 8.0 * (k + 2) * X.shape[1], "scan"):
-            with block as rows:
-                error = X[rows] - X[neighbours[rows]].mean(axis=1)
-                left += float((error * error).sum())
-    total = float((X * X).sum())
-    return left / total if total > 0 else 1.0
 
 
 class Held(Stages):
