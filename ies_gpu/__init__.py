@@ -49,7 +49,7 @@ _HOME = {
     "Stability": "analysis.stability.result",
     "selection_stability": "analysis.stability.replicates",
     "llr_ranking": "analysis.llr",
-    "procrustes_error": "analysis.volumes",
+    "procrustes_error": "analysis.procrustes",
     "size_verdict": "analysis.volumes",
     "volume_histogram": "analysis.volumes",
     "nystrom_extension": "embedding.nystrom",
@@ -72,9 +72,10 @@ if TYPE_CHECKING:
     from . import datasets, plot
     from .analysis.diagnosis.diagnose import Diagnosis, diagnose
     from .analysis.llr import llr_ranking
+    from .analysis.procrustes import procrustes_error
     from .analysis.stability.replicates import selection_stability
     from .analysis.stability.result import Stability
-    from .analysis.volumes import procrustes_error, size_verdict, volume_histogram
+    from .analysis.volumes import size_verdict, volume_histogram
     from .backend import backend_of, get_backend
     from .choice.criterion import candidate_subsets, score_subsets
     from .choice.regularization import leave_one_out_regret, regularization_path

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import plot
-from ..analysis.volumes import FALL, NEAR_ZERO, SPIKE, size_verdict, volume_histogram
+from ..analysis.volumes import size_verdict, volume_histogram
 from ..choice.naming import set_text
+from ..choice.size_rule import FALL, NEAR_ZERO, SPIKE
 from .book import Book
 from .cases import Case
 from .pictures import maps

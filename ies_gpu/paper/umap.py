@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import datasets
-from ..analysis.volumes import procrustes_error
+from ..analysis.procrustes import procrustes_error
 from ..interop.umap import umap_init
 from ..plot import _style
 from ..results.selection import Selection, select_coordinates

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..analysis.volumes import procrustes_error
+from ..analysis.procrustes import procrustes_error
 from ..backend import backend_of
 from ..choice.naming import set_text
 from ..parameters.levina_bickel import levina_bickel_dimension

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..choice.criterion import MAX_SUBSETS, log_volumes
-from ..choice.search import SearchResult
+from ..choice.search import SearchResult, ranked
+from ..choice.size_rule import judge_size, share_near_zero
 from ..errors import DisconnectedGraphError
 from ..run.inputs import Prepared, check_request, prepare
 from ..run.log import Run, Stages
@@ -29,7 +30,6 @@ TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neigh
 FALL = 0.01  # one more coordinate must explain this much more of the variance
 NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
 VISIBLE = 0.005  # if it is also so much of the variance
-NEAR_ZERO = 0.1  # volumes below it count as lost rank
 
 
 class Held(Stages):
@@ -100,18 +100,17 @@ class Trial:
         return self.unexplained[s]
 
     def near_zero(self, s: int) -> tuple[float, float]:
-        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the best other set."""
+        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the runner-up."""
         found = self.search(s)
-        order = np.argsort(-found.scores, kind="stable")[:2]
-        union = sorted(set(found.subset).union(*(map(int, found.subsets[k]) for k in order)))
-        near, both = (
-            self.run.backend.retried("scan", partial(self._share_near_zero, subset)) for subset in (found.subset, union)
-        )
-        return near, both
+        order = ranked(found.subsets, found.scores, self.work.eigenvalues, found.zeta)
+        judged = judge_size(found.subset, found.subsets[order[:2]], self._share_near_zero)
+        return judged.share_best, judged.share_union
 
-    def _share_near_zero(self, subset: Any) -> float:
-        volumes = log_volumes(self.bases, np.array([subset], dtype=np.int32))[:, 0]
-        return float((volumes < np.log(NEAR_ZERO)).mean())
+    def _share_near_zero(self, subset: tuple[int, ...]) -> float:
+        def share() -> float:
+            return share_near_zero(log_volumes(self.bases, np.array([subset], dtype=np.int32))[:, 0])
+
+        return self.run.backend.retried("scan", share)
 
 
 def trial(X: Any, bandwidth: float, d: int, settings: Settings, run: Run) -> Trial:
