@@ -6,10 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from .criterion import check_subsets
-
 
 def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:
     """The paper's names: ``("phi1", "phi7")`` for ``(0, 6)``."""
@@ -28,6 +24,10 @@ def set_text(subset: Iterable[int]) -> str:
 
 def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
     """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
+    import numpy as np  # here, because ``ies-gpu --help`` loads this module
+
+    from .criterion import check_subsets
+
     if isinstance(subset, str) or not np.iterable(subset):
         raise TypeError(f"subset must be a set such as (0, 6) or ('phi1', 'phi7'), got {subset!r}")
     numbers = []
