@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, load
-from ies_gpu.cli import story as demo
+from ies_gpu.cli import demo
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
