@@ -58,8 +58,8 @@ def test_the_rule_for_s(upload):
 def test_a_small_reproduction(upload, tmp_path):
     pytest.importorskip("matplotlib")
     from ies_gpu.paper.book import Book
-    from ies_gpu.paper.cases import Plan
     from ies_gpu.paper.synthetic import fill
+    from ies_gpu.paper.synthetic_cases import Plan
 
     plan = Plan(
         ("D1",), points=1200, llr_points=100, limit_sizes=(300,), limit_seeds=(0,), time_sizes=(300,),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import plot
 from ..analysis.volumes import size_verdict, volume_histogram
 from ..choice.naming import set_text
 from ..choice.size_rule import FALL, NEAR_ZERO, SPIKE
+from ..plot import volumes
 from .book import Book
-from .cases import Case
-from .pictures import maps
+from .d1_to_d13 import maps
+from .synthetic_cases import Case
 
 LABEL = "fig:d4-embedding-otherview"
 # sizes that are too small: below the paper's s; the paper calls s = 3 better for D4's data analysis
@@ -34,7 +34,7 @@ def add_d4(book: Book, case: Case) -> None:
     book.figure(
         "d4-volumes",
         "D4: volumes under {1, 8}, {1, 10} and their union",
-        plot.volumes(case.selection, [one, two, union], title="D4: normalised projected volume"),
+        volumes(case.selection, [one, two, union], title="D4: normalised projected volume"),
         label=LABEL,
         note=f"Share of points with a volume below {NEAR_ZERO}: {words}. As in the paper the union has the least mass "
         "near zero."

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ..choice.naming import set_text
 from .book import Book
-from .cases import Case, listed
 from .published import PUBLISHED
+from .synthetic_cases import Case, order_text
 
 LABEL = "tab:result-comp-synth-data"
 
@@ -48,7 +48,7 @@ def both_rows(case: Case) -> list[list[str]]:
     order = case.llr.order[: len(paper.llr)]
     theirs = [set_text([k - 1 for k in one]) for one in paper.best]
     return [
-        [case.data.name, "ours", *best, listed(case.greedy), listed(order)],
+        [case.data.name, "ours", *best, order_text(case.greedy), order_text(order)],
         ["", "paper", *theirs, " ".join(map(str, paper.greedy)), " ".join(map(str, paper.llr))],
     ]
 

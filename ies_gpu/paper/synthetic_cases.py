@@ -109,6 +109,6 @@ def compute(name: str, plan: Plan, log: Stages) -> Case:
     return Case(data, selection, sets[order], greedy, llr)
 
 
-def listed(order: Sequence[int]) -> str:
+def order_text(order: Sequence[int]) -> str:
     """An order, counted from 1: ``1 7 6``."""
     return " ".join(str(k + 1) for k in order)
