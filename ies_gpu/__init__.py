@@ -39,7 +39,7 @@ _HOME = {
     "estimate_dimension": "parameters.dimension",
     "levina_bickel_dimension": "parameters.levina_bickel",
     "two_nn_dimension": "parameters.dimension",
-    "unexplained_variance": "parameters.scan",
+    "unexplained_variance": "parameters.explained",
     "estimate_bandwidth": "parameters.estimates",
     "suggest_subset_size": "parameters.estimates",
     "Selection": "results.selection",
@@ -49,7 +49,7 @@ _HOME = {
     "Stability": "analysis.stability.result",
     "selection_stability": "analysis.stability.replicates",
     "llr_ranking": "analysis.llr",
-    "procrustes_error": "analysis.volumes",
+    "procrustes_error": "analysis.procrustes",
     "size_verdict": "analysis.volumes",
     "volume_histogram": "analysis.volumes",
     "nystrom_extension": "embedding.nystrom",
@@ -72,9 +72,10 @@ if TYPE_CHECKING:
     from . import datasets, plot
     from .analysis.diagnosis.diagnose import Diagnosis, diagnose
     from .analysis.llr import llr_ranking
+    from .analysis.procrustes import procrustes_error
     from .analysis.stability.replicates import selection_stability
     from .analysis.stability.result import Stability
-    from .analysis.volumes import procrustes_error, size_verdict, volume_histogram
+    from .analysis.volumes import size_verdict, volume_histogram
     from .backend import backend_of, get_backend
     from .choice.criterion import candidate_subsets, score_subsets
     from .choice.regularization import leave_one_out_regret, regularization_path
@@ -95,8 +96,8 @@ if TYPE_CHECKING:
     from .interop.umap import umap_init
     from .parameters.dimension import estimate_dimension, two_nn_dimension
     from .parameters.estimates import estimate_bandwidth, suggest_subset_size
+    from .parameters.explained import unexplained_variance
     from .parameters.levina_bickel import levina_bickel_dimension
-    from .parameters.scan import unexplained_variance
     from .resources import estimate_resources
     from .results.model import Model, load_model, model_of, save_model
     from .results.selection import Selection

@@ -1,23 +1,19 @@
-"""Judging a result: the volumes of sets (is s large enough?), the distance to a known truth, the dimension of a map."""
+"""The volumes of sets over all points, and what they say about the number of coordinates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..backend import backend_of
 from ..choice.search import ranked, search_exhaustive
-from ..run.graph import moved
-from ..validation import check_integer, check_real_array
+from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
+from ..validation import check_integer
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
-
-NEAR_ZERO = 0.1  # volumes below count as lost
-SPIKE = 0.015  # a share of lost points that asks for a look at the union
-FALL = 0.3  # of that share, at most, may be left under the union
 
 
 class VolumeHistogram(NamedTuple):
@@ -27,30 +23,6 @@ class VolumeHistogram(NamedTuple):
     counts: np.ndarray
     edges: np.ndarray
     share_near_zero: float
-
-
-class SizeVerdict(NamedTuple):
-    """Whether s is large enough, by the histograms of the two top sets and of their union.
-
-    Attributes
-    ----------
-    best, runner_up, union : tuple of int
-        The chosen set, the best other one at zeta*, and both together.
-    share_best, share_runner_up, share_union : float
-        Shares of points with a volume below 0.1.
-    too_small : bool
-    verdict : str
-        The same in words.
-    """
-
-    best: tuple[int, ...]
-    runner_up: tuple[int, ...]
-    union: tuple[int, ...]
-    share_best: float
-    share_runner_up: float
-    share_union: float
-    too_small: bool
-    verdict: str
 
 
 def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, bins: int = 50) -> VolumeHistogram:
@@ -68,10 +40,10 @@ def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, 
     bins = check_integer("bins", bins, low=1)
     chosen = tuple(selection.subset if subset is None else sorted(subset))
     logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
-    volumes = np.exp(backend_of(logs).to_host(logs))
+    logs = backend_of(logs).to_host(logs)
     # rounding may lift a volume above 1 by 1e-16
-    counts, edges = np.histogram(np.minimum(volumes, 1.0), bins, range=(0, 1))
-    return VolumeHistogram(chosen, counts, edges, float((volumes < NEAR_ZERO).mean()))
+    counts, edges = np.histogram(np.minimum(np.exp(logs), 1.0), bins, range=(0, 1))
+    return VolumeHistogram(chosen, counts, edges, share_near_zero(logs))
 
 
 def size_verdict(selection: Selection, *, subset_size: int | None = None) -> SizeVerdict:
@@ -88,21 +60,6 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
     subset_size : int, optional
         Another s to ask about; its best set is found by exhaustive search.
     """
-    best, runner_up = top_two(selection, subset_size)
-    union = tuple(sorted({*best, *runner_up}))
-    one, two, both = (volume_histogram(selection, chosen).share_near_zero for chosen in (best, runner_up, union))
-    spike, falls = one >= SPIKE, both <= FALL * one
-    if not spike:
-        words = f"enough: only {one:.1%} of the points have a volume below {NEAR_ZERO}"
-    elif falls:
-        words = f"too small: {one:.1%} of the points have a volume below {NEAR_ZERO}, under the union {both:.1%}"
-    else:
-        words = f"enough: {one:.1%} of the points have a volume below {NEAR_ZERO}, and under the union still {both:.1%}"
-    return SizeVerdict(best, runner_up, union, one, two, both, spike and falls, f"s = {len(best)} is {words}")
-
-
-def top_two(selection: Selection, subset_size: int | None = None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The chosen set of a given size, and the best of all others at the same zeta."""
     if subset_size is None or subset_size == len(selection.subset):
         best, subsets = selection.subset, selection.ranking.subsets
     else:
@@ -111,32 +68,6 @@ def top_two(selection: Selection, subset_size: int | None = None) -> tuple[tuple
         found = search_exhaustive(selection.bases, selection.eigenvalues, subset_size=subset_size)
         values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
-    others = [tuple(int(k) for k in row) for row in subsets[:2] if tuple(row) != best]
-    if not others:
+    if len(subsets) < 2:
         raise ValueError("there is only one set of this size, so that no union can be looked at; raise n_components")
-    return best, others[0]
-
-
-def procrustes_error(truth: Any, embedding: Any) -> float:
-    """``M^2``, the sum of squares left after the best shift, scaling, rotation and reflection: 0 to 1.
-
-    ``1 - (sum of singular values of A' B)^2`` for both centred and of unit Frobenius norm. Reflections are allowed,
-    because the signs of eigenvectors are arbitrary. Where one has fewer columns it counts as filled up with zeros.
-
-    Parameters
-    ----------
-    truth, embedding : array (n, k), (n, l)
-    """
-    A, B = check_real_array("truth", truth, 2), check_real_array("embedding", embedding, 2)
-    if len(A) != len(B):
-        raise ValueError(f"truth and embedding must have the same number of rows, got {len(A)} and {len(B)}")
-    xp = backend_of(B).xp
-    sides = []
-    for name, part in (("truth", moved(A, backend_of(B))), ("embedding", B)):
-        part = part - part.mean(axis=0)
-        norm = float(xp.linalg.norm(part))
-        if norm == 0:
-            raise ValueError(f"{name} must not consist of {len(part)} copies of one point")
-        sides.append(part / norm)
-    overlap = float(xp.linalg.svd(sides[0].T @ sides[1], compute_uv=False).sum())
-    return max(0.0, 1 - overlap**2)
+    return judge_size(best, subsets[:2], lambda chosen: volume_histogram(selection, chosen).share_near_zero)

@@ -1,13 +1,28 @@
-"""``ies-gpu demo``: a long strip, with pictures."""
+"""``ies-gpu demo``: the paper's opening example in words and pictures.
+
+A long strip, the obvious map, and the one that unrolls it.
+"""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import importlib.util
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .console import Console
 from .options import add_command, add_talk, count, seed
 from .output import announce_compiling, say
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..datasets import Dataset
+    from ..results.selection import Selection
+    from ..run.log import Progress
 
 
 def add(commands: Any) -> None:
@@ -19,15 +34,173 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from .story import run_demo as tell
-
     announce_compiling(console)
-    silent = args.quiet
-    tell(
-        args.output,
-        n_samples=args.n,
-        random_state=args.seed,
-        say=(lambda line: None) if silent else say,
-        progress=console.progress,
-    )
+    tell = (lambda line: None) if args.quiet else say
+    run_demo(args.output, n_samples=args.n, random_state=args.seed, say=tell, progress=console.progress)
     return 0
+
+
+def explained(embedding: np.ndarray, values: np.ndarray) -> float:
+    """The share of the variance of ``values`` (n,) that a map keeps: 1 where it tells them apart, about 0 where not."""
+    from ..parameters.explained import unexplained_variance
+
+    return 1 - unexplained_variance(values[:, None], embedding)
+
+
+def run_demo(
+    folder: str | os.PathLike[str] = "ies-gpu-demo",
+    *,
+    n_samples: int | None = None,
+    random_state: int = 0,
+    say: Callable[[str], None],
+    progress: Progress | None = None,
+) -> Selection:
+    """Make the strip D1, choose its coordinates, and tell what happened.
+
+    Parameters
+    ----------
+    folder : path
+        For the pictures, the points and ``run.npz``; made if need be.
+    n_samples, random_state
+        Of the strip; 10,000 points and seed 0 as shown in the documentation.
+    say : callable
+        Takes each line of the story.
+    progress : callable, optional
+        As for ``select_coordinates``.
+    """
+    from .. import datasets
+    from ..files.points import write_array
+    from ..results import storage
+    from ..select import select_coordinates
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    data = datasets.load("D1", n_samples=n_samples, random_state=random_state)
+    usual = 10_000
+    # fewer points need a wider kernel to have as many neighbours
+    bandwidth = float(f"{data.bandwidth * max(1.0, usual / len(data.X)) ** 0.5:.2g}")
+    introduce(data, bandwidth, say)
+    selection = select_coordinates(
+        data.X,
+        intrinsic_dim=data.intrinsic_dim,
+        subset_size=data.subset_size,
+        bandwidth=bandwidth,
+        random_state=random_state,
+        progress=progress,
+    )
+    compare(selection, data, say)
+    write_array(folder / "points.npy", data.X)
+    storage.save(selection, folder / "run.npz")
+    draw(selection, data, folder, say)
+    finish(folder, bandwidth, say)
+    return selection
+
+
+def introduce(data: Dataset, bandwidth: float, say: Callable[[str], None]) -> None:
+    """What is put in."""
+    say(f"A strip of {len(data.X):,} noisy points, six times as long (x) as it is wide (y).")
+    say("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
+    say("of the first 20 make a flat map of the strip? The usual answer is the first two.")
+    say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
+
+
+def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> None:
+    """The first two coordinates against the chosen ones, in numbers."""
+    import numpy as np
+
+    from ..choice.naming import names_text
+
+    naive = (0, 1)
+    Y = selection.coordinates
+    x, y = (data.truth[selection.points, k] for k in (0, 1))
+    say("")
+    say("                              share of the variance     mean volume")
+    say("                              kept of x      kept of y  (0 to 1)")
+    for title, chosen in (("naive", naive), ("chosen", selection.subset)):
+        name = f"{title} {{{names_text(chosen)}}}"
+        part = Y[:, list(chosen)]
+        kept = [max(0.0, explained(part, values)) for values in (x, y)]
+        volume = float(np.exp(selection.score(chosen)).mean())
+        say(f"  {name:<26}  {kept[0]:9.1%}      {kept[1]:9.1%}       {volume:.3f}")
+    say("")
+    lost = explained(Y[:, list(naive)], y)
+    found = explained(selection.embedding, y)
+    likeness = abs(float(np.corrcoef(selection.embedding[:, 1], y)[0, 1]))
+    for line in verdict(selection.subset, naive, lost, found, likeness):
+        say(line)
+
+
+def verdict(chosen: tuple[int, ...], naive: tuple[int, ...], lost: float, found: float, likeness: float) -> list[str]:
+    """What the numbers mean; each sentence only where it is true.
+
+    Parameters
+    ----------
+    chosen, naive : tuple of int
+    lost, found : float
+        Share of the variance of y that each keeps.
+    likeness : float
+        Correlation of the second chosen coordinate with y, without its sign.
+    """
+    from ..choice.naming import coordinate_names, names_text
+
+    names, first = (f"{{{names_text(s)}}}" for s in (chosen, naive))
+    if chosen == naive:
+        return [f"Here the search keeps {first}: for this sample the first two were not refused."]
+    lines = []
+    if lost < 0.5:
+        lines += [f"{first} collapses the strip to a curve: phi2 is a function of phi1, and", "the width y is gone."]
+    else:
+        lines += [f"{first} keeps {lost:.0%} of the width y."]
+    if found > 0.8:
+        # a product of waves along x and y, as phi8 often is, unrolls the strip but is not its width
+        width = f"phi1 is its length, {coordinate_names(chosen)[1]} its width."
+        lines += [f"{names} is found, and unrolls the strip: {width if likeness > 0.8 else 'x and y are in it.'}"]
+    else:
+        lines += [f"{names} is found; it keeps {found:.0%} of the width y."]
+    if chosen != (0, 6):
+        lines += [
+            "The paper reports {phi1, phi7}; this sample gives another set: eigenvalues",
+            "close to each other change places from sample to sample.",
+        ]
+    return lines
+
+
+def draw(selection: Selection, data: Dataset, folder: Path, say: Callable[[str], None]) -> None:
+    """The pictures, where matplotlib is installed."""
+    say("")
+    say(f"In {folder}:")
+    if importlib.util.find_spec("matplotlib") is None:
+        say("  (pictures need matplotlib: pip install 'ies-gpu[plot]', then run this again)")
+        return
+    for name, text, figure in pictures(selection, data):
+        figure.savefig(folder / name, dpi=150)
+        say(f"  {name:<15} {text}")
+
+
+def pictures(selection: Selection, data: Dataset) -> list[tuple[str, str, Any]]:
+    """File name, what it shows, and the figure."""
+    from .. import plot
+
+    naive = (0, 1)
+    colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
+    first, found = plot.set_label(naive), plot.set_label(selection.subset)
+    sets = [naive] if selection.subset == naive else [naive, selection.subset]
+    return [
+        ("1-points.png", "the strip", plot.points(data.X, colors=colors, title="The points: a long strip")),
+        ("2-naive.png", "the naive map", plot.embedding(
+            selection, naive, colors=colors, title=f"Naive: the first two coordinates, {first}")),
+        ("3-chosen.png", "the chosen map", plot.embedding(
+            selection, colors=colors, title=f"Chosen: {found}")),
+        ("4-path.png", "why: path and regret", plot.path(selection)),
+        ("5-volumes.png", "why: volumes", plot.volumes(selection, sets)),
+    ]  # fmt: skip
+
+
+def finish(folder: Path, bandwidth: float, say: Callable[[str], None]) -> None:
+    """Where things are, and the next command."""
+    say("  points.npy      the points")
+    say(f"  run.npz         the result; look at it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
+    say("")
+    say("Next, your own points. What you do not give is found; it is faster if you know it:")
+    say("  ies-gpu fit your_points.npy -o run.npz")
+    say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")

@@ -52,19 +52,20 @@ def write_csv(selection: Selection, path: str) -> None:
 
 def show_tables(selection: Selection) -> None:
     """The path, the best sets, the settings and the seconds."""
-    from ..results.export import best_sets, coordinate_names
+    from ..choice.naming import names_text
+    from ..results.export import best_sets
 
     say("\nRegularization path, from zeta = inf down")
     say(f"{'zeta from':>11}{'to':>11}{'mean score':>12}{'regret':>9}  set")
     for segment, regret in zip(selection.path, selection.regret_percentiles, strict=True):
         here = "  <- chosen" if segment.subset == selection.subset else ""
-        names = ", ".join(coordinate_names(segment.subset))
+        names = names_text(segment.subset)
         numbers = f"{segment.low:11.4g}{segment.high:11.4g}{segment.score:12.3f}{regret:9.3f}"
         say(f"{numbers}  {names}{here}")
     say(f"\nBest sets at zeta = {selection.zeta:.4g}")
     say(f"{'loss':>11}{'mean score':>12}  set")
     for subset, loss, score in best_sets(selection):
-        say(f"{loss:11.4f}{score:12.4f}  {', '.join(coordinate_names(subset))}")
+        say(f"{loss:11.4f}{score:12.4f}  {names_text(subset)}")
     info = selection.diagnostics
     say("")
     listed("settings", [f"{k}={short(v)}" for k, v in info.get("parameters", {}).items() if v is not None])

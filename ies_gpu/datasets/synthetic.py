@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..choice.naming import names_text
 from ..validation import check_choice, check_integer
 
 Sample = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
@@ -46,10 +47,10 @@ class Dataset:
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.X.shape))
-        chosen = ", ".join(f"phi{k + 1}" for k in self.reference_subset)
         return (
             f"Dataset({self.name}, {self.title}: {shape}, bandwidth={self.bandwidth}, "
-            f"intrinsic_dim={self.intrinsic_dim}, subset_size={self.subset_size}, the paper chooses {chosen})"
+            f"intrinsic_dim={self.intrinsic_dim}, subset_size={self.subset_size}, "
+            f"the paper chooses {names_text(self.reference_subset)})"
         )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..backend import backend_of
-from ..results.selection import Selection, coordinate_numbers
+from ..choice.naming import coordinate_numbers
+from ..results.selection import Selection
 from ..validation import check_integer
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10

@@ -1,6 +1,19 @@
 """The paper's tables and figures, computed again: ``ies-gpu reproduce``.
 
-Each experiment is a module with ``run(book, *, full, device, data, progress)``; it is imported when it runs.
+Each experiment is a module with ``run(book, *, full, device, data, progress)``; it is imported when it runs. Which
+module holds which of the paper's figures and tables:
+
+    strip_example       fig:cont-long-strip-example
+    d1_to_d13           fig:synth-data-all (D1, D7, D13), fig:synth-data-s-d-equal-addi, fig:synth-data-s-geq-d-addi,
+                        fig:synth-data-3-torus, fig:d8-emb-rank-2
+    d4_size             fig:d4-embedding-otherview, and the rule for s over all data sets
+    d7_llr              fig:rest-images-table, its part on D7
+    results_table       tab:result-comp-synth-data
+    verification        fig:fig-all-m2-dim-verify, fig:d14-m2-dim
+    runtimes            fig:runtime-alg
+    theory              the limit theorem and Lemma 2
+    real                fig:rest-images-table, tab:real-dataset-runtime
+    umap                fig:umap-discussion
 """
 
 from __future__ import annotations

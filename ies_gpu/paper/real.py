@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..analysis.diagnosis.diagnose import diagnose
+from ..choice.naming import set_text
 from ..errors import warn_caller
+from ..plot.panels import add_map, coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
+from ..plot.style import styled
 from ..results.selection import Selection
 from ..run.log import Log, Progress, peak_memory
 from .book import Book
-from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, neighbour_r2
-from .real_pictures import heat_map, maps
+from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, torsion_r2
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 10_000  # points in a picture
 
 # the paper's table: n, D, mean degree, (s, d), seconds, set
 PUBLISHED = {
@@ -38,11 +45,6 @@ class Done(NamedTuple):
     @property
     def colors(self) -> dict[str, np.ndarray]:
         return {name: values[self.selection.points] for name, values in self.found.colors.items()}
-
-
-def named(subset: tuple[int, ...]) -> str:
-    """A set as the paper prints it, counted from 1."""
-    return "{" + ", ".join(str(k + 1) for k in subset) + "}"
 
 
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
@@ -113,7 +115,7 @@ def add_scan(book: Book, done: Done) -> None:
     """What each bandwidth would have chosen, and where the bandwidth taken comes from."""
     case, report = done.case, done.report
     rows: list[tuple[Any, ...]] = [
-        (t["bandwidth"], round(t["mean_degree"]), f"{t['share']:.1%}", named(t["subset"]), 1 - t["fvu"])
+        (t["bandwidth"], round(t["mean_degree"]), f"{t['share']:.1%}", set_text(t["subset"]), 1 - t["fvu"])
         for t in report["scan"]
     ]
     rows += [(t["bandwidth"], None, t["reason"], None, None) for t in report["left_out"]]
@@ -145,7 +147,7 @@ def add_pictures(book: Book, done: Done) -> None:
                 sets.insert(1, image.subset)
                 words = "chosen, its mirror image" + (", first" if len(sets) > 2 else "")
             note += (
-                f" With the two chlorines exchanged the chosen set comes nearest to {named(image.subset)}, number "
+                f" With the two chlorines exchanged the chosen set comes nearest to {set_text(image.subset)}, number "
                 f"{image.place} of {len(selection.ranking.subsets)} (each coordinate correlates by {image.alike:.2f} "
                 "or more)."
             )
@@ -170,7 +172,7 @@ def add_runtimes(book: Book, done: list[Done]) -> None:
         rows.append((
             d.case.what.split(";")[0], len(d.selection.points), d.found.X.shape[1],
             float(d.selection.diagnostics["mean_degree"]), f"({d.case.s}, {d.case.d})",
-            sum(t.values()) - t["bandwidth"], named(d.selection.subset), *stages,
+            sum(t.values()) - t["bandwidth"], set_text(d.selection.subset), *stages,
             d.peak_bytes / 2**30, d.selection.diagnostics["device"],
         ))  # fmt: skip
     for name, (n, D, degree, sizes, seconds, subset) in PUBLISHED.items():
@@ -191,7 +193,7 @@ def add_torsions(book: Book, done: list[Done]) -> None:
         for name in d.case.torsions:
             sets = (d.selection.embedding, Y[:, : d.case.s], Y)
             rows.append(
-                (d.case.name, name, named(d.selection.subset), *(neighbour_r2(d.colors[name], Z) for Z in sets))
+                (d.case.name, name, set_text(d.selection.subset), *(torsion_r2(d.colors[name], Z) for Z in sets))
             )
     if rows:
         columns = ["molecule", "torsion", "chosen", "R² by the chosen", "R² by the first", "R² by all 20"]
@@ -199,3 +201,60 @@ def add_torsions(book: Book, done: list[Done]) -> None:
             "R² of (cos, sin) of the torsion, predicted at each point by the mean of its 10 nearest others in the map."
         )
         book.table("real-torsions", "Torsions explained", columns, rows, note=note)
+
+
+@styled()
+def maps(selection: Selection, colors: dict[str, np.ndarray], sets: list[tuple[int, ...]], title: str) -> Figure:
+    """A row for each set of coordinates, a column for each colour; angles in a cyclic map of colours."""
+    Y = unit_mean_square(selection.coordinates)
+    rows = drawn_rows(len(Y), SHOWN)
+    figure = new_figure(4.6 * len(colors) + 0.4, 4.1 * len(sets) + 0.4)
+    for r, subset in enumerate(sets):
+        for c, (name, values) in enumerate(colors.items()):
+            place = (len(sets), len(colors), r * len(colors) + c + 1)
+            draw_map(figure, place, Y[rows][:, list(subset[:3])], subset, name, values[rows])
+    figure.suptitle(title, fontsize=12)
+    return figure
+
+
+def within(Y: np.ndarray) -> np.ndarray:
+    """Rows inside the limits of the axes, because a plot in space does not clip."""
+    low, high = np.quantile(Y, [0.002, 0.998], axis=0)
+    return ((low <= Y) & (high >= Y)).all(axis=1)
+
+
+def draw_map(
+    figure: Any, place: tuple[int, int, int], Y: np.ndarray, subset: tuple[int, ...], name: str, values: np.ndarray
+) -> None:
+    """One map, in up to three coordinates, coloured by values that are known."""
+    inside = within(Y)
+    Y, values = Y[inside], values[inside]
+    angle = np.ptp(values) > 6  # a full turn
+    low, high = (-np.pi, np.pi) if angle else np.quantile(values, [0.01, 0.99])
+    cmap, labels = "twilight" if angle else "viridis", coordinate_labels(subset[:3])
+    axes, bar = add_map(figure, place, Y, labels, values, cmap, vmin=low, vmax=high)
+    axes.set_title(set_label(subset) + (" (first three of them)" if len(subset) > 3 else ""))
+    bar.set_label(name + (" (radians)" if "torsion" in name else ""))
+
+
+@styled()
+def heat_map(selection: Selection, title: str) -> Figure:
+    """The loss of every set {1, i, j} at zeta*, with the two best sets marked."""
+    m = selection.coordinates.shape[1]
+    table = np.full((m, m), np.nan)
+    for subset, loss in zip(selection.ranking.subsets, selection.ranking.losses, strict=True):
+        table[subset[2], subset[1]] = loss
+    figure = new_figure(6.6, 5.6)
+    axes: Any = figure.subplots()
+    low = np.nanquantile(table, 0.02)
+    drawn = axes.imshow(table, origin="lower", cmap="viridis", vmin=low, extent=(0.5, m + 0.5, 0.5, m + 0.5))
+    for subset, mark in zip(selection.ranking.subsets[:2], ("o", "s"), strict=True):
+        label = set_label(subset)
+        axes.plot(subset[1] + 1, subset[2] + 1, mark, ms=11, mfc="none", mec="#D55E00", mew=2, label=label)
+    axes.set_xticks(range(2, m + 1, 2))
+    axes.set_yticks(range(2, m + 1, 2))
+    axes.set(xlabel="i", ylabel="j", xlim=(1.5, m - 0.5), ylim=(2.5, m + 0.5))
+    axes.legend(frameon=False, loc="lower right", title="the two best sets")
+    figure.colorbar(drawn, ax=axes).set_label(r"loss $\ell_\zeta(\{1, i, j\})$ (yellow is best)")
+    axes.set_title(title)
+    return figure

@@ -12,6 +12,7 @@ import numpy as np
 from .. import datasets
 from ..backend import backend_of
 from ..errors import IESWarning
+from ..parameters.explained import unexplained_variance
 from ..results.selection import Selection
 from ..select import select_coordinates
 
@@ -202,16 +203,6 @@ def fit(case: RealCase, X: np.ndarray, bandwidth: float | str, device: str, **op
         )  # fmt: skip
 
 
-def neighbour_r2(values: np.ndarray, Y: np.ndarray, k: int = 10) -> float:
-    """How well coordinates explain an angle (n,), by its cosine and sine, or columns (n, p).
-
-    R^2 of the prediction by the mean of the k nearest other points; distances are in the coordinates, each divided by
-    its standard deviation.
-    """
-    from scipy.spatial import cKDTree
-
-    Z = (Y - Y.mean(axis=0)) / np.maximum(Y.std(axis=0), 1e-300)
-    near = cKDTree(Z).query(Z, k + 1)[1][:, 1:]
-    target = np.column_stack([np.cos(values), np.sin(values)]) if values.ndim == 1 else values
-    left = ((target - target[near].mean(axis=1)) ** 2).sum()
-    return float(1 - left / ((target - target.mean(axis=0)) ** 2).sum())
+def torsion_r2(angle: np.ndarray, Y: np.ndarray) -> float:
+    """How well coordinates explain an angle (n,): R^2 of its cosine and sine."""
+    return 1 - unexplained_variance(np.column_stack([np.cos(angle), np.sin(angle)]), Y)

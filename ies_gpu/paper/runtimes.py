@@ -14,10 +14,10 @@ from ..backend import get_backend
 from ..choice.rmetric import tangent_bases
 from ..choice.search import greedy_order, search_exhaustive
 from ..embedding.diffusion import diffusion_map
-from ..plot import _style
+from ..plot.panels import label_sizes, new_figure
+from ..plot.style import styled
 from .book import Book
-from .cases import Plan
-from .pictures import label_sizes, new_figure
+from .synthetic_cases import Plan
 from .theory import laplacian_of
 
 if TYPE_CHECKING:
@@ -107,15 +107,15 @@ def add_runtimes(book: Book, timings: Sequence[Timing]) -> None:
                note="The paper draws the curves and prints no numbers.")  # fmt: skip
 
 
+@styled()
 def picture(timings: Sequence[Timing]) -> Figure:
-    with _style():
-        figure = new_figure(6.5, 4.2)
-        axes: Any = figure.subplots()
-        for t, tint, mark in zip(timings, ("#0072B2", "#E69F00", "#D55E00"), "os^", strict=True):
-            axes.loglog(t.sizes, t.seconds, marker=mark, color=tint, label=f"{t.method}: slope {t.slope:.2f}")
-            axes.loglog(t.sizes, t.work, marker=mark, color=tint, linestyle="--", alpha=0.6, markersize=4)
-        axes.set(xlabel="number of points n", ylabel="seconds (dashed: of the processor)")
-        label_sizes(axes, sorted({n for t in timings for n in t.sizes}))
-        axes.legend(frameon=False)
-        axes.set_title("Long strip, s = d = 2, from the eigenvectors on")
+    figure = new_figure(6.5, 4.2)
+    axes: Any = figure.subplots()
+    for t, tint, mark in zip(timings, ("#0072B2", "#E69F00", "#D55E00"), "os^", strict=True):
+        axes.loglog(t.sizes, t.seconds, marker=mark, color=tint, label=f"{t.method}: slope {t.slope:.2f}")
+        axes.loglog(t.sizes, t.work, marker=mark, color=tint, linestyle="--", alpha=0.6, markersize=4)
+    axes.set(xlabel="number of points n", ylabel="seconds (dashed: of the processor)")
+    label_sizes(axes, sorted({n for t in timings for n in t.sizes}))
+    axes.legend(frameon=False)
+    axes.set_title("Long strip, s = d = 2, from the eigenvectors on")
     return figure

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import datasets
-from ..analysis.volumes import procrustes_error
+from ..analysis.procrustes import procrustes_error
 from ..interop.umap import umap_init
-from ..plot import _style
+from ..plot.panels import new_figure, scatter
+from ..plot.style import styled
 from ..results.selection import Selection
 from ..run.log import Log, Progress
 from ..select import select_coordinates
@@ -108,25 +109,23 @@ def start_errors(strip: Any, selection: Selection) -> str:
     return f"{procrustes_error(strip.truth, chosen):.2f} (IES) and {procrustes_error(strip.truth, first):.2f} (first)"
 
 
+@styled()
 def picture(runs: list[Run], height: np.ndarray) -> Figure:
     """A row for each start, a column for each value; coloured by the position across the strip."""
     columns = list(dict.fromkeys(r[:2] for r in runs))
-    with _style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(2.1 * len(columns) + 0.6, 6.6), layout="constrained")
-        grid: Any = figure.subplots(len(STARTS), len(columns), squeeze=False)
-        for r, start in enumerate(STARTS):
-            for c, (parameter, value) in enumerate(columns):
-                axes = grid[r, c]
-                one = next(x for x in runs if x[:3] == (parameter, value, start))
-                drawn = axes.scatter(*one.embedding.T, c=height, s=0.8, linewidths=0, cmap="viridis", rasterized=True)
-                axes.set(xticks=[], yticks=[], aspect="equal", adjustable="datalim")
-                axes.set_xlabel(f"M² = {one.error:.2f}", labelpad=2)
-                if r == 0:
-                    axes.set_title(f"{parameter} = {value:g}", fontsize=9)
-                if c == 0:
-                    axes.set_ylabel(WORDS[start])
-        figure.colorbar(drawn, ax=grid.ravel().tolist(), shrink=0.6).set_label("y, across the strip (width 4)")
-        figure.suptitle("UMAP of the long strip by start (rows) and parameters (columns)", fontsize=12)
+    figure = new_figure(2.1 * len(columns) + 0.6, 6.6)
+    grid: Any = figure.subplots(len(STARTS), len(columns), squeeze=False)
+    for r, start in enumerate(STARTS):
+        for c, (parameter, value) in enumerate(columns):
+            axes = grid[r, c]
+            one = next(x for x in runs if x[:3] == (parameter, value, start))
+            drawn = scatter(axes, one.embedding, height, "viridis", s=0.8)
+            axes.set(xticks=[], yticks=[], aspect="equal", adjustable="datalim")
+            axes.set_xlabel(f"M² = {one.error:.2f}", labelpad=2)
+            if r == 0:
+                axes.set_title(f"{parameter} = {value:g}", fontsize=9)
+            if c == 0:
+                axes.set_ylabel(WORDS[start])
+    figure.colorbar(drawn, ax=grid.ravel().tolist(), shrink=0.6).set_label("y, across the strip (width 4)")
+    figure.suptitle("UMAP of the long strip by start (rows) and parameters (columns)", fontsize=12)
     return figure

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..analysis.volumes import procrustes_error
+from ..analysis.procrustes import procrustes_error
 from ..backend import backend_of
+from ..choice.naming import set_text
 from ..parameters.levina_bickel import levina_bickel_dimension
-from ..plot import _style
+from ..plot.panels import new_figure
+from ..plot.style import styled
 from .book import Book
-from .cases import Case, counted
-from .pictures import new_figure
+from .synthetic_cases import Case
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,11 +94,11 @@ def row(found: Verified, case: Case) -> list[Any]:
     return [
         found.name,
         len(found.subsets),
-        counted(case.selection.subset),
+        set_text(case.selection.subset),
         found.errors[chosen],
         int((found.errors < found.errors[chosen]).sum()) + 1,
         found.errors[best],
-        counted(found.subsets[best]),
+        set_text(found.subsets[best]),
         found.dimensions[chosen],
         case.data.intrinsic_dim,
         *found.correlations,
@@ -105,24 +106,24 @@ def row(found: Verified, case: Case) -> list[Any]:
     ]
 
 
+@styled()
 def picture(found: Sequence[Verified]) -> Figure:
     """A panel for each data set: M^2 in blue on the left axis, the dimension in red on the right one."""
     columns = min(3, len(found))
     rows = -(-len(found) // columns)
-    with _style():
-        figure = new_figure(3.6 * columns if columns > 1 else 6.5, 2.7 * rows if rows > 1 else 3.6)
-        grid: Any = figure.subplots(rows, columns, squeeze=False)
-        for axes, one in zip(grid.flat, found, strict=False):
-            ranks = np.arange(1, len(one.errors) + 1)
-            style: dict[str, Any] = {"linewidth": 1, "marker": ".", "markersize": 5 if len(ranks) < 30 else 2}
-            axes.plot(ranks, one.errors, color=BLUE, **style)
-            other = axes.twinx()
-            other.plot(ranks, one.dimensions, color=RED, **style)
-            other.spines["right"].set_visible(True)
-            axes.set(xlabel="rank of the set", ylim=(0, 1))
-            axes.set_ylabel("$M^2$", color=BLUE)
-            other.set_ylabel(r"dimension $\hat d$", color=RED)
-            axes.set_title("{}: Spearman {:.2f}, {:.2f}".format(one.name, *one.correlations))
-        for axes in grid.flat[len(found) :]:
-            axes.set_axis_off()
+    figure = new_figure(3.6 * columns if columns > 1 else 6.5, 2.7 * rows if rows > 1 else 3.6)
+    grid: Any = figure.subplots(rows, columns, squeeze=False)
+    for axes, one in zip(grid.flat, found, strict=False):
+        ranks = np.arange(1, len(one.errors) + 1)
+        style: dict[str, Any] = {"linewidth": 1, "marker": ".", "markersize": 5 if len(ranks) < 30 else 2}
+        axes.plot(ranks, one.errors, color=BLUE, **style)
+        other = axes.twinx()
+        other.plot(ranks, one.dimensions, color=RED, **style)
+        other.spines["right"].set_visible(True)
+        axes.set(xlabel="rank of the set", ylim=(0, 1))
+        axes.set_ylabel("$M^2$", color=BLUE)
+        other.set_ylabel(r"dimension $\hat d$", color=RED)
+        axes.set_title("{}: Spearman {:.2f}, {:.2f}".format(one.name, *one.correlations))
+    for axes in grid.flat[len(found) :]:
+        axes.set_axis_off()
     return figure

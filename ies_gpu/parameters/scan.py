@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
 from ..choice.criterion import MAX_SUBSETS, log_volumes
-from ..choice.search import SearchResult
+from ..choice.search import SearchResult, ranked
+from ..choice.size_rule import judge_size, share_near_zero
 from ..embedding.diffusion import Embedding
 from ..errors import DisconnectedGraphError
 from ..run.graph import GRAPH, LAPLACIAN, Graph
@@ -21,8 +21,8 @@ from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
 from ..run.stage import Run, Stage
 from ..run.stages import EIGENVECTORS, SEARCH, TANGENTS, Tangents
-from ..validation import check_integer, check_real_array
 from .bandwidth import Distances, mean_degree
+from .explained import unexplained_variance
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
 STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials between are nearer
@@ -32,40 +32,6 @@ TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neigh
 FALL = 0.01  # one more coordinate must explain this much more of the variance
 NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
 VISIBLE = 0.005  # if it is also so much of the variance
-NEAR_ZERO = 0.1  # volumes below it count as lost rank
-
-
-def unexplained_variance(X: Any, coordinates: Any, *, n_neighbors: int = 10) -> float:
-    """Fraction of the variance of X that a leave-one-out nearest-neighbour regression on coordinates leaves (FVU).
-
-    Each point is predicted as the mean of its neighbours in the coordinates, scaled to unit standard deviation. 0 means
-    that the coordinates tell where a point is; 1 (or a little more) that they tell nothing. No labels are needed.
-
-    Parameters
-    ----------
-    X : array (n, D)
-    coordinates : array (n, s)
-    n_neighbors : int
-    """
-    X = check_real_array("X", X, 2)
-    Y = check_real_array("coordinates", coordinates, 2)
-    if len(X) != len(Y):
-        raise ValueError(f"coordinates has {len(Y)} rows for {len(X)} points in X")
-    k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
-    backend = backend_of(X)
-    xp = backend.xp
-    X = X - X.mean(axis=0)
-    X = X / (float(xp.abs(X).max()) or 1.0)  # squares neither overflow nor vanish
-    spread = Y.std(axis=0)
-    with backend.active():
-        neighbours = backend.nearest(Y / xp.where(spread > 0, spread, 1), k)[1]
-        left = 0.0
-        for block in backend.blocks(len(X), 8.0 * (k + 2) * X.shape[1], "scan"):
-            with block as rows:
-                error = X[rows] - X[neighbours[rows]].mean(axis=1)
-                left += float((error * error).sum())
-    total = float((X * X).sum())
-    return left / total if total > 0 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,18 +78,17 @@ class Trial:
         return self.unexplained[s]
 
     def near_zero(self, s: int) -> tuple[float, float]:
-        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the best other set."""
+        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the runner-up."""
         found = self.search(s)
-        order = np.argsort(-found.scores, kind="stable")[:2]
-        union = sorted(set(found.subset).union(*(map(int, found.subsets[k]) for k in order)))
-        near, both = (
-            self.run.backend.retried("scan", partial(self._share_near_zero, subset)) for subset in (found.subset, union)
-        )
-        return near, both
+        order = ranked(found.subsets, found.scores, self.embedding.eigenvalues, found.zeta)
+        judged = judge_size(found.subset, found.subsets[order[:2]], self._share_near_zero)
+        return judged.share_best, judged.share_union
 
-    def _share_near_zero(self, subset: Any) -> float:
-        volumes = log_volumes(self.tangents.bases, np.array([subset], dtype=np.int32))[:, 0]
-        return float((volumes < np.log(NEAR_ZERO)).mean())
+    def _share_near_zero(self, subset: tuple[int, ...]) -> float:
+        def share() -> float:
+            return share_near_zero(log_volumes(self.tangents.bases, np.array([subset], dtype=np.int32))[:, 0])
+
+        return self.run.backend.retried("scan", share)
 
 
 def trial(X: Any, bandwidth: float, d: int, run: Run, log: HeldLog, components: str = "") -> Trial:

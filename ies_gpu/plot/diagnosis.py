@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _style, set_label
+from .panels import (
+    add_axes,
+    column_labels,
+    coordinate_labels,
+    label_axes,
+    mark_size,
+    new_figure,
+    scatter,
+    set_label,
+    unit_mean_square,
+)
+from .style import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +29,7 @@ COLORS = {"dependency": "#D55E00", "knot": "#CC79A7", "crossing": "#0072B2", "ov
 PAIRS = 200  # lines between crossing points that are drawn
 
 
+@styled()
 def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] | None = None) -> Figure:
     """The map with what was found in colour; crossing points are joined to their partners.
 
@@ -30,53 +43,44 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     """
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
-    with _style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(11, 4.8), layout="constrained")
-        Y = found.embedding * np.sqrt(len(found.embedding))
-        names = [rf"$\phi_{{{k + 1}}}$ (root mean square 1)" for k in found.subset]
-        left = figure.add_subplot(1, 2, 1, projection="3d" if Y.shape[1] > 2 else None)
-        _draw(left, Y[:, :3], names, found)
-        left.set_title(f"The map by {set_label(found.subset)}")
-        if points is None:
-            _histogram(figure.add_subplot(1, 2, 2), found)
-        else:
-            data = np.asarray(points, dtype=float)
-            if data.ndim != 2 or data.shape[0] != len(Y) or data.shape[1] < 2:
-                raise ValueError(f"points must have {len(Y)} rows and 2 or 3 columns, got shape {data.shape}")
-            right = figure.add_subplot(1, 2, 2, projection="3d" if data.shape[1] > 2 else None)
-            _draw(right, data[:, :3], list(labels or [f"$x_{{{k + 1}}}$" for k in range(3)]), found)
-            right.set_title("The same points in the data")
-        handles, texts = left.get_legend_handles_labels()
-        figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
-        figure.suptitle(
-            "Nothing found" if found.clean else ", ".join(k for k, v in found.counts.items() if v), fontsize=12
-        )
+    figure = new_figure(11, 4.8)
+    Y = unit_mean_square(found.embedding)[:, :3]
+    left = add_axes(figure, (1, 2, 1), Y.shape[1])
+    _draw(left, Y, [f"{label} (root mean square 1)" for label in coordinate_labels(found.subset)], found)
+    left.set_title(f"The map by {set_label(found.subset)}")
+    if points is None:
+        _histogram(figure.add_subplot(1, 2, 2), found)
+    else:
+        data = np.asarray(points, dtype=float)
+        if data.ndim != 2 or data.shape[0] != len(Y) or data.shape[1] < 2:
+            raise ValueError(f"points must have {len(Y)} rows and 2 or 3 columns, got shape {data.shape}")
+        data = data[:, :3]
+        right = add_axes(figure, (1, 2, 2), data.shape[1])
+        _draw(right, data, labels or column_labels(range(3)), found)
+        right.set_title("The same points in the data")
+    handles, texts = left.get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
+    figure.suptitle("Nothing found" if found.clean else ", ".join(k for k, v in found.counts.items() if v), fontsize=12)
     return figure
 
 
-def _draw(axes: Any, Y: np.ndarray, names: list[str], found: Diagnosis) -> None:
+def _draw(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> None:
     groups = {
         "dependency": np.concatenate([*found.dependencies, np.empty(0, dtype=np.int64)]),
         "knot": np.concatenate([*found.knots, np.empty(0, dtype=np.int64)]),
         "crossing": np.unique(found.crossings),
         "overlap": np.unique(found.overlaps),
     }
-    size = float(np.clip(2e4 / len(Y), 0.5, 10))
+    size = mark_size(len(Y))
     fine = np.setdiff1d(np.arange(len(Y)), np.concatenate(list(groups.values())).astype(np.int64))
-    mark: dict[str, Any] = {"linewidths": 0, "rasterized": True}
-    axes.scatter(*Y[fine].T, s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found", **mark)
+    scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
     for name, rows in groups.items():
         if len(rows):
-            rows = rows.astype(np.int64)
-            axes.scatter(*Y[rows].T, s=3 * size, c=COLORS[name], label=f"{name} ({len(rows):,})", zorder=3, **mark)
+            label = f"{name} ({len(rows):,})"
+            scatter(axes, Y[rows.astype(np.int64)], s=3 * size, c=COLORS[name], label=label, zorder=3)
     for a, b in found.crossings[:PAIRS]:
         axes.plot(*Y[[a, b]].T, color=COLORS["crossing"], linewidth=0.5, alpha=0.5)
-    axes.set_xlabel(names[0])
-    axes.set_ylabel(names[1])
-    if Y.shape[1] > 2:
-        axes.set_zlabel(names[2])
+    label_axes(axes, labels[: Y.shape[1]])
 
 
 def _histogram(axes: Any, found: Diagnosis) -> None:

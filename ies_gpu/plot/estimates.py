@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..choice.naming import set_text
+from .panels import new_figure
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -23,11 +25,9 @@ BANDWIDTH_LABELS = {
 }
 
 
-def new_figure(title: str) -> tuple[Figure, Any]:
+def titled_axes(title: str) -> tuple[Figure, Any]:
     """One pair of axes."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     figure.suptitle(title, fontsize=12)
     return figure, axes
@@ -42,61 +42,60 @@ def logarithmic(axes: Any, values: Any) -> None:
     axes.xaxis.set_minor_formatter(lambda *_: "")
 
 
+def name_sets(axes: Any, x: Any, y: Any, subsets: Any, lift: int) -> None:
+    """Write each set, where there are any, a little above its point."""
+    for place, subset in zip(zip(x, y, strict=True), subsets, strict=False):
+        axes.annotate(set_text(subset), place, xytext=(0, lift), textcoords="offset points", ha="center", fontsize=9)
+
+
+@styled()
 def dimension_figure(estimate: Any, threshold: float, doubtful: tuple[float, float]) -> Figure:
     """The spectrum or curve behind a dimension."""
-    with styled():
-        figure, axes = new_figure(f"Intrinsic dimension {estimate.value} ({estimate.method})")
-        x, y = estimate.scales, estimate.curve
-        label_x, label_y = DIMENSION_LABELS[estimate.method]
-        if estimate.method == "local_pca":
-            tints = [COLORS[0] if k < estimate.value else "0.7" for k in range(len(x))]
-            axes.bar(x, y, color=tints)
-            axes.axhspan(*doubtful, color=COLORS[1], alpha=0.15, linewidth=0, label="doubtful")
-            axes.axhline(threshold, color=COLORS[1], linestyle="--", label=f"threshold {threshold}")
-            axes.set_xticks(x)
-            axes.set_ylim(0, max(1.05, 1.05 * float(y.max())))
+    figure, axes = titled_axes(f"Intrinsic dimension {estimate.value} ({estimate.method})")
+    x, y = estimate.scales, estimate.curve
+    label_x, label_y = DIMENSION_LABELS[estimate.method]
+    if estimate.method == "local_pca":
+        tints = [COLORS[0] if k < estimate.value else "0.7" for k in range(len(x))]
+        axes.bar(x, y, color=tints)
+        axes.axhspan(*doubtful, color=COLORS[1], alpha=0.15, linewidth=0, label="doubtful")
+        axes.axhline(threshold, color=COLORS[1], linestyle="--", label=f"threshold {threshold}")
+        axes.set_xticks(x)
+        axes.set_ylim(0, max(1.05, 1.05 * float(y.max())))
+    else:
+        axes.plot(x, y, "o-", color=COLORS[0], markersize=3)
+        if estimate.method == "two_nn":
+            axes.plot(x, estimate.raw * x, color=COLORS[1], linestyle="--", label=f"slope {estimate.raw:.2f}")
         else:
-            axes.plot(x, y, "o-", color=COLORS[0], markersize=3)
-            if estimate.method == "two_nn":
-                axes.plot(x, estimate.raw * x, color=COLORS[1], linestyle="--", label=f"slope {estimate.raw:.2f}")
-            else:
-                logarithmic(axes, x)
-                axes.axhline(estimate.raw, color=COLORS[1], linestyle="--", label=f"estimate {estimate.raw:.2f}")
-            axes.set_ylim(bottom=0)
-        axes.set(xlabel=label_x, ylabel=label_y)
-        axes.legend(frameon=False)
+            logarithmic(axes, x)
+            axes.axhline(estimate.raw, color=COLORS[1], linestyle="--", label=f"estimate {estimate.raw:.2f}")
+        axes.set_ylim(bottom=0)
+    axes.set(xlabel=label_x, ylabel=label_y)
+    axes.legend(frameon=False)
     return figure
 
 
+@styled()
 def bandwidth_figure(estimate: Any) -> Figure:
     """The curve behind a bandwidth."""
-    with styled():
-        figure, axes = new_figure(rf"Bandwidth $\varepsilon = {estimate.value:.4g}$ ({estimate.method})")
-        axes.plot(estimate.bandwidths, estimate.curve, "o-", color=COLORS[0])
-        for eps, y, subset in zip(estimate.bandwidths, estimate.curve, estimate.subsets, strict=False):
-            axes.annotate(
-                r"$\{" + ",".join(str(k + 1) for k in subset) + r"\}$", (eps, y), xytext=(0, 7),
-                textcoords="offset points", ha="center", fontsize=9,
-            )  # fmt: skip
-        axes.axvline(estimate.value, color=COLORS[1], linestyle="--", label=f"chosen: {estimate.value:.4g}")
-        logarithmic(axes, estimate.bandwidths)
-        axes.set_ylim(0, 1.25 * float(estimate.curve.max()))  # room for the names of sets and the legend
-        axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=BANDWIDTH_LABELS[estimate.method])
-        axes.legend(frameon=False)
+    figure, axes = titled_axes(rf"Bandwidth $\varepsilon = {estimate.value:.4g}$ ({estimate.method})")
+    axes.plot(estimate.bandwidths, estimate.curve, "o-", color=COLORS[0])
+    name_sets(axes, estimate.bandwidths, estimate.curve, estimate.subsets, 7)
+    axes.axvline(estimate.value, color=COLORS[1], linestyle="--", label=f"chosen: {estimate.value:.4g}")
+    logarithmic(axes, estimate.bandwidths)
+    axes.set_ylim(0, 1.25 * float(estimate.curve.max()))  # room for the names of sets and the legend
+    axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=BANDWIDTH_LABELS[estimate.method])
+    axes.legend(frameon=False)
     return figure
 
 
+@styled()
 def size_figure(estimate: Any) -> Figure:
     """What sets of each size leave unexplained."""
-    with styled():
-        figure, axes = new_figure(f"Coordinates to choose: {estimate.value}")
-        tints = [COLORS[0] if s == estimate.value else "0.7" for s in estimate.sizes]
-        axes.bar(estimate.sizes, estimate.unexplained, color=tints, width=0.6)
-        top = float(max(estimate.unexplained))
-        for s, y, subset in zip(estimate.sizes, estimate.unexplained, estimate.subsets, strict=True):
-            name = r"$\{" + ",".join(str(k + 1) for k in subset) + r"\}$"
-            axes.annotate(name, (s, y), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=9)
-        axes.set_xticks(estimate.sizes)
-        axes.set_ylim(0, 1.15 * top)
-        axes.set(xlabel="number of coordinates $s$", ylabel=BANDWIDTH_LABELS["fvu"])
+    figure, axes = titled_axes(f"Coordinates to choose: {estimate.value}")
+    tints = [COLORS[0] if s == estimate.value else "0.7" for s in estimate.sizes]
+    axes.bar(estimate.sizes, estimate.unexplained, color=tints, width=0.6)
+    name_sets(axes, estimate.sizes, estimate.unexplained, estimate.subsets, 4)
+    axes.set_xticks(estimate.sizes)
+    axes.set_ylim(0, 1.15 * float(max(estimate.unexplained)))
+    axes.set(xlabel="number of coordinates $s$", ylabel=BANDWIDTH_LABELS["fvu"])
     return figure

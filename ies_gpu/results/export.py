@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-
-def coordinate_names(subset: Sequence[int]) -> tuple[str, ...]:
-    """The paper's names, counted from 1."""
-    return tuple(f"phi{k + 1}" for k in subset)
+from ..choice.naming import coordinate_names
 
 
 def best_sets(selection: Any, number: int = 5) -> list[tuple[list[int], float, float]]:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..backend import backend_of, device_near, get_backend
+from ..choice.naming import coordinate_names
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from ..run.log import Log, Progress
 from ..validation import check_choice, check_points, check_real_array
-from .selection import Selection, coordinate_names
+from .selection import Selection
 from .storage import read_archive, write_archive
 
 FORMAT = "ies_gpu model"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..choice.criterion import check_subsets, log_volumes
+from ..choice.criterion import log_volumes
+from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..parameters.verdict import automatic_line
-from .export import as_frame, as_plain, coordinate_names
+from .export import as_frame, as_plain
 
 
 class Ranking(NamedTuple):
@@ -149,19 +149,3 @@ class Selection:
     def _runners_up(self) -> str:
         others = [s for s in self.ranking.subsets[:4].tolist() if tuple(s) != self.subset][:3]
         return "; ".join(", ".join(coordinate_names(s)) for s in others) or "none"
-
-
-def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
-    """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
-    if isinstance(subset, str) or not np.iterable(subset):
-        raise TypeError(f"subset must be a set such as (0, 6) or ('phi1', 'phi7'), got {subset!r}")
-    numbers = []
-    for member in subset:
-        if isinstance(member, str):
-            if not re.fullmatch(r"phi[1-9]\d*", member):
-                raise ValueError(f"subset must hold numbers, or names such as 'phi7', got {member!r}")
-            member = int(member[3:]) - 1
-        elif not np.isscalar(member):
-            raise TypeError(f"subset must be one set of numbers or names, got {subset!r}")
-        numbers.append(member)
-    return tuple(int(k) for k in check_subsets([numbers], m)[0])

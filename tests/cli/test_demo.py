@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli, load
-from ies_gpu.cli import story as demo
+from ies_gpu.cli import demo
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -33,7 +33,7 @@ def test_explained_tells_a_map_from_a_curve():
 
 def test_a_point_does_not_explain_itself():
     rng = np.random.default_rng(0)
-    assert demo.explained(rng.normal(size=(500, 2)), rng.normal(size=500), neighbours=1) < 0
+    assert demo.explained(rng.normal(size=(500, 2)), rng.normal(size=500)) < 0
 
 
 def test_files(story):

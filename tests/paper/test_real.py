@@ -14,7 +14,7 @@ import ies_gpu
 from ies_gpu import umap_init
 from ies_gpu.paper.book import Book
 from ies_gpu.paper.real import fill, run
-from ies_gpu.paper.real_cases import CASES, dense_rows, features, mirror_set, neighbour_r2
+from ies_gpu.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
 from tests.manifolds import rectangle
 
 SHARED = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -121,10 +121,10 @@ def test_the_mirror_image_of_a_set_is_found_among_all(rng):
 def test_r2_is_one_for_the_angle_itself_and_zero_for_noise(rng):
     angle = rng.uniform(-np.pi, np.pi, 3000)
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
-    assert neighbour_r2(angle, circle) > 0.999
+    assert torsion_r2(angle, circle) > 0.999
     # the mean of 10 others that have nothing to do with it adds a tenth of the variance
-    assert neighbour_r2(angle, rng.normal(size=(3000, 2))) == pytest.approx(-0.1, abs=0.03)
-    assert neighbour_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
+    assert torsion_r2(angle, rng.normal(size=(3000, 2))) == pytest.approx(-0.1, abs=0.03)
+    assert torsion_r2(angle, circle[:, :1]) == pytest.approx(0.45, abs=0.05)  # the sine is lost, and guessed by ten
 
 
 @pytest.fixture(scope="module")

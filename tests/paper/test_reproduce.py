@@ -42,8 +42,8 @@ def test_every_experiment_has_a_run():
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """One data set, few points: the whole way to the page."""
-    from ies_gpu.paper.cases import Plan
     from ies_gpu.paper.synthetic import fill
+    from ies_gpu.paper.synthetic_cases import Plan
 
     book = Book(tmp_path_factory.mktemp("book"))
     plan = Plan(
@@ -121,7 +121,7 @@ def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch, failure
 @pytest.mark.slow
 def test_the_papers_sets_and_orders(tmp_path):
     """D1 to D12 at their size: the chosen sets, greedy's first s, and what LLR takes."""
-    from ies_gpu.paper.cases import Plan, compute
+    from ies_gpu.paper.synthetic_cases import Plan, compute
     from ies_gpu.run.log import Log
 
     cases = [compute(name, Plan(()), Log()) for name in datasets.names()[:12]]
@@ -135,6 +135,7 @@ def test_the_papers_sets_and_orders(tmp_path):
 @pytest.mark.slow
 def test_a_small_reproduction_on_a_device(machine, tmp_path):
     from ies_gpu.paper.cases import Plan
+
     from ies_gpu.paper.synthetic import fill
 
     plan = Plan(

@@ -23,9 +23,10 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from ...backend import backend_of
+from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import TiledTransition, check_laplacian
-from ...results.selection import Selection, coordinate_names, coordinate_numbers
+from ...results.selection import Selection
 from ...validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
 
@@ -85,7 +86,7 @@ class Diagnosis:
     @property
     def verdict(self) -> str:
         """In words."""
-        names, n = ", ".join(coordinate_names(self.subset)), len(self.collapse)
+        names, n = names_text(self.subset), len(self.collapse)
         count = self.counts
         found = []
         if count["dependency"]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from ...results.selection import coordinate_names
+from ...choice.naming import coordinate_names, names_text, set_text
 from .rotations import NearPair, Rotation
 
 
@@ -82,7 +82,7 @@ class Stability:
     @property
     def verdict(self) -> str:
         """In a few sentences."""
-        chosen = ", ".join(coordinate_names(self.subset))
+        chosen = names_text(self.subset)
         parts = []
         if self.confidence is None:
             share = self.bootstrap.get(self.subset, 0.0)
@@ -102,7 +102,7 @@ class Stability:
         parts += self._doubts()
         rivals = [s for s in {**self.refits, **self.bootstrap} if s != self.subset]
         if rivals:
-            parts.append("Rivals: " + "; ".join(map(_label, rivals[:3])) + ".")
+            parts.append("Rivals: " + "; ".join(map(set_text, rivals[:3])) + ".")
         named = [p for p in self.near_pairs if p.first in self.subset or p.second in self.subset]
         for pair in named:
             names = " and ".join(coordinate_names(pair[:2]))
@@ -134,16 +134,12 @@ class Stability:
         return doubts
 
     def __repr__(self) -> str:
-        lines = [f"Stability of {', '.join(coordinate_names(self.subset))}"]
+        lines = [f"Stability of {names_text(self.subset)}"]
         for what, shares, count in (
             ("bootstrap", self.bootstrap, self.n_bootstrap),
             ("refits", self.refits, self.n_refits),
         ):
-            listed = "; ".join(f"{_label(s)} {share:.0%}" for s, share in list(shares.items())[:4]) or "none"
+            listed = "; ".join(f"{set_text(s)} {share:.0%}" for s, share in list(shares.items())[:4]) or "none"
             lines.append(f"  {what:<14}{listed} (of {count})")
         lines.append(f"  {self.verdict}")
         return "\n".join(textwrap.fill(line, width=80, subsequent_indent=16 * " ") for line in lines)
-
-
-def _label(subset: tuple[int, ...]) -> str:
-    return "{" + ", ".join("?" if k < 0 else str(k + 1) for k in subset) + "}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import plot
-from ..analysis.volumes import FALL, NEAR_ZERO, SPIKE, size_verdict, volume_histogram
+from ..analysis.volumes import size_verdict, volume_histogram
+from ..choice.naming import set_text
+from ..choice.size_rule import FALL, NEAR_ZERO, SPIKE
+from ..plot import volumes
 from .book import Book
-from .cases import Case, counted
-from .pictures import maps
+from .d1_to_d13 import maps
+from .synthetic_cases import Case
 
 LABEL = "fig:d4-embedding-otherview"
 # sizes that are too small: below the paper's s; the paper calls s = 3 better for D4's data analysis
@@ -19,7 +21,7 @@ def add_d4(book: Book, case: Case) -> None:
     """D4's maps and histograms for the two top sets of the paper and their union."""
     one, two, third = (0, 7), (0, 9), (0, 10)
     union = (0, 7, 9)
-    shares = {counted(s): volume_histogram(case.selection, s).share_near_zero for s in (one, two, union)}
+    shares = {set_text(s): volume_histogram(case.selection, s).share_near_zero for s in (one, two, union)}
     words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
     book.figure(
         "d4-maps", "D4 in {1, 8}, {1, 10} and {1, 11}", maps(case, [one, two, third], "D4"), label=LABEL,
@@ -32,11 +34,11 @@ def add_d4(book: Book, case: Case) -> None:
     book.figure(
         "d4-volumes",
         "D4: volumes under {1, 8}, {1, 10} and their union",
-        plot.volumes(case.selection, [one, two, union], title="D4: normalised projected volume"),
+        volumes(case.selection, [one, two, union], title="D4: normalised projected volume"),
         label=LABEL,
         note=f"Share of points with a volume below {NEAR_ZERO}: {words}. As in the paper the union has the least mass "
         "near zero."
-        if shares[counted(union)] < min(shares[counted(one)], shares[counted(two)])
+        if shares[set_text(union)] < min(shares[set_text(one)], shares[set_text(two)])
         else f"Share of points with a volume below {NEAR_ZERO}: {words}. Unlike in the paper, on this sample the union "
         "does not have the least mass near zero.",
     )
@@ -83,6 +85,6 @@ def verdict_row(case: Case, s: int) -> list[str | int | float]:
     outcome = "hit" if found.too_small == expected else "false alarm" if found.too_small else "missed"
     say = {True: "too small", False: "enough"}
     return [
-        case.data.name, s, counted(found.best), counted(found.runner_up), found.share_best, found.share_runner_up,
+        case.data.name, s, set_text(found.best), set_text(found.runner_up), found.share_best, found.share_runner_up,
         found.share_union, say[found.too_small], say[expected], outcome,
     ]  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..choice.naming import set_text
 from .book import Book
-from .cases import Case, counted, listed
 from .published import PUBLISHED
+from .synthetic_cases import Case, order_text
 
 LABEL = "tab:result-comp-synth-data"
 
@@ -43,11 +44,11 @@ NOTE = (
 def both_rows(case: Case) -> list[list[str]]:
     """Ours and the paper's."""
     paper = PUBLISHED[case.data.name]
-    best = ([counted(row) for row in case.ranking[:5]] + [""] * 5)[:5]
+    best = ([set_text(row) for row in case.ranking[:5]] + [""] * 5)[:5]
     order = case.llr.order[: len(paper.llr)]
-    theirs = [counted([k - 1 for k in one]) for one in paper.best]
+    theirs = [set_text([k - 1 for k in one]) for one in paper.best]
     return [
-        [case.data.name, "ours", *best, listed(case.greedy), listed(order)],
+        [case.data.name, "ours", *best, order_text(case.greedy), order_text(order)],
         ["", "paper", *theirs, " ".join(map(str, paper.greedy)), " ".join(map(str, paper.llr))],
     ]
 
@@ -62,13 +63,13 @@ def agreement(case: Case) -> list[str | bool | int]:
     printed = tuple(sorted(k - 1 for k in paper.llr[:s]))
     return [
         case.data.name,
-        counted(chosen),
-        counted(theirs[0]),
+        set_text(chosen),
+        set_text(theirs[0]),
         chosen == theirs[0],
         len(set(ours) & set(theirs)),
         tuple(sorted(case.greedy[:s])) == chosen,
-        counted(llr),
+        set_text(llr),
         llr == chosen,
-        counted(printed),
+        set_text(printed),
         printed == theirs[0],
     ]

@@ -110,11 +110,6 @@ def compute(name: str, plan: Plan, log: Log) -> Case:
     return Case(data, selection, sets[order], greedy, llr)
 
 
-def counted(subset: Sequence[int]) -> str:
-    """A set as the paper writes it, counted from 1: ``{1, 7}``."""
-    return "{" + ", ".join(str(k + 1) for k in subset) + "}"
-
-
-def listed(order: Sequence[int]) -> str:
+def order_text(order: Sequence[int]) -> str:
     """An order, counted from 1: ``1 7 6``."""
     return " ".join(str(k + 1) for k in order)

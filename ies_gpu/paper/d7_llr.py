@@ -8,10 +8,12 @@ import numpy as np
 
 from ..analysis.llr import leave_one_out, median_distances
 from ..backend import backend_of
-from ..plot import _style
+from ..choice.naming import set_text
+from ..plot.panels import new_figure
+from ..plot.style import styled
 from .book import Book
-from .cases import Case, counted, listed
-from .pictures import draw_map, new_figure
+from .d1_to_d13 import draw_map
+from .synthetic_cases import Case, order_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,12 +28,12 @@ def add_d7(book: Book, case: Case) -> None:
     s = len(case.selection.subset)
     taken = tuple(sorted(case.llr.order[:s]))
     book.figure(
-        "d7-llr", f"D7: LLR takes {counted(taken)}", picture(case, taken), label=LABEL,
-        note=f"The paper's LLR takes {{1, 2, 5}} here, ours {counted(taken)}; the search takes "
-        f"{counted(case.selection.subset)}.",
+        "d7-llr", f"D7: LLR takes {set_text(taken)}", picture(case, taken), label=LABEL,
+        note=f"The paper's LLR takes {{1, 2, 5}} here, ours {set_text(taken)}; the search takes "
+        f"{set_text(case.selection.subset)}.",
     )  # fmt: skip
     scan = bandwidth_scan(np.asarray(case.selection.coordinates)[:, :COUNT])
-    rows = [(f"{factor:.3g}", *scan[factor], listed((0, *order_of(scan[factor])))) for factor in FACTORS]
+    rows = [(f"{factor:.3g}", *scan[factor], order_text((0, *order_of(scan[factor])))) for factor in FACTORS]
     alpha = case.data.colors["alpha"]
     likeness = abs(float(np.corrcoef(case.selection.coordinates[:, 1], np.cos(alpha))[0, 1]))
     book.table(
@@ -69,14 +71,14 @@ def order_of(residuals: list[float]) -> list[int]:
     return [int(k) + 1 for k in np.argsort(-np.array(residuals), kind="stable")]
 
 
+@styled()
 def picture(case: Case, taken: tuple[int, ...]) -> Figure:
-    with _style():
-        figure = new_figure(10, 4.3)
-        draw_map(figure, (1, 2, 1), case, taken)
-        axes: Any = figure.add_subplot(1, 2, 2)
-        ranks = np.arange(1, len(case.llr.residuals) + 1)
-        chosen = np.isin(ranks - 1, taken)
-        axes.bar(ranks, case.llr.residuals, color=np.where(chosen, "#D55E00", "#56B4E9"))
-        axes.set(xlabel="coordinate k", ylabel="leave-one-out residual $r_k$", xticks=ranks[::2], ylim=(0, 1.05))
-        axes.set_title("Residuals of LLR (orange: the three largest)")
+    figure = new_figure(10, 4.3)
+    draw_map(figure, (1, 2, 1), case, taken)
+    axes: Any = figure.add_subplot(1, 2, 2)
+    ranks = np.arange(1, len(case.llr.residuals) + 1)
+    chosen = np.isin(ranks - 1, taken)
+    axes.bar(ranks, case.llr.residuals, color=np.where(chosen, "#D55E00", "#56B4E9"))
+    axes.set(xlabel="coordinate k", ylabel="leave-one-out residual $r_k$", xticks=ranks[::2], ylim=(0, 1.05))
+    axes.set_title("Residuals of LLR (orange: the three largest)")
     return figure

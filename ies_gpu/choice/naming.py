@@ -1,0 +1,42 @@
+"""How coordinates and sets of them are written: arrays count from 0, people and the paper from 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+
+def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:
+    """The paper's names: ``("phi1", "phi7")`` for ``(0, 6)``."""
+    return tuple(f"phi{k + 1}" for k in subset)
+
+
+def names_text(subset: Iterable[int]) -> str:
+    """The names in a sentence: ``phi1, phi7`` for ``(0, 6)``."""
+    return ", ".join(coordinate_names(subset))
+
+
+def set_text(subset: Iterable[int]) -> str:
+    """A set as the paper writes it: ``{1, 7}`` for ``(0, 6)``. A negative member is unknown, and written ``?``."""
+    return "{" + ", ".join("?" if k < 0 else str(k + 1) for k in subset) + "}"
+
+
+def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
+    """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
+    import numpy as np  # here, because ``ies-gpu --help`` loads this module
+
+    from .criterion import check_subsets
+
+    if isinstance(subset, str) or not np.iterable(subset):
+        raise TypeError(f"subset must be a set such as (0, 6) or ('phi1', 'phi7'), got {subset!r}")
+    numbers = []
+    for member in subset:
+        if isinstance(member, str):
+            if not re.fullmatch(r"phi[1-9]\d*", member):
+                raise ValueError(f"subset must hold numbers, or names such as 'phi7', got {member!r}")
+            member = int(member[3:]) - 1
+        elif not np.isscalar(member):
+            raise TypeError(f"subset must be one set of numbers or names, got {subset!r}")
+        numbers.append(member)
+    return tuple(int(k) for k in check_subsets([numbers], m)[0])

@@ -1,0 +1,69 @@
+"""Is s large enough? The paper's histograms of volumes, read by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+NEAR_ZERO = 0.1  # volumes below count as lost
+SPIKE = 0.015  # a share of lost points that asks for a look at the union
+FALL = 0.3  # of that share, at most, may be left under the union
+
+
+class SizeVerdict(NamedTuple):
+    """Whether s is large enough, by the histograms of the two top sets and of their union.
+
+    Attributes
+    ----------
+    best, runner_up, union : tuple of int
+        The chosen set, the best other one at zeta*, and both together.
+    share_best, share_runner_up, share_union : float
+        Shares of points with a volume below 0.1.
+    too_small : bool
+    verdict : str
+        The same in words.
+    """
+
+    best: tuple[int, ...]
+    runner_up: tuple[int, ...]
+    union: tuple[int, ...]
+    share_best: float
+    share_runner_up: float
+    share_union: float
+    too_small: bool
+    verdict: str
+
+
+def share_near_zero(log_volumes: Any) -> float:
+    """The share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
+    return float((log_volumes < np.log(NEAR_ZERO)).mean())
+
+
+def judge_size(best: tuple[int, ...], ranking: Iterable[Any], share: Callable[[tuple[int, ...]], float]) -> SizeVerdict:
+    """Compare the best set with its union with the runner-up.
+
+    The runner-up is the best other set by loss, not by score: the best score may belong to fast coordinates, whose
+    union with the chosen set leaves open a direction that a slower one would show.
+
+    Parameters
+    ----------
+    best : tuple of int
+        The chosen set.
+    ranking : iterable of sets
+        By falling loss at zeta*. Without any other set the best one is its own runner-up.
+    share : callable
+        The share of points with a volume near zero under a set.
+    """
+    runner_up = next((other for other in (tuple(map(int, row)) for row in ranking) if other != best), best)
+    union = tuple(sorted({*best, *runner_up}))
+    one, two, both = share(best), share(runner_up), share(union)
+    spike, falls = one >= SPIKE, both <= FALL * one
+    if not spike:
+        words = f"enough: only {one:.1%} of the points have a volume below {NEAR_ZERO}"
+    elif falls:
+        words = f"too small: {one:.1%} of the points have a volume below {NEAR_ZERO}, under the union {both:.1%}"
+    else:
+        words = f"enough: {one:.1%} of the points have a volume below {NEAR_ZERO}, and under the union still {both:.1%}"
+    return SizeVerdict(best, runner_up, union, one, two, both, spike and falls, f"s = {len(best)} is {words}")

@@ -1,0 +1,114 @@
+"""What all pictures are made of: figures, panels with points in them, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..backend import backend_of
+from .style import COLORS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def set_label(subset: Iterable[int]) -> str:
+    """The paper's way to write a set, counted from 1: ``{phi1, phi7}``."""
+    return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in subset) + r"\}$"
+
+
+def coordinate_labels(subset: Iterable[int]) -> list[str]:
+    """The names of coordinates for axes, counted from 1."""
+    return [rf"$\phi_{{{k + 1}}}$" for k in subset]
+
+
+def column_labels(columns: Iterable[int]) -> list[str]:
+    """The names of columns of the input for axes, counted from 1."""
+    return [f"$x_{{{k + 1}}}$" for k in columns]
+
+
+def label_axes(axes: Any, labels: Sequence[str]) -> None:
+    """Name two or three axes."""
+    for axis, label in zip("xyz", labels, strict=False):
+        getattr(axes, f"set_{axis}label")(label)
+
+
+def label_sizes(axes: Any, sizes: Sequence[int]) -> None:
+    """Ticks on a logarithmic axis at the numbers of points that were computed."""
+    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
+    axes.set_xticks([], minor=True)
+    axes.grid(True, which="major", color="0.9")
+
+
+def on_host(array: Any) -> np.ndarray:
+    """An array of any device as NumPy's."""
+    return np.asarray(backend_of(array).to_host(array))
+
+
+def unit_mean_square(Y: np.ndarray) -> np.ndarray:
+    """Unit vectors (n, s), which have entries like 1e-2, times sqrt(n): their mean square is 1."""
+    return Y * np.sqrt(len(Y))
+
+
+def drawn_rows(n: int, most: int) -> np.ndarray:
+    """All of n rows, or seeded ones, at most so many: more marks only make the file larger."""
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:
+    """A figure that belongs to no window; ``wspace`` is the room between columns as a share of their width."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
+
+
+def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
+    """Axes at a place of a grid (rows, columns, number from 1 on), flat or in space."""
+    return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
+
+
+def mark_size(n: int) -> float:
+    """The area of a mark where n are drawn."""
+    return float(np.clip(2e4 / n, 0.5, 12))
+
+
+def scatter(axes: Any, Y: np.ndarray, colors: Any = None, cmap: str | None = None, **options: Any) -> Any:
+    """Points (n, 2) or (n, 3), in one colour or coloured by values."""
+    coloured = {"c": COLORS[0]} if colors is None else {"c": colors, "cmap": cmap}
+    # rasterised: 10,000 marks as vectors make a PDF that no viewer likes
+    marks = {"s": mark_size(len(Y)), "linewidths": 0, "rasterized": True}
+    return axes.scatter(*Y.T, **coloured | marks | options)
+
+
+def add_map(
+    figure: Any,
+    place: tuple[int, int, int],
+    Y: np.ndarray,
+    labels: Sequence[str],
+    colors: np.ndarray,
+    cmap: str,
+    **options: Any,
+) -> tuple[Any, Any]:
+    """A panel with coloured points, named axes and a colour bar; returns the axes and the bar."""
+    axes = add_axes(figure, place, Y.shape[1])
+    marks = scatter(axes, Y, colors, cmap, **options)
+    label_axes(axes, labels)
+    return axes, figure.colorbar(marks, ax=axes, shrink=0.7, pad=0.12 if Y.shape[1] == 3 else 0.02)
+
+
+def pairs(Y: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarray | None], cmap: str) -> Figure:
+    """Every pair of columns in a row, and one row per way to colour the points."""
+    sides = list(combinations(range(Y.shape[1]), 2))
+    figure = new_figure(2.4 * len(sides) + 1, 2.4 * len(colors) + 0.4)
+    grid = figure.subplots(len(colors), len(sides), squeeze=False)
+    for row, (name, values) in zip(grid, colors.items(), strict=True):
+        for axes, (a, b) in zip(row, sides, strict=True):
+            drawn = scatter(axes, Y[:, [a, b]], values, cmap)
+            label_axes(axes, (labels[a], labels[b]))
+        if values is not None:
+            figure.colorbar(drawn, ax=row.tolist(), shrink=0.9).set_label(name)
+    return figure

@@ -1,0 +1,101 @@
+"""Pictures of the regularization path and of the leave-one-out regret of its sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..choice.regularization import TOLERANCE
+from .panels import new_figure, on_host, set_label
+from .style import COLORS, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..results.selection import Selection
+
+MAX_BOXES = len(COLORS)  # sets of the path that are shown
+
+
+@styled()
+def path(selection: Selection, *, title: str | None = None) -> Figure:
+    """The regularization path, and box plots of the leave-one-out regret of each set on it.
+
+    Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
+    the chosen interval shaded. Right: the first set from the left whose percentile (marked) is not positive is chosen.
+    """
+    shown = shown_sets(selection, MAX_BOXES)
+    count = len(selection.path[shown])
+    figure = new_figure(10.5, 4.6)
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    draw_path(left, selection, shown)
+    draw_regrets(right, selection, shown)
+    more = f" ({count} of {len(selection.path)} sets)" if count < len(selection.path) else ""
+    figure.suptitle((title or f"Regularization path: {set_label(selection.subset)} is chosen") + more, fontsize=12)
+    return figure
+
+
+def shown_sets(selection: Selection, most: int) -> slice:
+    """A long path is cut so that the chosen set stays in sight."""
+    chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
+    first = max(0, chosen + 2 - most)
+    return slice(first, first + most)
+
+
+def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
+    """The loss of each set that is shown as a line over zeta, and the chosen interval."""
+    segments = selection.path[shown]
+    breaks = [segment.low for segment in segments if segment.low > 0]
+    end = min(max([1.6 * value for value in breaks] + [1.3 * selection.zeta]) or 1.0, segments[0].high)
+    low, high = selection.zeta_interval
+    axes.axvspan(low, end if high is None else high, color="0.5", alpha=0.15, linewidth=0)
+    where = np.array([0, end])
+    for segment, tint in zip(segments, COLORS, strict=False):
+        axes.plot(where, segment.score - where * segment.penalty, color=tint, linewidth=0.8, alpha=0.6)
+        best = np.array([segment.low, min(segment.high, end)])
+        label = set_label(segment.subset)
+        axes.plot(best, segment.score - best * segment.penalty, color=tint, linewidth=3, label=label)
+    for value in breaks:
+        axes.axvline(value, color="0.4", linewidth=0.8, linestyle=":")
+    axes.axvline(selection.zeta, color="0.2", linewidth=1.0, linestyle="--")
+    name, place = rf"$\zeta_* = {selection.zeta:.4g}$", (selection.zeta, 0.02)
+    axes.annotate(name, place, xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points")
+    # the envelope falls and is convex: with the frame drawn around it the corner of the legend is free
+    top, bottom = max(s.score for s in segments), segments[0].score - end * segments[0].penalty
+    room = max(top - bottom, 1e-9)
+    axes.set(xlim=(0, end), ylim=(bottom - 0.3 * room, top + 0.05 * room))
+    axes.set_title("Path (thick: best set; shaded: chosen interval)")
+    axes.set_xlabel(r"$\zeta$, the weight of the penalty")
+    axes.set_ylabel(r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$")
+    axes.legend(frameon=False, loc="upper right", ncols=2 if len(segments) > 5 else 1)
+
+
+def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
+    """A box plot of the regret per set that is shown, with the percentile that decides."""
+    regrets = on_host(selection.regrets)[:, shown]
+    percentiles = on_host(selection.regret_percentiles)[shown]
+    spots = np.arange(1, len(percentiles) + 1)
+    boxes = axes.boxplot(
+        regrets, positions=spots, widths=0.55, patch_artist=True, whis=(5, 95), showfliers=False,
+        medianprops={"color": "black", "linewidth": 1.5},
+    )  # fmt: skip
+    for box, tint in zip(boxes["boxes"], COLORS, strict=False):
+        box.set(facecolor=tint, alpha=0.45, edgecolor=tint)
+    axes.axhline(0, color="0.2", linewidth=1.0)
+    alpha = selection.diagnostics.get("parameters", {}).get("percentile")
+    name = "deciding percentile" if alpha is None else f"percentile {alpha:g}"
+    passed = percentiles <= TOLERANCE
+    for ok, fill, verdict in ((~passed, "white", "positive: fails"), (passed, "black", "not positive: passes")):
+        if ok.any():
+            label = f"{name} {verdict}"
+            mark = {"s": 36, "c": fill, "marker": "D", "edgecolors": "black"}
+            axes.scatter(spots[ok], percentiles[ok], zorder=5, label=label, **mark)
+    names = [set_label(segment.subset) for segment in selection.path[shown]]
+    crowded = len(names) * len(selection.subset) > 10
+    axes.set_xticks(spots, names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
+    axes.set_xlabel(r"set on the path, from $\zeta = \infty$ down")
+    axes.set_ylabel(r"leave-one-out regret $D(S, i)$")
+    axes.set_title("Regret (box: quartiles, whiskers: 5 to 95 %)")
+    axes.set_ylim(top=axes.get_ylim()[1] + 0.2 * np.ptp(axes.get_ylim()))  # room for the legend above the boxes
+    axes.legend(frameon=False, loc="upper right")

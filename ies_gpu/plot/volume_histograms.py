@@ -1,0 +1,53 @@
+"""A picture of the volumes of sets over all points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..choice.naming import coordinate_numbers
+from .panels import new_figure, on_host, set_label
+from .style import COLORS, styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..results.selection import Selection
+
+
+@styled()
+def volumes(
+    selection: Selection, subsets: Sequence[Sequence[int]] | None = None, *, title: str | None = None
+) -> Figure:
+    """Histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
+
+    Near 0 the map has lost a dimension there; 1 is best. Other sets than the chosen one need the tangent bases.
+
+    Parameters
+    ----------
+    selection : Selection
+    subsets : sequence of sets, or one set, optional
+        0-based numbers or names. The chosen set unless given.
+    """
+    m = selection.coordinates.shape[1]
+    if subsets is not None and all(isinstance(member, int | str) for member in subsets):
+        subsets = [subsets]  # type: ignore[list-item]  # one set alone
+    sets = [coordinate_numbers(s, m) for s in (subsets if subsets is not None else [selection.subset])]
+    figure = new_figure(7, 4.2)
+    axes: Any = figure.subplots()
+    edges = np.linspace(0, 1, 51)
+    for number, chosen in enumerate(sets):
+        logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
+        values, tint = np.exp(on_host(logs)), COLORS[number % len(COLORS)]
+        label = f"{set_label(chosen)}: mean {values.mean():.2f}"
+        share = np.full(len(values), 100 / len(values))
+        axes.hist(values, edges, weights=share, color=tint, alpha=0.3 if len(sets) < 3 else 0.12)
+        axes.hist(values, edges, weights=share, color=tint, histtype="step", linewidth=1.5, label=label)
+    axes.set(xlim=(0, 1), ylim=(0, axes.get_ylim()[1] * (1.05 + 0.07 * len(sets))))  # room for the legend
+    axes.set_xlabel(r"volume $\exp R(S; i)$ at a point (0: a dimension is lost, 1: best)")
+    axes.set_ylabel("share of points (%)")
+    axes.legend(frameon=False, loc="upper right")
+    axes.set_title(title or "Volume of the tangent space in the embedding", fontsize=12)
+    return figure
