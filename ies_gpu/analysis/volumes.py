@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import backend_of, to_device
 from ..choice.search import ranked, search_exhaustive
-from ..run.inputs import moved
 from ..validation import check_integer, check_real_array
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def procrustes_error(truth: Any, embedding: Any) -> float:
         raise ValueError(f"truth and embedding must have the same number of rows, got {len(A)} and {len(B)}")
     xp = backend_of(B).xp
     sides = []
-    for name, part in (("truth", moved(A, backend_of(B))), ("embedding", B)):
+    for name, part in (("truth", to_device(A, backend_of(B))), ("embedding", B)):
         part = part - part.mean(axis=0)
         norm = float(xp.linalg.norm(part))
         if norm == 0:

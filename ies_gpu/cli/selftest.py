@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, get_backend
+from ..backend import Backend, get_backend, to_device
 from ..choice.criterion import candidate_subsets, score_pass
 from ..choice.rmetric import cometric, tangents
 from ..choice.search import search_exhaustive
@@ -25,7 +25,6 @@ from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.graph import radius_graph
 from ..embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
 from ..results.selection import Selection, select_coordinates
-from ..run.inputs import uploaded
 
 DATA = ("D1", "D7")
 POINTS = 10_000
@@ -87,7 +86,7 @@ class Side:
         if isinstance(value, Laplacian):
             return replace(value, transition=self.take(value.transition), weights=self.take(value.weights))
         with self.backend.active():
-            return uploaded(value, None, self.backend) if hasattr(value, "indptr") else self.backend.asarray(value)
+            return to_device(value, self.backend)
 
     def give(self, array: Any) -> np.ndarray:
         """An array, on the host."""

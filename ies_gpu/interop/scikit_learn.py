@@ -10,13 +10,13 @@ from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..backend import backend_of, get_backend, host_view
+from ..backend import backend_of, device_near, get_backend, host_view, to_device
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
 from ..parameters.verdict import is_auto
 from ..results.model import Model, make_model, model_of
 from ..results.selection import select_coordinates
-from ..run.inputs import check_request, moved, prepare
+from ..run.inputs import check_request, prepare
 from ..run.log import DTYPES, Run, Stages
 from ..run.stages import embed
 from ..validation import check_choice, check_integer, check_number, check_points, check_real_array
@@ -210,13 +210,12 @@ class DiffusionMap(SpectralTransformer):
         tol, seed, m = check_number("tol", self.tol, high=1.0), self._seed(), self._n_components(X)
         request = check_request("X", self._bandwidth(X, m, seed), self.radius, self.components, m, self.self_loops)
         home = backend_of(X)
-        device = home.device if self.device == "auto" and home.device != "cpu" else self.device
-        backend = get_backend(device, memory_limit=self.memory_limit, n_threads=self.n_threads)
+        backend = get_backend(device_near(home, self.device), memory_limit=self.memory_limit, n_threads=self.n_threads)
         run = Run(backend, Stages(), self.dtype, {})
         with backend.active():
             work = embed(prepare({"X": X}, "X", request, run), m, seed, tol, run)
             back = backend.asarray(np.argsort(work.order))
-            coordinates = moved(work.coordinates[back], home)
+            coordinates = to_device(work.coordinates[back], home)
         points = X if len(work.points) == len(X) else X[home.asarray(work.points)]
         names = getattr(self, "feature_names_in_", None)
         self.eigenvalues_ = work.eigenvalues

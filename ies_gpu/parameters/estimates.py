@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import get_backend
+from ..backend import get_backend, to_device
 from ..choice.criterion import count_subsets
 from ..choice.search import SearchResult
-from ..run.inputs import moved
 from ..run.log import Run, Stages
 from ..run.stages import Ask, search_stage
 from ..validation import check_choice, check_integer, check_number, check_points, check_sizes
@@ -234,5 +233,5 @@ def _calibrated(
     settings = Settings("raise", m, seed, 1e-8, None, self_loops, find)
     run = Run(get_backend(device, n_threads=n_threads), Stages(), "float64", {})
     with run.backend.active():
-        X = run.backend.retried("checks", lambda: moved(X, run.backend))
+        X = run.backend.retried("checks", lambda: to_device(X, run.backend))
         return calibrate(X, bandwidth, intrinsic_dim, subset_size, settings, run, sample_size=size).report

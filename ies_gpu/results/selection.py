@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..backend import Backend, backend_of, device_near, get_backend
+from ..backend import Backend, backend_of, device_near, get_backend, to_device
 from ..backend.kernels import plain
 from ..choice.criterion import check_subsets, log_volumes, penalties
 from ..choice.regularization import Segment
@@ -24,7 +24,7 @@ from ..parameters.automatic import Calibrated, calibrate, check_automatic
 from ..parameters.scan import Settings
 from ..parameters.verdict import automatic_line, doubts_of, is_auto, stray_coordinates, thin_points
 from ..run.checkpoint import Checkpoint
-from ..run.inputs import Prepared, check_entry, check_request, moved, prepare
+from ..run.inputs import Prepared, check_entry, check_request, prepare
 from ..run.log import DTYPES, Progress, Run, Stages
 from ..run.stages import Ask, chosen_solver, embed, search_stage, tangent_stage
 from ..validation import check_choice, check_integer, check_number, check_points, check_sizes
@@ -314,7 +314,7 @@ def select_coordinates(
         return search_stage(bases, values, Ask(search, s, random_state), weight, alpha, run)
 
     def look() -> Calibrated:
-        points = run.backend.retried("checks", partial(moved, check_points(X), run.backend))
+        points = run.backend.retried("checks", partial(to_device, check_points(X), run.backend))
         check_sizes(len(points), 1, 1, n_components)
         settings = Settings(components, n_components, random_state, tol, radius, self_loops, find)
         return calibrate(points, bandwidth, intrinsic_dim, subset_size, settings, run)
@@ -355,7 +355,7 @@ def assemble(
     back = run.backend.asarray(np.argsort(work.order))
 
     def returned(array: Any) -> Any:
-        return moved(array[back], home)
+        return to_device(array[back], home)
 
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     order = ranked(found.subsets, found.scores, work.eigenvalues, found.zeta)
