@@ -15,7 +15,6 @@ import numpy as np
 from ..backend import Backend
 from ..backend.kernels import plain
 from ..choice.criterion import Scores
-from ..choice.rmetric import bytes_a_row
 from ..embedding.laplacian import Laplacian
 from .log import Run
 
@@ -40,7 +39,7 @@ def audit_tangents(laplacian: Laplacian, Y: Any, U: Any, sigma: Any, backend: Ba
     xp, P = backend.xp, laplacian.transition
     sampled = sampled_rows(len(Y), backend)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
-    for block in backend.blocks(len(sampled), bytes_a_row(P, Y.shape[1]), "tangents"):
+    for block in backend.blocks(len(sampled), laplacian.operator.bytes_a_row(Y.shape[1]), "tangents"):
         with block as part:
             rows = sampled[part]
             H = plain.cometric_rows(P.indptr, P.indices, P.data, Y, rows)

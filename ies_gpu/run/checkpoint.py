@@ -121,8 +121,8 @@ class Checkpoint:
                 return self._assembled(graph.content, None if matrix is None else matrix.content)
         work = compute()
         self._write("graph", before, described(work))
-        P = work.laplacian.transition
-        if hasattr(P, "indptr"):  # tiles are computed again: they would fill the disk, and take less time than the rest
+        if work.laplacian.operator.has_matrix:  # tiles are computed again: they would fill the disk, and are quick
+            P = work.laplacian.transition
             parts = {"data": P.data, "indices": P.indices, "indptr": P.indptr}
             self._write("laplacian", self.digests["graph"], parts)
         return work

@@ -60,7 +60,7 @@ def tangent_stage(work: Prepared, d: int, run: Run) -> tuple[Any, Any]:
     with run.log.stage("tangents") as report:
         Y = backend.retried("tangents", partial(work.coordinates.astype, run.arithmetic))
         compute = partial(tangents, Y, laplacian, d, backend, report)
-        if not hasattr(laplacian.transition, "indptr"):
+        if not laplacian.operator.has_matrix:
             return backend.retried("tangents", compute)
         return audited(
             run, "tangents", "tangent_rows", compute, lambda r: audit_tangents(laplacian, Y, r[0], r[1], backend)
