@@ -11,6 +11,7 @@ from ies_gpu.backend import Backend
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
 from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.transition import SparseKernel
 
 
 def strip(n: int, degree: float = 158, noise: float = 0.2) -> tuple[np.ndarray, float]:
@@ -43,4 +44,4 @@ def ordered_laplacian(X: np.ndarray, bandwidth: float, backend: Backend) -> tupl
     with backend.active():
         order = spatial_order(X)
         graph = ordered_radius_graph(X[order], 3 * bandwidth, diagonal=True)
-        return laplacian_in_place(gaussian_of_distances(graph, bandwidth), bandwidth), order
+        return laplacian_in_place(SparseKernel(gaussian_of_distances(graph, bandwidth)), bandwidth), order

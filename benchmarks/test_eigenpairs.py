@@ -16,4 +16,4 @@ def test_leading_eigenpairs(benchmark, problem, backend):
 def test_block_product(benchmark, problem, backend):
     P = problem.laplacian.transition
     V = np.random.default_rng(0).normal(size=(P.shape[0], 24))
-    benchmark(backend.kernels.spmm, P.indptr, P.indices, P.data, V, 1.0, 0.0, None)
+    benchmark(backend.kernels.spmm, P.indptr, P.indices, P.data, V)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import backend_of
-from ..run.graph import moved
+from ..backend import backend_of, to_device
 from ..validation import check_real_array
 
 
@@ -24,7 +23,7 @@ def procrustes_error(truth: Any, embedding: Any) -> float:
         raise ValueError(f"truth and embedding must have the same number of rows, got {len(A)} and {len(B)}")
     xp = backend_of(B).xp
     sides = []
-    for name, part in (("truth", moved(A, backend_of(B))), ("embedding", B)):
+    for name, part in (("truth", to_device(A, backend_of(B))), ("embedding", B)):
         part = part - part.mean(axis=0)
         norm = float(xp.linalg.norm(part))
         if norm == 0:

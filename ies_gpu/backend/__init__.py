@@ -15,7 +15,7 @@ from .dlpack import cuda_device, is_foreign
 from .dlpack import host_view as host_view
 
 __all__ = [
-    "Backend", "Block", "backend_of", "device_near", "get_backend",
+    "Backend", "Block", "backend_of", "device_near", "get_backend", "to_device",
 ]  # fmt: skip
 
 
@@ -63,6 +63,28 @@ def device_near(home: Backend, device: str) -> str:
     """The device for arrays at home: with ``auto`` those on a GPU stay there, unless the variable decides."""
     stay = device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
     return home.device if stay else device
+
+
+def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
+    """An array or a sparse matrix on a backend's device: as it is if it lives there, else by way of the host.
+
+    Parameters
+    ----------
+    value : array, or sparse matrix in CSR
+    backend : Backend
+    dtype : dtype, optional
+        Of the entries.
+
+    Returns
+    -------
+    array or CSR
+    """
+    home = backend_of(value)
+    if home.sparse.issparse(value):
+        data, indices, indptr = (to_device(part, backend) for part in (value.data, value.indices, value.indptr))
+        data = backend.asarray(data, dtype=dtype)
+        return backend.sparse.csr_matrix((data, indices, indptr), shape=value.shape)
+    return backend.asarray(value if home.device == backend.device else home.to_host(value), dtype=dtype)
 
 
 def backend_of(array: Any) -> Backend:

@@ -65,7 +65,7 @@ def compiles_first() -> bool:
     kernels = load_kernels()
     if kernels is plain:
         return False
-    stats = getattr(kernels.multiply_block, "stats", None)
+    stats = getattr(kernels.products.multiply_block, "stats", None)
     if stats is None:  # NUMBA_DISABLE_JIT
         return False
     folder = stats.cache_path

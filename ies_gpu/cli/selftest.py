@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, get_backend
+from ..backend import Backend, get_backend, to_device
+from ..backend.kernels import agreement
 from ..choice.criterion import candidate_subsets, score_pass
 from ..choice.rmetric import cometric, tangents
 from ..choice.search import search_exhaustive
@@ -25,7 +26,6 @@ from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.graph import radius_graph
 from ..embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
 from ..results.selection import Selection
-from ..run.graph import uploaded
 from ..select import select_coordinates
 
 DATA = ("D1", "D7")
@@ -88,7 +88,7 @@ class Side:
         if isinstance(value, Laplacian):
             return replace(value, transition=self.take(value.transition), weights=self.take(value.weights))
         with self.backend.active():
-            return uploaded(value, None, self.backend) if hasattr(value, "indptr") else self.backend.asarray(value)
+            return to_device(value, self.backend)
 
     def give(self, array: Any) -> np.ndarray:
         """An array, on the host."""
@@ -238,7 +238,7 @@ def choice_steps(trial: Trial, laplacian: Laplacian, embedding: Embedding) -> It
         "tangents",
         (Y, laplacian),
         lambda side, given: tangents(given[0], given[1], d, side.backend),
-        lambda found, expected: {"tangents": frames(H, give(found[0]), give(found[1]), expected[1])},
+        lambda found, expected: {"tangents": agreement.eigenpairs(H, give(found[0]), give(found[1]), expected[1])},
     )
     yield from made
     _, made = trial.stage(
@@ -275,22 +275,11 @@ def residual(laplacian: Laplacian, found: Embedding, give: Callable[[Any], np.nd
     return float((errors / np.linalg.norm(v, axis=0)).max())
 
 
-def frames(H: np.ndarray, U: np.ndarray, sigma: np.ndarray, values: np.ndarray) -> float:
-    """How far U is from orthonormal eigenvectors of H with the expected values, in units of the largest of them."""
-    scale = np.where(values[:, :1] > 0, values[:, :1], 1)
-    errors = [
-        np.abs(H @ U - U * sigma[:, None, :]) / scale[:, :, None],
-        np.abs(U.transpose(0, 2, 1) @ U - np.eye(U.shape[2])),
-        np.abs(sigma - values) / scale,
-    ]
-    return max(float(error.max()) for error in errors)
-
-
 def scores(found: Any, expected: Any, n: int, give: Callable[[Any], np.ndarray]) -> float:
     """Mean scores that are not the logarithm of rounding, and each point's best volume."""
     means, others = give(found.totals) / n, expected.totals / n
-    best = np.abs(np.exp(give(found.best_scores)) - np.exp(expected.best_scores)).max()
-    return max(float(np.abs(means - others)[others > SOUND].max(initial=0.0)), float(best))
+    best = agreement.volumes(give(found.best_scores), expected.best_scores)
+    return max(agreement.largest(np.abs(means - others)[others > SOUND]), best)
 
 
 def wholes(trial: Trial) -> Iterator[Outcome]:
@@ -319,4 +308,4 @@ def selections(found: Selection, expected: Selection, strict: bool) -> float:
     if strict:
         same = same and [s.subset for s in found.path] == [s.subset for s in expected.path]
     means, others = (s.ranking.scores[np.lexsort(s.ranking.subsets.T[::-1])] for s in (found, expected))
-    return float(np.abs(means - others)[others > SOUND].max(initial=0.0)) if same else float("inf")
+    return agreement.largest(np.abs(means - others)[others > SOUND]) if same else float("inf")

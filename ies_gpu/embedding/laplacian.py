@@ -9,7 +9,7 @@ from typing import Any
 from ..backend import backend_of
 from ..validation import check_number, check_square_sparse, check_symmetric
 from .graph import check_graph, csr
-from .tiles import TiledKernel
+from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,15 @@ class Laplacian:
         return self.transition.shape
 
     @cached_property
+    def operator(self) -> Transition:
+        """P as what the algorithms ask, whether it is stored as CSR or as tiles."""
+        return self.transition if isinstance(self.transition, Transition) else SparseTransition(self.transition)
+
+    @cached_property
     def matrix(self) -> Any:
         """``L = I - P`` as CSR."""
-        if isinstance(self.transition, TiledTransition):
-            raise ValueError("this graph is too dense for a CSR matrix; it exists as an operator, laplacian.transition")
-        identity = backend_of(self.transition.data).sparse.identity(self.shape[0], format="csr")
-        return (identity - self.transition).tocsr()
+        P = self.operator.matrix
+        return (backend_of(P.data).sparse.identity(self.shape[0], format="csr") - P).tocsr()
 
     @property
     def scale(self) -> float:
@@ -55,18 +58,6 @@ class Laplacian:
 
     def __repr__(self) -> str:
         return f"Laplacian(n={self.shape[0]}, entries={self.transition.nnz}, bandwidth={self.bandwidth})"
-
-
-class TiledTransition:
-    """``P = diag(left) K diag(right)`` over a tiled kernel."""
-
-    def __init__(self, kernel: TiledKernel, left: Any, right: Any) -> None:
-        self.kernel, self.left, self.right = kernel, left, right
-        self.shape, self.nnz = kernel.shape, kernel.nnz
-
-    def __matmul__(self, V: Any) -> Any:
-        column = (slice(None), None) if V.ndim == 2 else slice(None)
-        return self.left[column] * (self.kernel @ (self.right[column] * V))
 
 
 def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
@@ -115,20 +106,6 @@ def with_unit_diagonal(matrix: Any) -> Any:
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1, dtype=matrix.indptr.dtype))
 
 
-def drop_diagonal(kernel: Any) -> None:
-    """``K_ii = 0`` in place: the entries stay, as zeros."""
-    if isinstance(kernel, TiledKernel):
-        kernel.drop_diagonal()
-        return
-    backend = backend_of(kernel.data)
-    xp, counts = backend.xp, kernel.indptr[1:] - kernel.indptr[:-1]
-    for block in backend.blocks(len(counts), 24 * kernel.nnz / max(1, len(counts)), "kernel"):
-        with block as rows:
-            part = slice(int(kernel.indptr[rows.start]), int(kernel.indptr[rows.stop]))
-            own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=kernel.indices.dtype), counts[rows])
-            kernel.data[part] *= kernel.indices[part] != own
-
-
 def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:
     """The renormalised Laplacian of a kernel.
 
@@ -146,42 +123,17 @@ def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian
         bandwidth = check_number("bandwidth", bandwidth)
     matrix = check_square_sparse("kernel", kernel)
     check_symmetric("kernel", matrix)
-    return laplacian_in_place(matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix, bandwidth)
+    own = matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix
+    return laplacian_in_place(SparseKernel(own), bandwidth)
 
 
-def laplacian_in_place(kernel: Any, bandwidth: float | None) -> Laplacian:
+def laplacian_in_place(kernel: Kernel, bandwidth: float | None) -> Laplacian:
     """The Laplacian on the kernel's own storage."""
-    tiled = isinstance(kernel, TiledKernel)
-    backend = kernel.backend if tiled else backend_of(kernel.data)
-    xp = backend.xp
-
-    def times(vector: Any) -> Any:
-        if tiled:
-            return kernel @ vector
-        with backend.active():
-            return backend.kernels.spmm(kernel.indptr, kernel.indices, kernel.data, vector)
-
-    w = times(xp.ones(kernel.shape[0]))
+    w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > 0).all()):
         raise ValueError(f"kernel has {int((w <= 0).sum())} rows without a positive entry; drop those points")
-    wt = times(1 / w) / w
-    left, right = 1 / (wt * w), 1 / w
-    if tiled:
-        return Laplacian(TiledTransition(kernel, left, right), wt, bandwidth)
-    scale_in_place(kernel, left, right)
-    return Laplacian(kernel, wt, bandwidth)
-
-
-def scale_in_place(matrix: Any, left: Any, right: Any) -> None:
-    """``diag(left) A diag(right)`` by editing the entries of a CSR."""
-    backend = backend_of(matrix.data)
-    xp = backend.xp
-    counts = matrix.indptr[1:] - matrix.indptr[:-1]
-    mean = matrix.nnz / max(1, len(counts))
-    for block in backend.blocks(len(counts), 24 * mean, "laplacian"):
-        with block as rows:
-            part = slice(int(matrix.indptr[rows.start]), int(matrix.indptr[rows.stop]))
-            matrix.data[part] *= xp.repeat(left[rows], counts[rows]) * right[matrix.indices[part]]
+    wt = (kernel @ (1 / w)) / w
+    return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
 
 
 def check_laplacian(laplacian: Any) -> Laplacian:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, backend_of
+from ..backend import Backend, backend_of, to_device
 from ..errors import warn_caller
 from ..validation import check_choice, check_flag, check_number, check_points, check_real_array
 from .graph import Cells, in_units_of
@@ -120,8 +120,7 @@ def moved_points(X_new: Any, X: Any) -> Any:
     new, home = check_real_array("X_new", X_new, 2), backend_of(X)
     if new.shape[1] != X.shape[1]:
         raise ValueError(f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}")
-    there = backend_of(new)
-    return new if there.device == home.device else home.asarray(there.to_host(new))
+    return to_device(new, home)
 
 
 def extended(

@@ -11,11 +11,11 @@ from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..backend import backend_of, host_view
+from ..backend import backend_of, host_view, to_device
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
 from ..results.model import Model, make_model, model_of
-from ..run.graph import GRAPH, LAPLACIAN, moved
+from ..run.graph import GRAPH, LAPLACIAN
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto
 from ..run.stage import Run
@@ -217,7 +217,7 @@ class DiffusionMap(SpectralTransformer):
         with Run(Options(**asked, intrinsic_dim=1, subset_size=1), given) as run:
             graph = run.stage(GRAPH, given)
             found = run.stage(EIGENVECTORS, graph, run.later(LAPLACIAN, given, graph))
-            coordinates = moved(found.coordinates[run.backend.asarray(np.argsort(graph.order))], run.home)
+            coordinates = to_device(found.coordinates[run.backend.asarray(np.argsort(graph.order))], run.home)
         self.eigenvalues_ = found.eigenvalues
         points = X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
         names, used = getattr(self, "feature_names_in_", None), run.options

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import to_device
 from ..errors import DisconnectedGraphError
-from ..run.graph import moved
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
 from ..run.options import Options, is_auto
@@ -72,7 +72,7 @@ def settled(tried: Scan, d: int, options: Options) -> int:
 
 def on_device(run: Run, report: Report, X: Any) -> Any:
     """Checked points, on the device."""
-    X = moved(check_points(X), run.backend)
+    X = to_device(check_points(X), run.backend)
     run.options.check_sizes(len(X))
     return X
 

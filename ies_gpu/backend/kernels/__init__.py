@@ -1,1 +1,37 @@
-"""The few fused inner loops, with the same arguments in ``plain``, ``fused`` and ``cuda_``."""
+"""The inner loops: readable array code (plain, the oracle), Numba on the CPU (fused) and CUDA (cuda).
+
+A kernel module has a ``NAME`` and the functions of :data:`INTERFACE`, with the arguments that ``plain`` gives them.
+Only ``plain`` has them all; where the others have none of their own, they take that of ``plain``.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+INTERFACE = (
+    "threads",
+    # points and their neighbours
+    "kd_order", "tile_graph", "tile_graph_single",
+    # products with a sparse matrix
+    "spmm", "vector_product",
+    # co-metric, tangent bases, volumes
+    "cometric_rows", "leading_eigenvectors", "tangent_rows", "score_bytes", "score_block", "table_bytes", "log_volumes",
+    # the multilevel eigensolver
+    "symmetric_entries", "merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend",
+    "turn", "project_out", "gram", "scaled_columns", "update",
+)  # fmt: skip
+
+
+def kernels_in(*modules: ModuleType) -> dict[str, Any]:
+    """The functions of the interface that some modules define, by name."""
+    return {name: vars(module)[name] for module in modules for name in INTERFACE if name in vars(module)}
+
+
+def of_plain(name: str) -> Any:
+    """A kernel module's ``__getattr__``: what it does not define itself is plain code."""
+    if name not in INTERFACE:
+        raise AttributeError(f"there is no kernel {name!r}")
+    from . import plain
+
+    return getattr(plain, name)

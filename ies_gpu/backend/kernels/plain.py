@@ -1,14 +1,18 @@
 """The kernels as readable array code, for NumPy and CuPy alike: the oracle that the fused ones are compared with.
 
-Every kernel module has ``NAME``, ``threads`` and the functions below, with these arguments. A CSR matrix is passed as
-``indptr, indices, data``; ``rows`` is an array of row numbers, so that a block and a sample are the same call.
+A CSR matrix is passed as ``indptr, indices, data``; ``rows`` is an array of row numbers, so that a block and a sample
+are the same call. The loops of the multilevel eigensolver are in :mod:`.plain_multilevel`.
 """
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+from . import kernels_in, plain_multilevel
+from .arrays import csr, namespace
+
+globals().update(kernels_in(plain_multilevel))
 
 NAME = "plain"
 PAIR_BYTES = 64 << 20  # differences of pairs that exist at a time
@@ -18,11 +22,6 @@ FLOOR = 1e-30  # of det(U_S' U_S) / prod |u_k|^2: totals and regrets stay finite
 def threads(count: int) -> AbstractContextManager[None]:
     """Context in which the kernels use ``count`` threads: here the library's own."""
     return nullcontext()
-
-
-def namespace(array: Any) -> Any:
-    """The module (``numpy`` or ``cupy``) that an array belongs to."""
-    return sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def cometric_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any) -> Any:
@@ -128,15 +127,14 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
     best_score[:] = scores.max(axis=1)
 
 
-def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta: float = 0.0, W: Any = None) -> Any:
-    """``alpha A V + beta W`` for a CSR matrix A and a block V (n, k)."""
-    sparse = sys.modules["scipy.sparse" if namespace(V).__name__ == "numpy" else "cupyx.scipy.sparse"]
-    matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, V.shape[0]))
-    matrix.has_canonical_format = True  # CuPy would otherwise look, and wait, before each product
-    product = matrix @ V
-    if alpha != 1.0:
-        product *= alpha
-    return product if W is None or beta == 0.0 else product + beta * W
+def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
+    """``A V`` for a CSR matrix A and a block V (n, k) or a vector (n,)."""
+    return csr(indptr, indices, data, V.shape[0]) @ V
+
+
+def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+    """``A x`` (n,) in float64."""
+    return csr(indptr.astype(indices.dtype), indices, data, len(x)) @ x
 
 
 def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
@@ -226,21 +224,3 @@ def kd_order(Z: Any, levels: int) -> Any:
         side = ordered[xp.arange(n), widths.argmax(axis=1)[cell]]
         order = order[xp.lexsort(xp.stack([side, cell.astype(side.dtype)]))]
     return order
-
-
-# the loops of the multilevel eigensolver
-from .plain_multilevel import (  # noqa: E402, F401
-    block_product,
-    descend,
-    gram,
-    merge_columns,
-    merge_rows,
-    project_out,
-    restrict,
-    scaled_columns,
-    shifted_product,
-    symmetric_entries,
-    turn,
-    update,
-    vector_product,
-)

@@ -7,27 +7,20 @@ arrays whose first columns hold an orthonormal basis and its image; T and ST are
 
 from __future__ import annotations
 
-import sys
 from typing import Any
+
+from .arrays import csr, namespace
 
 ENTRIES = 1 << 24  # entries whose temporaries exist at a time
 
 
-def _namespace(array: Any) -> Any:
-    return sys.modules[type(array).__module__.partition(".")[0]]
-
-
 def _csr(indptr: Any, indices: Any, data: Any, columns: int) -> Any:
-    sparse = sys.modules["scipy.sparse" if _namespace(data).__name__ == "numpy" else "cupyx.scipy.sparse"]
-    indptr = indptr.astype(indices.dtype)  # or SciPy would convert the indices, at every product
-    matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
-    matrix.has_canonical_format = True
-    return matrix
+    return csr(indptr.astype(indices.dtype), indices, data, columns)  # or SciPy would convert them at every product
 
 
 def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
     """Entries of ``diag(root) A diag(1 / root)`` in float32."""
-    xp = _namespace(data)
+    xp = namespace(data)
     out = xp.empty(len(data), dtype=xp.float32)
     counts = indptr[1:] - indptr[:-1]
     step = max(1, int(ENTRIES * len(counts) / max(1, len(data))))
@@ -38,14 +31,9 @@ def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
     return out
 
 
-def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
-    """``A x`` (n,) in float64."""
-    return _csr(indptr, indices, data, len(x)) @ x
-
-
 def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any) -> tuple[Any, Any, Any]:
     """``A P0`` as CSR with sorted indices."""
-    xp = _namespace(data)
+    xp = namespace(data)
     n, cells = len(weights), len(starts) - 1
     labels = xp.repeat(xp.arange(cells), starts[1:] - starts[:-1]).astype(xp.int32)
     prolongation = _csr(xp.arange(n + 1, dtype=xp.int32), labels, weights.astype(xp.float64), cells)
@@ -54,7 +42,7 @@ def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: An
 
 def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, columns: int) -> tuple[Any, Any, Any]:
     """``P0' A`` as CSR with sorted indices, for A with ``columns`` columns."""
-    xp = _namespace(data)
+    xp = namespace(data)
     restriction = _csr(starts, xp.arange(len(weights), dtype=xp.int32), weights.astype(xp.float64), len(weights))
     return _parts(restriction @ _csr(indptr, indices, data.astype(xp.float64), columns), xp)
 
@@ -72,7 +60,7 @@ def block_product(indptr: Any, indices: Any, data: Any, V: Any, R: Any = None, s
 
 def restrict(starts: Any, weights: Any, R: Any) -> Any:
     """``P0' R`` in float32."""
-    xp = _namespace(R)
+    xp = namespace(R)
     return xp.add.reduceat(weights[:, None] * R, starts[:-1], axis=0).astype(xp.float32)
 
 

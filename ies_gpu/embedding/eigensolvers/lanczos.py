@@ -34,7 +34,7 @@ class SymmetricTransition:
             raise ValueError("the weights of the Laplacian are not known; pass what graph_laplacian returns")
         xp = backend.xp
         self.backend = backend
-        self.transition = laplacian.transition
+        self.transition = laplacian.operator
         self.n = self.transition.shape[0]
         self.root = xp.sqrt(laplacian.weights)
         self.root = self.root / self.root.mean()
@@ -44,11 +44,7 @@ class SymmetricTransition:
         """``S V`` for a vector (n,) or a block (n, k)."""
         root = self.root if V.ndim == 1 else self.root[:, None]
         self.products += 1 if V.ndim == 1 else V.shape[1]
-        P = self.transition
-        if not hasattr(P, "indptr"):
-            return root * (P @ (V / root))
-        product = self.backend.kernels.vector_product if V.ndim == 1 else self.backend.kernels.spmm
-        return root * product(P.indptr, P.indices, P.data, V / root)
+        return root * self.transition.product(V / root, self.backend)
 
     @property
     def top(self) -> Any:
@@ -126,7 +122,7 @@ def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
     """
     P = operator.transition
     enough = operator.n >= max(MULTILEVEL_FROM, 100 * count)
-    return enough and hasattr(P, "indptr") and operator.n**2 >= NEIGHBOURHOODS * count * P.nnz
+    return enough and P.has_matrix and operator.n**2 >= NEIGHBOURHOODS * count * P.nnz
 
 
 def _multilevel_or_none(

@@ -99,7 +99,7 @@ class Level:
 
 def build_levels(operator: Any, count: int) -> list[Level]:
     """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
-    backend, P = operator.backend, operator.transition
+    backend, P = operator.backend, operator.transition.matrix
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
     entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
     levels = [Level(backend, (indptr, P.indices, entries), operator.top)]

@@ -1,4 +1,4 @@
-"""The CUDA kernels, with the arguments of ``plain``; what has no kernel of its own is plain code on CuPy arrays.
+"""The CUDA kernels; what has no kernel of its own is plain code on CuPy arrays.
 
 The sources are the ``.cu`` files beside this module. NVRTC compiles them at first use, and CuPy is imported only then.
 Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
@@ -13,39 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import of_plain as __getattr__  # noqa: F401 - where there is no CUDA kernel
 from .. import plain
-from ..plain import (
-    FLOOR,
-    cometric_rows,
-    kd_order,
-    leading_eigenvectors,
-    log_volumes,
-    namespace,
-    table_bytes,
-    threads,
-    tile_graph,
-    volume_ratio,
-)
-
-__all__ = [
-    "FLOOR",
-    "NAME",
-    "cometric_rows",
-    "kd_order",
-    "leading_eigenvectors",
-    "log_volumes",
-    "namespace",
-    "score_block",
-    "score_bytes",
-    "spmm",
-    "table_bytes",
-    "tangent_rows",
-    "threads",
-    "tile_graph",
-    "tile_graph_single",
-    "vector_product",
-    "volume_ratio",
-]
+from ..arrays import namespace
 
 NAME = "cuda"
 MAX_COMPONENTS = 64
@@ -209,11 +179,11 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
     best_score[:] = highest
 
 
-def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta: float = 0.0, W: Any = None) -> Any:
+def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
     """See ``plain.spmm``; a matrix in float32 with vectors in float64 is not copied, and summed in float64."""
     xp = namespace(V)
     if data.dtype != np.float32 or V.dtype != np.float64 or indices.dtype != np.int32 or len(indptr) == 1:
-        return plain.spmm(indptr, indices, data, V, alpha, beta, W)
+        return plain.spmm(indptr, indices, data, V)
     kernel = load_kernel("csr_product", "csr_product_f32")
     n_rows = len(indptr) - 1
     wide = indptr.dtype.itemsize == 8
@@ -230,9 +200,7 @@ def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta:
         product,
     )
     kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
-    if alpha != 1.0:
-        product *= alpha
-    return product if W is None or beta == 0.0 else product + beta * W
+    return product
 
 
 def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:

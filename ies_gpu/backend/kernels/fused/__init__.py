@@ -1,4 +1,4 @@
-"""The kernels for the host, fused and threaded with Numba. Arguments and results are those of ``plain``.
+"""The kernels for the host, fused and threaded with Numba.
 
 Results do not depend on the number of threads: a row is computed by one thread, and sums over points are taken in
 parts of a fixed size and order. Nothing is compiled on import; what a first call compiles is kept on disk.
@@ -11,27 +11,11 @@ from collections.abc import Iterator
 
 import numba
 
-from ..plain import FLOOR, cometric_rows, leading_eigenvectors, volume_ratio
-from .multilevel import (
-    block_product,
-    descend,
-    gram,
-    merge_columns,
-    merge_rows,
-    project_out,
-    restrict,
-    scaled_columns,
-    shifted_product,
-    symmetric_entries,
-    turn,
-    update,
-    vector_product,
-)
-from .neighbours import tile_graph, tile_graph_single
-from .order import kd_order
-from .products import multiply_block, spmm
-from .scores import log_volumes, score_block
-from .tangent import tangent_rows
+from .. import kernels_in
+from .. import of_plain as __getattr__  # where there is no fused loop
+from . import multilevel, neighbours, order, products, scores, tangent
+
+globals().update(kernels_in(multilevel, neighbours, order, products, scores, tangent))
 
 NAME = "numba"
 

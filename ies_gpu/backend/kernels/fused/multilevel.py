@@ -1,4 +1,4 @@
-"""The loops of the multilevel eigensolver, fused and threaded; see :mod:`.plain_levels` for what each one does.
+"""The loops of the multilevel eigensolver, fused and threaded; see :mod:`.plain_multilevel` for what each one does.
 
 Threads take chunks of rows as they become free, which evens out cores that are busy with something else. Each chunk
 writes its own rows, and sums are added up in the order of the chunks: the result does not depend on who did what.
@@ -66,7 +66,7 @@ def symmetric_rows(indptr, indices, data, root, inverse, first, last, out):
 
 
 def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
-    """See :func:`.plain_levels.symmetric_entries`."""
+    """See :func:`.plain_multilevel.symmetric_entries`."""
     out = np.empty(len(data), dtype=np.float32)
     inverse = 1 / root
     over_chunks(lambda a, b: symmetric_rows(indptr, indices, data, root, inverse, a, b, out), len(root), SPARSE_CHUNK)
@@ -92,7 +92,7 @@ def vector_rows(indptr, indices, data, x, first, last, out):
 
 
 def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
-    """See :func:`.plain_levels.vector_product`."""
+    """See :func:`.plain_multilevel.vector_product`."""
     n = len(indptr) - 1
     out = np.empty(n)
     # as few calls as keep the threads evenly busy: a product takes a millisecond, a call several microseconds
@@ -162,7 +162,7 @@ def _joined(parts: list[tuple[Any, Any]], counts: Any) -> tuple[Any, Any, Any]:
 
 
 def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any) -> tuple[Any, Any, Any]:
-    """See :func:`.plain_levels.merge_columns`."""
+    """See :func:`.plain_multilevel.merge_columns`."""
     n = len(weights)
     labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
     counts = np.empty(n, dtype=np.int64)
@@ -177,7 +177,7 @@ def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: An
 
 
 def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, columns: int) -> tuple[Any, Any, Any]:
-    """See :func:`.plain_levels.merge_rows`."""
+    """See :func:`.plain_multilevel.merge_rows`."""
     cells = len(starts) - 1
     counts = np.empty(cells, dtype=np.int64)
 
@@ -244,7 +244,7 @@ def _chunk_product(indptr: Any, indices: Any, data: Any, pieces: list, first: in
 
 
 def block_product(indptr: Any, indices: Any, data: Any, V: Any, R: Any = None, scale: Any = None) -> Any:
-    """See :func:`.plain_levels.block_product`."""
+    """See :func:`.plain_multilevel.block_product`."""
     n = len(indptr) - 1
     pieces = _column_blocks(V)
     out = np.empty((n, V.shape[1]), dtype=np.float32)
@@ -272,7 +272,7 @@ def restricted(starts, weights, R, first, last, out):
 
 
 def restrict(starts: Any, weights: Any, R: Any) -> Any:
-    """See :func:`.plain_levels.restrict`."""
+    """See :func:`.plain_multilevel.restrict`."""
     out = np.empty((len(starts) - 1, R.shape[1]), dtype=np.float32)
     over_chunks(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
     return out
@@ -310,7 +310,7 @@ def turned(R, P, factor, first, last):
 
 
 def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, image: Any) -> Any:
-    """See :func:`.plain_levels.shifted_product`; without copies where the width of P is one of ``WIDTHS``."""
+    """See :func:`.plain_multilevel.shifted_product`; without copies where the width of P is one of ``WIDTHS``."""
     pieces = _column_blocks(P)
 
     def chunk(first: int, last: int) -> Any:
@@ -323,7 +323,7 @@ def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, im
 
 
 def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
-    """See :func:`.plain_levels.descend`."""
+    """See :func:`.plain_multilevel.descend`."""
 
     def chunk(first: int, last: int) -> Any:
         total = np.zeros(P.shape[1])
@@ -334,7 +334,7 @@ def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
 
 
 def turn(R: Any, P: Any, factor: Any) -> None:
-    """See :func:`.plain_levels.turn`."""
+    """See :func:`.plain_multilevel.turn`."""
     over_chunks(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
 
 
@@ -342,7 +342,7 @@ def turn(R: Any, P: Any, factor: Any) -> None:
 
 
 def project_out(W: Any, q: int, T: Any) -> None:
-    """See :func:`.plain_levels.project_out`."""
+    """See :func:`.plain_multilevel.project_out`."""
     parts = over_chunks(lambda a, b: W[a:b, :q].T @ T[a:b].astype(np.float64), len(T), CHUNK)
     onto = sum(parts)
 
@@ -353,7 +353,7 @@ def project_out(W: Any, q: int, T: Any) -> None:
 
 
 def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """See :func:`.plain_levels.gram`."""
+    """See :func:`.plain_multilevel.gram`."""
     t, k = T.shape[1], R.shape[1]
 
     def chunk(first: int, last: int) -> tuple[Any, Any, Any, Any]:
@@ -370,7 +370,7 @@ def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, A
 
 
 def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
-    """See :func:`.plain_levels.scaled_columns`."""
+    """See :func:`.plain_multilevel.scaled_columns`."""
     out = np.empty((len(R), len(columns)), dtype=R.dtype)
 
     def chunk(first: int, last: int) -> None:
@@ -381,7 +381,7 @@ def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
 
 
 def update(W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, values: Any) -> tuple[Any, Any]:
-    """See :func:`.plain_levels.update`."""
+    """See :func:`.plain_multilevel.update`."""
     new, r = onto_W.shape[1], len(values)
     onto = np.concatenate([onto_W, onto_T])
     R = np.empty((len(T), r), dtype=np.float32)

@@ -45,36 +45,30 @@ def row_times_block(indices, data, V, out):
 
 
 @compiled(entry=True, parallel=True)
-def multiply_vector(indptr, indices, data, V, alpha, beta, W, out):
-    """``out = alpha A V + beta W`` for one column; W is not read when it is empty."""
+def multiply_vector(indptr, indices, data, V, zero, out):
+    """``out = A V`` for one column."""
     for i in numba.prange(len(out)):
         first, last = indptr[i], indptr[i + 1]
-        total = alpha * row_times_vector(indices[first:last], data[first:last], V, alpha * 0)
-        out[i] = total + beta * W[i] if len(W) else total
+        out[i] = row_times_vector(indices[first:last], data[first:last], V, zero)
 
 
 @compiled(entry=True, parallel=True)
-def multiply_block(indptr, indices, data, V, alpha, beta, W, out):
+def multiply_block(indptr, indices, data, V, out):
     """The same for several columns."""
     for i in numba.prange(len(out)):
         first, last = indptr[i], indptr[i + 1]
         row_times_block(indices[first:last], data[first:last], V, out[i])
-        for c in range(V.shape[1]):
-            out[i, c] = alpha * out[i, c] + beta * W[i, c] if len(W) else alpha * out[i, c]
 
 
-def spmm(indptr: Any, indices: Any, data: Any, V: Any, alpha: float = 1.0, beta: float = 0.0, W: Any = None) -> Any:
-    """See :func:`.plain.spmm`; V may also be a vector (n,)."""
+def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
+    """See :func:`.plain.spmm`."""
     dtype = np.result_type(data, V)
     indptr, indices, data = (np.ascontiguousarray(array) for array in (indptr, indices, data))
     indices = indices.view(f"u{indices.itemsize}")  # an unsigned index is not checked for counting from the end
     V = np.ascontiguousarray(V, dtype=dtype)
     out = np.empty((len(indptr) - 1, *V.shape[1:]), dtype=dtype)
-    if W is None or beta == 0.0:
-        W = np.empty((0,) * V.ndim, dtype=dtype)
-    W = np.ascontiguousarray(W, dtype=dtype)
-    single = V.ndim == 1 or V.shape[1] == 1
-    vectors = (V.ravel(), W.ravel(), out.ravel()) if single else (V, W, out)  # views: all are contiguous
-    multiply = multiply_vector if single else multiply_block
-    multiply(indptr, indices, data, vectors[0], dtype.type(alpha), dtype.type(beta), vectors[1], vectors[2])
+    if V.ndim == 1 or V.shape[1] == 1:
+        multiply_vector(indptr, indices, data, V.ravel(), dtype.type(0), out.ravel())  # views: all are contiguous
+    else:
+        multiply_block(indptr, indices, data, V, out)
     return out

@@ -1,0 +1,101 @@
+"""Whether the points hang together at a radius, and what to say where they do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend
+from ..errors import DisconnectedGraphError
+from .graph import TILE_COLUMNS, in_units_of
+
+SAMPLE = 400  # rows whose degree is counted before any long work
+
+
+def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
+    """Mean degree from sampled rows; a radius that isolates most points or connects all of them ends here.
+
+    With ``components="largest"`` isolated points are no error, unless all sampled ones are.
+    """
+    n = len(X)
+    rows = np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
+    _, reach, unit = in_units_of(radius, X[:1])
+    step = max(1, min(50, int(backend.block_bytes() / (24 * n))))
+    counts: list[np.ndarray] = []
+    for first in range(0, len(rows), step):
+        part = X[backend.asarray(rows[first : first + step])] / unit
+        # piece by piece: the points may be a mapped file that is larger than what its copies would leave free
+        pieces = (X[k : k + TILE_COLUMNS] / unit for k in range(0, n, TILE_COLUMNS))
+        counts.append(backend.to_host(sum(backend.kernels.tile_graph(part, piece, reach)[0] for piece in pieces)))
+        if sum(count.sum() for count in counts) > 2_000_000 and first + step >= 50:
+            break  # many neighbours: nobody is alone, and the mean is known well enough
+    degrees = np.concatenate(counts) - 1
+    alone = int((degrees == 0).sum())
+    # a few stray points are left to the full graph, whose error can say how many parts there are
+    if alone > 0.05 * len(degrees) and (components == "raise" or alone == len(degrees)):
+        lonely = rows[: len(degrees)][degrees == 0][:50]
+        raise DisconnectedGraphError(
+            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (3 * bandwidth "
+            f"unless given); raise bandwidth: the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
+        )
+    if (degrees == n - 1).all():
+        raise ValueError(
+            f"radius={radius:g} (3 * bandwidth unless given) connects every sampled point with all {n} points, so that "
+            "no shape is left to see; lower bandwidth"
+        )
+    return float(degrees.mean() + 1)
+
+
+def nearest_distance(X: Any, rows: np.ndarray, backend: Backend) -> float:
+    """The longest of the distances from given points to their nearest neighbours."""
+    xp = backend.xp
+    unit = float(xp.abs(X - X[:1]).max())
+    longest = 0.0
+    for row in rows.tolist():
+        difference = (X - X[row]) / unit
+        squared = (difference * difference).sum(axis=1)
+        squared[row] = xp.inf
+        longest = max(longest, float(squared.min()))
+    return unit * longest**0.5
+
+
+def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
+    """A radius that joins the parts (the 50 largest), a little more than needed where parts are large.
+
+    The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
+    """
+    xp = backend.xp
+    unit = float(xp.abs(X - X[:1]).max())  # squares of these neither overflow nor vanish
+    X = X / unit
+    sizes = np.bincount(labels)
+    largest = np.argsort(-sizes, kind="stable")[:50]
+    apart = np.full((len(largest), len(sizes)), np.inf)
+    for number, part in enumerate(largest):
+        rows = np.flatnonzero(labels == part)
+        for row in rows[:: max(1, len(rows) // 50)]:
+            difference = X - X[int(row)]
+            distance = backend.to_host(xp.sqrt((difference * difference).sum(axis=1)))
+            np.minimum.at(apart[number], labels, distance)
+    apart = apart[:, largest]
+    apart = np.minimum(apart, apart.T)
+    reach, joined = apart[0].copy(), np.arange(len(largest)) == 0
+    longest = 0.0
+    while not joined.all():  # Prim's algorithm
+        nearest = int(np.flatnonzero(~joined)[reach[~joined].argmin()])
+        longest = max(longest, float(reach[nearest]))
+        joined[nearest] = True
+        reach = np.minimum(reach, apart[nearest])
+    return 1.001 * unit * longest  # printed with four digits, it must not fall short
+
+
+def disconnected(sizes: np.ndarray, radius: float | None) -> str:
+    """The sentence for a graph in several parts."""
+    shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
+    way = f"use bandwidth={radius / 3:.4g} or more (radius {radius:.4g}), " if radius else "connect the graph, "
+    if radius and len(sizes) > 50:
+        way = f"bandwidth={radius / 3:.4g} (radius {radius:.4g}) would join the 50 largest, "
+    return (
+        f"the neighbour graph has {len(sizes)} parts ({shown} points), and each would need a map of its own; "
+        f"{way}or pass components='largest'"
+    )

@@ -1,0 +1,192 @@
+"""The kernel of a graph and the transition matrix made from it: what an algorithm may ask of them, however stored.
+
+Here are the two interfaces and their form as CSR. Graphs too dense for that are stored as tiles, in :mod:`.tiles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend, Block, backend_of, to_device
+
+MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
+
+
+class Kernel:
+    """Symmetric affinities K of n points.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    nnz : int
+        Entries, the diagonal included.
+    backend : Backend
+        Where they live.
+    matrix : CSR (n, n)
+        The entries, where ``has_matrix``.
+    approximations : tuple of str
+        What is not exact about the entries, for ``diagnostics``.
+    """
+
+    shape: tuple[int, int]
+    nnz: int
+    backend: Backend
+    matrix: Any
+    has_matrix = False
+    approximations: tuple[str, ...] = ()
+
+    def __matmul__(self, V: Any) -> Any:
+        """``K V`` for a vector or a block of vectors."""
+        raise NotImplementedError
+
+    def components(self) -> tuple[int, np.ndarray]:
+        """How many connected parts the graph has, and each row's part, on the host."""
+        raise NotImplementedError
+
+    def drop_diagonal(self) -> None:
+        """``K_ii = 0`` from now on; the entries stay, as zeros."""
+        raise NotImplementedError
+
+    def scaled(self, left: Any, right: Any) -> Any:
+        """``diag(left) K diag(right)`` on the kernel's own storage, as ``Laplacian.transition`` holds it."""
+        raise NotImplementedError
+
+
+class Transition:
+    """The transition matrix P, whose rows sum to 1, as an operator.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    nnz : int
+        Entries.
+    has_matrix : bool
+        Whether there are single entries to look at: for an audit, a checkpoint, a coarser level or a walk on the graph.
+    matrix : CSR (n, n)
+        P itself; a ValueError where there is none.
+    """
+
+    shape: tuple[int, int]
+    nnz: int
+    has_matrix = False
+
+    @property
+    def matrix(self) -> Any:
+        """P as CSR."""
+        raise ValueError("this graph is too dense for a CSR matrix; it exists as an operator, laplacian.transition")
+
+    def product(self, V: Any, backend: Backend) -> Any:
+        """``P V`` for a vector (n,) or a block (n, k)."""
+        raise NotImplementedError
+
+    def bytes_a_row(self, m: int) -> float:
+        """Temporaries of one row of the co-metric on plain code: differences, weighted ones, the matrix itself."""
+        return 8.0 * (3 * m * (self.nnz / max(1, self.shape[0])) + 3 * m * m)
+
+    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
+        """Blocks whose co-metrics of m coordinates fit into memory; what they count is the storage's own affair."""
+        raise NotImplementedError
+
+    def cometric(self, Y: Any, block: slice, backend: Backend) -> tuple[slice, Any]:
+        """The rows of one of :meth:`blocks`, and their co-metric (r, m, m) without ``4/eps^2``."""
+        raise NotImplementedError
+
+    def tangents(self, Y: Any, block: slice, d: int, backend: Backend) -> tuple[slice, Any, Any]:
+        """The rows of one of :meth:`blocks`, and the d leading eigenvectors and eigenvalues of their co-metric."""
+        rows, H = self.cometric(Y, block, backend)
+        return rows, *backend.kernels.leading_eigenvectors(H, d)
+
+    def on(self, backend: Backend) -> Any:
+        """The same on another device, as ``Laplacian.transition`` holds it; tiles stay where they are."""
+        raise NotImplementedError
+
+    def parts(self) -> tuple[str, tuple[Any, ...]]:
+        """How it is stored, in words, and the arrays that tell it from any other."""
+        raise NotImplementedError
+
+
+class SparseKernel(Kernel):
+    """K as CSR."""
+
+    has_matrix = True
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
+        self.backend = backend_of(matrix.data)
+
+    def __matmul__(self, V: Any) -> Any:
+        K = self.matrix
+        with self.backend.active():
+            return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
+
+    def components(self) -> tuple[int, np.ndarray]:
+        K = self.matrix
+        if not bool((K.data > 0).all()):  # a weight that has rounded to zero joins nothing
+            K = K.copy()
+            K.eliminate_zeros()
+        count, labels = self.backend.connected_components(K)
+        # one part needs no labels, and no way to the host for them
+        return int(count), self.backend.to_host(labels) if count > 1 else np.zeros(self.shape[0], dtype=np.int32)
+
+    def drop_diagonal(self) -> None:
+        K, xp = self.matrix, self.backend.xp
+        for block in self._row_blocks("kernel"):
+            with block as rows:
+                part, counts = self._entries(rows)
+                own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=K.indices.dtype), counts)
+                K.data[part] *= K.indices[part] != own
+
+    def scaled(self, left: Any, right: Any) -> Any:
+        K, xp = self.matrix, self.backend.xp
+        for block in self._row_blocks("laplacian"):
+            with block as rows:
+                part, counts = self._entries(rows)
+                K.data[part] *= xp.repeat(left[rows], counts) * right[K.indices[part]]
+        return K
+
+    def _row_blocks(self, stage: str) -> Iterator[Block]:
+        return self.backend.blocks(self.shape[0], 24 * self.nnz / max(1, self.shape[0]), stage)
+
+    def _entries(self, rows: slice) -> tuple[slice, Any]:
+        """Where the entries of some rows are, and how many each row has."""
+        ends = self.matrix.indptr[rows.start : rows.stop + 1]
+        return slice(int(ends[0]), int(ends[-1])), ends[1:] - ends[:-1]
+
+
+class SparseTransition(Transition):
+    """P as CSR."""
+
+    has_matrix = True
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
+
+    @property
+    def matrix(self) -> Any:
+        return self._matrix
+
+    def product(self, V: Any, backend: Backend) -> Any:
+        P = self._matrix
+        product = backend.kernels.vector_product if V.ndim == 1 else backend.kernels.spmm
+        return product(P.indptr, P.indices, P.data, V)
+
+    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
+        return backend.blocks(self.shape[0], max(self.bytes_a_row(m), backend.block_bytes() / MAX_BATCH), "tangents")
+
+    def cometric(self, Y: Any, block: slice, backend: Backend) -> tuple[slice, Any]:
+        P, rows = self._matrix, backend.xp.arange(block.start, block.stop)
+        return block, backend.kernels.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
+
+    def tangents(self, Y: Any, block: slice, d: int, backend: Backend) -> tuple[slice, Any, Any]:
+        P, rows = self._matrix, backend.xp.arange(block.start, block.stop)
+        return block, *backend.kernels.tangent_rows(P.indptr, P.indices, P.data, Y, rows, d)
+
+    def on(self, backend: Backend) -> Any:
+        return to_device(self._matrix, backend)
+
+    def parts(self) -> tuple[str, tuple[Any, ...]]:
+        P = self._matrix
+        return f"sparse {P.shape}", (P.data, P.indices, P.indptr)
