@@ -18,8 +18,6 @@ from .options import add_command, add_talk, count, seed
 from .output import announce_compiling, say
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..datasets import Dataset
     from ..results.selection import Selection
     from ..run.log import Progress
@@ -38,13 +36,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     tell = (lambda line: None) if args.quiet else say
     run_demo(args.output, n_samples=args.n, random_state=args.seed, say=tell, progress=console.progress)
     return 0
-
-
-def explained(embedding: np.ndarray, values: np.ndarray) -> float:
-    """The share of the variance of ``values`` (n,) that a map keeps: 1 where it tells them apart, about 0 where not."""
-    from ..parameters.explained import unexplained_variance
-
-    return 1 - unexplained_variance(values[:, None], embedding)
 
 
 def run_demo(
@@ -109,24 +100,22 @@ def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> 
     import numpy as np
 
     from ..choice.naming import names_text
+    from ..parameters.explained import unexplained_variance
 
-    naive = (0, 1)
-    Y = selection.coordinates
-    x, y = (data.truth[selection.points, k] for k in (0, 1))
+    naive, truth = (0, 1), data.truth[selection.points]
+    kept = {}
     say("")
     say("                              share of the variance     mean volume")
     say("                              kept of x      kept of y  (0 to 1)")
     for title, chosen in (("naive", naive), ("chosen", selection.subset)):
-        name = f"{title} {{{names_text(chosen)}}}"
-        part = Y[:, list(chosen)]
-        kept = [max(0.0, explained(part, values)) for values in (x, y)]
+        part = selection.coordinates[:, list(chosen)]
+        x, y = (max(0.0, 1 - unexplained_variance(truth[:, [k]], part)) for k in (0, 1))
+        kept[title] = y
         volume = float(np.exp(selection.score(chosen)).mean())
-        say(f"  {name:<26}  {kept[0]:9.1%}      {kept[1]:9.1%}       {volume:.3f}")
+        say(f"  {title + f' {{{names_text(chosen)}}}':<26}  {x:9.1%}      {y:9.1%}       {volume:.3f}")
     say("")
-    lost = explained(Y[:, list(naive)], y)
-    found = explained(selection.embedding, y)
-    likeness = abs(float(np.corrcoef(selection.embedding[:, 1], y)[0, 1]))
-    for line in verdict(selection.subset, naive, lost, found, likeness):
+    likeness = abs(float(np.corrcoef(selection.embedding[:, 1], truth[:, 1])[0, 1]))
+    for line in verdict(selection.subset, naive, kept["naive"], kept["chosen"], likeness):
         say(line)
 
 

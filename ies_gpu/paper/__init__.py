@@ -1,7 +1,8 @@
 """The paper's tables and figures, computed again: ``ies-gpu reproduce``.
 
-Each experiment is a module with ``run(book, *, full, device, data, progress)``; it is imported when it runs. Which
-module holds which of the paper's figures and tables:
+Each experiment is a module with ``run(book, *, full, device, data, progress)``, imported when it runs. ``full`` asks
+for the paper's numbers of points; ``data`` is the folder of molecules and spectra, or None; ``progress`` is called as
+``progress(part, done, total)``. Which module holds which of the paper's figures and tables:
 
     strip_example       fig:cont-long-strip-example
     d1_to_d13           fig:synth-data-all (D1, D7, D13), fig:synth-data-s-d-equal-addi, fig:synth-data-s-geq-d-addi,

@@ -21,8 +21,9 @@ def add_d4(book: Book, case: Case) -> None:
     """D4's maps and histograms for the two top sets of the paper and their union."""
     one, two, third = (0, 7), (0, 9), (0, 10)
     union = (0, 7, 9)
-    shares = {set_text(s): volume_histogram(case.selection, s).share_near_zero for s in (one, two, union)}
-    words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    shares = [volume_histogram(case.selection, s).share_near_zero for s in (one, two, union)]
+    words = ", ".join(f"{set_text(s)} {share:.1%}" for s, share in zip((one, two, union), shares, strict=True))
+    least = shares[2] < min(shares[:2])
     book.figure(
         "d4-maps", "D4 in {1, 8}, {1, 10} and {1, 11}", maps(case, [one, two, third], "D4"), label=LABEL,
         note="The paper's sets, on our sample; signs of eigenvectors, and so left and right, are arbitrary.",
@@ -36,11 +37,9 @@ def add_d4(book: Book, case: Case) -> None:
         "D4: volumes under {1, 8}, {1, 10} and their union",
         volumes(case.selection, [one, two, union], title="D4: normalised projected volume"),
         label=LABEL,
-        note=f"Share of points with a volume below {NEAR_ZERO}: {words}. As in the paper the union has the least mass "
-        "near zero."
-        if shares[set_text(union)] < min(shares[set_text(one)], shares[set_text(two)])
-        else f"Share of points with a volume below {NEAR_ZERO}: {words}. Unlike in the paper, on this sample the union "
-        "does not have the least mass near zero.",
+        note=f"Share of points with a volume below {NEAR_ZERO}: {words}. "
+        + ("As in the paper the union has" if least else "Unlike in the paper, on this sample the union does not have")
+        + " the least mass near zero.",
     )
 
 

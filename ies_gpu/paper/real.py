@@ -48,18 +48,7 @@ class Done(NamedTuple):
 
 
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
-    """Fill the book.
-
-    Parameters
-    ----------
-    full : bool
-        All frames; otherwise 10,000 of each.
-    device : str
-    data : path or None
-        The folder with the files; those that are missing are named and left out.
-    progress : callable, optional
-        Called as ``progress(part, done, total)``.
-    """
+    """Fill the book: all frames (``full``), or 10,000 of each; files missing in ``data`` are named and left out."""
     if data is None:
         book.text(
             "real-data", "Real data", "Not computed: ies-gpu reproduce --only real --data FOLDER names the folder."

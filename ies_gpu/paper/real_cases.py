@@ -92,7 +92,6 @@ class Features(NamedTuple):
 
     X: np.ndarray
     rows: np.ndarray
-    n_file: int
     explained: float
     colors: dict[str, np.ndarray]
     notes: tuple[str, ...]
@@ -131,7 +130,7 @@ def molecular_features(case: RealCase, path: Path, n: int | None, seed: int) -> 
     if "q" in loaded.values:
         colors["reaction coordinate"] = loaded.values["q"][rows].astype(float)
     mirror = None if case.swap is None else mirror_images(R, case.swap, transform, found)
-    return Features(found.scores, rows, len(loaded), found.explained, colors, (), mirror)
+    return Features(found.scores, rows, found.explained, colors, (), mirror)
 
 
 def mirror_images(R: np.ndarray, swap: tuple[int, int], transform: Any, components: datasets.Components) -> np.ndarray:
@@ -183,7 +182,7 @@ def spectral_features(path: Path, n: int | None, seed: int) -> Features:
     rows = taken(first, n, seed)
     ratio = spectra.band_ratio((950, 1050), (1450, 1550))[rows]
     found = datasets.pca(spectra.flux[rows], 50)
-    return Features(found.scores, rows, len(spectra), found.explained, {"band ratio 1.0 / 1.5 um": ratio}, notes)
+    return Features(found.scores, rows, found.explained, {"band ratio 1.0 / 1.5 um": ratio}, notes)
 
 
 def taken(usable: np.ndarray, n: int | None, seed: int) -> np.ndarray:

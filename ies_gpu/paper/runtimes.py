@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from ..analysis.llr import llr_ranking
 from ..backend import get_backend
 from ..choice.rmetric import tangent_bases
 from ..choice.search import greedy_order, search_exhaustive
-from ..embedding.diffusion import diffusion_map
+from ..embedding.diffusion import Embedding, diffusion_map
+from ..embedding.laplacian import Laplacian
 from ..plot.panels import label_sizes, new_figure
 from ..plot.style import styled
 from .book import Book
@@ -48,25 +50,22 @@ def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
         # as many neighbours at every n
         laplacian = laplacian_of(backend.asarray(data.X), data.bandwidth * np.sqrt(10_000 / n))
         embedding = diffusion_map(laplacian, n_components=20)
-        Y, values = embedding.coordinates, embedding.eigenvalues
-
-        def exhaustive(laplacian: Any = laplacian, Y: Any = Y, values: Any = values) -> None:
-            search_exhaustive(tangent_bases(Y, laplacian, intrinsic_dim=2), values, subset_size=2)
-
-        def greedy(laplacian: Any = laplacian, Y: Any = Y, values: Any = values) -> None:
-            greedy_order(tangent_bases(Y, laplacian, intrinsic_dim=2), values, zeta=1.0)
-
-        def llr(Y: Any = Y) -> None:
-            llr_ranking(Y, n_samples=None)
-
         if n in plan.time_sizes:
-            found["exhaustive"][n], found["greedy"][n] = least(exhaustive, 5), least(greedy, 5)
+            searched = partial(search_from_tangents, embedding, laplacian)
+            found["exhaustive"][n] = least(partial(searched, search_exhaustive, subset_size=2), 5)
+            found["greedy"][n] = least(partial(searched, greedy_order, zeta=1.0), 5)
         if n in plan.slow_sizes:
-            found["LLR"][n] = least(llr, 1)
+            found["LLR"][n] = least(partial(llr_ranking, embedding.coordinates, n_samples=None), 1)
     return [timing(method, times) for method, times in found.items()]
 
 
-def least(work: Callable[[], None], repeats: int) -> tuple[float, float]:
+def search_from_tangents(embedding: Embedding, laplacian: Laplacian, search: Callable[..., Any], **options: Any) -> Any:
+    """Tangent bases, then a search in them."""
+    bases = tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    return search(bases, embedding.eigenvalues, **options)
+
+
+def least(work: Callable[[], Any], repeats: int) -> tuple[float, float]:
     """The least of several times, by the clock and of the processor.
 
     Other programs disturb the least one least, and it leaves compilation out. They lengthen the clock's time, hardly

@@ -19,18 +19,7 @@ from .verification import add_verification, verify
 
 
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
-    """Fill the book.
-
-    Parameters
-    ----------
-    full : bool
-        D13 with its 50,000 points, LLR with all points, dimensions on 10,000; otherwise 10,000, 2,000 and 2,000.
-    device : str
-    data : path or None
-        Not used: these data are drawn.
-    progress : callable, optional
-        Called as ``progress(part, done, total)``.
-    """
+    """Fill the book; D13, LLR and dimensions on 50,000, all and 10,000 points if ``full``, or 10,000, 2,000, 2,000."""
     plan = Plan(datasets.names(), full=full, device=device)
     fill(book, plan._replace(llr_points=None, dimension_points=10_000) if full else plan, progress)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EPOCHS = 500
 STARTS = ("IES", "first", "random")
 WORDS = {"IES": "chosen by IES", "first": "first eigenvectors", "random": "random"}
-MIN_DISTS, NEIGHBOURS = (0.1, 0.25, 0.5, 0.8), (5, 15, 50, 100)
+PLAN = [("min_dist", v) for v in (0.1, 0.25, 0.5, 0.8)] + [("n_neighbors", v) for v in (5, 15, 50, 100)]
 USUAL = {"min_dist": 0.1, "n_neighbors": 15}  # umap-learn's, while the other one varies
 
 
@@ -40,19 +40,14 @@ class Run(NamedTuple):
 
 
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
-    """Fill the book: D1 with 10,000 points (``full``) or 3,000; ``data`` is not used."""
-    fill(book, 10_000 if full else 3_000, MIN_DISTS, NEIGHBOURS, EPOCHS, device, progress)
+    """Fill the book: D1 with 10,000 points (``full``) or 3,000."""
+    fill(book, 10_000 if full else 3_000, PLAN, EPOCHS, device, progress)
 
 
 def fill(
-    book: Book,
-    n: int,
-    min_dists: tuple[float, ...],
-    neighbours: tuple[int, ...],
-    epochs: int,
-    device: str,
-    progress: Progress | None = None,
+    book: Book, n: int, plan: list[tuple[str, float]], epochs: int, device: str, progress: Progress | None = None
 ) -> None:
+    """Compute the map from each start for each (parameter, value) of the plan."""
     log = Log(progress)
     with log.stage("UMAP: start"):
         strip = datasets.load("D1", n_samples=n)
@@ -60,7 +55,7 @@ def fill(
         eps = strip.bandwidth * np.sqrt(10_000 / n)
         selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=eps, device=device)
     with log.stage("UMAP") as report:
-        runs = compute(strip, selection, min_dists, neighbours, epochs, report)
+        runs = compute(strip, selection, plan, epochs, report)
     names = ", ".join(selection.names)
     note = (
         f"The strip D1 with {n:,} points, {epochs} epochs; while one parameter varies the other is umap-learn's own "
@@ -79,18 +74,12 @@ def fill(
 
 
 def compute(
-    strip: Any,
-    selection: Selection,
-    min_dists: tuple[float, ...],
-    neighbours: tuple[int, ...],
-    epochs: int,
-    report: Callable[[int, int], None],
+    strip: Any, selection: Selection, plan: list[tuple[str, float]], epochs: int, report: Callable[[int, int], None]
 ) -> list[Run]:
     """All runs; umap-learn is seeded, which makes it use one thread."""
     from umap import UMAP
 
     inits = {"IES": umap_init(selection), "first": umap_init(selection, (0, 1)), "random": "random"}
-    plan = [("min_dist", v) for v in min_dists] + [("n_neighbors", v) for v in neighbours]
     runs: list[Run] = []
     for parameter, value in plan:
         for start, init in inits.items():

@@ -46,7 +46,7 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     figure = new_figure(11, 4.8)
     Y = unit_mean_square(found.embedding)[:, :3]
     left = add_axes(figure, (1, 2, 1), Y.shape[1])
-    _draw(left, Y, [f"{label} (root mean square 1)" for label in coordinate_labels(found.subset)], found)
+    _draw(left, Y, coordinate_labels(found.subset, " (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
     if points is None:
         _histogram(figure.add_subplot(1, 2, 2), found)

@@ -51,9 +51,8 @@ def embedding(
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     if len(chosen) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {chosen}")
-    by_name = _by_name(colors, selection)
-    labels = coordinate_labels(chosen)
-    labels = [f"{label} (root mean square 1)" if len(chosen) == 2 else label for label in labels]
+    by_name = _by_name(colors, len(Y), on_host(selection.points))
+    labels = coordinate_labels(chosen, " (root mean square 1)" if len(chosen) == 2 else "")
     draw = pairs if len(chosen) > 3 else _panels
     figure = draw(unit_mean_square(Y[:, list(chosen)]), labels, by_name, cmap)
     figure.suptitle(title or f"Embedding by {set_label(chosen)}", fontsize=12)
@@ -68,7 +67,7 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str = 
         raise ValueError(f"X must have 2 columns or more to be drawn, got shape {X.shape}")
     spread = X.max(axis=0) - X.min(axis=0)
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
-    by_name = _checked_colors(colors, len(X))
+    by_name = _by_name(colors, len(X))
     labels = column_labels(range(2 if flat else 3))
     figure = _panels(X[:, : len(labels)], labels, by_name, cmap, to_scale=True)
     if title:
@@ -76,28 +75,18 @@ def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str = 
     return figure
 
 
-def _by_name(colors: Any, selection: Selection) -> dict[str, np.ndarray | None]:
-    rows = on_host(selection.points)
-    found = _as_dict(colors)
-    # values for all rows of the input, of which only some were connected
-    whole = {name: v[rows] if v is not None and v.ndim == 1 and len(v) > rows[-1] else v for name, v in found.items()}
-    return _checked_colors(whole, len(rows))
-
-
-def _as_dict(colors: Any) -> dict[str, np.ndarray | None]:
-    if colors is None:
-        return {"": None}
-    if isinstance(colors, Mapping):
-        return {str(name): on_host(values) for name, values in colors.items()}
-    return {"": on_host(colors)}
-
-
-def _checked_colors(colors: Any, n: int) -> dict[str, np.ndarray | None]:
-    found = _as_dict(colors) if not isinstance(colors, dict) or not colors else dict(colors)
-    for name, values in found.items():
-        if values is not None and values.shape != (n,):
-            what = f"colors[{name!r}]" if name else "colors"
-            raise ValueError(f"{what} must have one value for each of {n} points, got shape {values.shape}")
+def _by_name(colors: Any, n: int, rows: np.ndarray | None = None) -> dict[str, np.ndarray | None]:
+    """Values (n,) by name, of which those for all rows of the input are cut to the ``rows`` that were used."""
+    found = {}
+    for name, values in (colors if isinstance(colors, Mapping) else {"": colors}).items():
+        if values is not None:
+            values = on_host(values)
+            if rows is not None and values.ndim == 1 and len(values) > rows[-1]:
+                values = values[rows]
+            if values.shape != (n,):
+                what = f"colors[{name!r}]" if name else "colors"
+                raise ValueError(f"{what} must have one value for each of {n} points, got shape {values.shape}")
+        found[str(name)] = values
     return found
 
 

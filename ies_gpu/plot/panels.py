@@ -20,9 +20,9 @@ def set_label(subset: Iterable[int]) -> str:
     return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in subset) + r"\}$"
 
 
-def coordinate_labels(subset: Iterable[int]) -> list[str]:
+def coordinate_labels(subset: Iterable[int], more: str = "") -> list[str]:
     """The names of coordinates for axes, counted from 1."""
-    return [rf"$\phi_{{{k + 1}}}$" for k in subset]
+    return [rf"$\phi_{{{k + 1}}}${more}" for k in subset]
 
 
 def column_labels(columns: Iterable[int]) -> list[str]:

@@ -25,17 +25,6 @@ def story(tmp_path_factory):
     return folder, lines, selection
 
 
-def test_explained_tells_a_map_from_a_curve():
-    t, y = np.random.default_rng(0).uniform(-1, 1, (2, 2000))
-    assert demo.explained(np.column_stack([t, y]), y) > 0.99
-    assert abs(demo.explained(np.column_stack([t, t**2]), y)) < 0.2
-
-
-def test_a_point_does_not_explain_itself():
-    rng = np.random.default_rng(0)
-    assert demo.explained(rng.normal(size=(500, 2)), rng.normal(size=500)) < 0
-
-
 def test_files(story):
     folder, _, selection = story
     pytest.importorskip("matplotlib")
