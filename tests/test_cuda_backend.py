@@ -18,7 +18,7 @@ import scipy.sparse
 
 import ies_gpu
 import ies_gpu.embedding.diffusion
-import ies_gpu.embedding.eigensolvers.lanczos
+import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import backend_of, get_backend
@@ -415,7 +415,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
 def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
     """On larger strips it is taken by itself; here it is asked for."""
     expected = on_cpu("D1")
-    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.lanczos, "prefers_multilevel", lambda *_: True)
+    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.eigenpairs, "prefers_multilevel", lambda *_: True)
     found = on_cuda("D1")
     solver = found.diagnostics["solver"]
     assert solver["method"] == "multilevel"

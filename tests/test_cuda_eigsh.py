@@ -12,9 +12,9 @@ import ies_gpu
 from ies_gpu import datasets, diffusion_map, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.cuda import CudaBackend
-from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.library import check_pairs, library_eigenpairs
-from ies_gpu.embedding.eigensolvers.multilevel import NotConvergedError
+from ies_gpu.errors import NotConvergedError
 
 from .fake_cupy import missing, standing_in
 
