@@ -19,10 +19,8 @@ from scipy.spatial import KDTree
 from ies_gpu import (
     datasets,
     diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
+    laplacian_of_points,
     model_of,
-    radius_graph,
     select_coordinates,
 )
 
@@ -53,9 +51,7 @@ def held_out(name: str, n: int = 10_000, seed: int = 0) -> Row:
     begin = time.perf_counter()
     new = model.transform(data.X[out])
     seconds = time.perf_counter() - begin
-    joint = diffusion_map(
-        graph_laplacian(gaussian_kernel(radius_graph(data.X, radius=3 * bandwidth), bandwidth=bandwidth))
-    ).coordinates
+    joint = diffusion_map(laplacian_of_points(data.X, bandwidth=bandwidth)).coordinates
     # the joint eigenvectors that span the chosen ones: neighbours in the spectrum may have changed places
     near = sorted({j for k in selection.subset for j in range(max(0, k - 2), min(20, k + 3))})
     to_training = np.linalg.lstsq(joint[~out][:, near], selection.embedding, rcond=None)[0]

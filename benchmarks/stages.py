@@ -21,7 +21,7 @@ from ies_gpu.choice.rmetric import tangents
 from ies_gpu.choice.search import choose
 from ies_gpu.choice.search.exhaustive import all_sets
 from ies_gpu.embedding.diffusion import eigenmap, start_vector
-from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.graph import permuted
 from ies_gpu.embedding.laplacian import Laplacian
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 
 
 def test_leading_eigenpairs(benchmark, problem, backend):

@@ -21,6 +21,7 @@ _HOME = {
     "Laplacian": "embedding.laplacian",
     "gaussian_kernel": "embedding.laplacian",
     "graph_laplacian": "embedding.laplacian",
+    "laplacian_of_points": "embedding.laplacian",
     "Embedding": "embedding.diffusion",
     "diffusion_map": "embedding.diffusion",
     "cometric": "choice.rmetric",
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
     )
     from .embedding.diffusion import Embedding, diffusion_map
     from .embedding.graph import knn_graph, radius_graph
-    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
+    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian, laplacian_of_points
     from .embedding.nystrom import nystrom_extension
     from .errors import CheckpointWarning, DeviceError, DisconnectedGraphError, IESWarning
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates

@@ -34,5 +34,9 @@ class DisconnectedGraphError(ValueError):
     """The neighbour graph falls into several parts, each of which would need a map of its own."""
 
 
+class NotConvergedError(ArithmeticError):
+    """An eigensolver cannot vouch for its result; the message says why. Another one takes over."""
+
+
 class CheckpointWarning(UserWarning):
     """A checkpoint could not be read or written. The result is not affected, only the time that a restart takes."""

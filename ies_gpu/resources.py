@@ -33,7 +33,7 @@ from math import comb
 from typing import NamedTuple
 
 from .choice.criterion import MAX_SUBSETS
-from .embedding.eigensolvers.lanczos import MULTILEVEL_FROM, NEIGHBOURHOODS
+from .embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS

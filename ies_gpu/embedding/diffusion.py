@@ -11,7 +11,7 @@ import numpy as np
 from ..backend import backend_of
 from ..errors import DisconnectedGraphError, warn_caller
 from ..validation import check_choice, check_integer, check_number
-from .eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from .eigensolvers.library import SOLVERS
 from .laplacian import Laplacian
 

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from ..backend import backend_of
-from ..validation import check_number, check_square_sparse, check_symmetric
-from .graph import check_graph, csr
+from ..validation import check_flag, check_number, check_square_sparse, check_symmetric
+from .graph import check_graph, csr, radius_graph
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 
@@ -104,6 +104,46 @@ def with_unit_diagonal(matrix: Any) -> Any:
     indices[place], data[place] = matrix.indices, matrix.data
     indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), 1.0
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1, dtype=matrix.indptr.dtype))
+
+
+def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Laplacian:
+    """The renormalised Laplacian of points: radius graph, Gaussian kernel and :func:`graph_laplacian` in one call.
+
+    Parameters
+    ----------
+    X : array of shape (n, D)
+        The points; they may live on a GPU, and the result is made there.
+    bandwidth : float
+        eps, the length over which neighbours count.
+    radius : float, optional
+        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
+    self_loops : bool
+        Whether a point is its own neighbour, with ``K_ii = 1``.
+
+    Returns
+    -------
+    Laplacian
+        With one row per point, in the order of X.
+
+    See Also
+    --------
+    radius_graph, gaussian_kernel, graph_laplacian : The three steps, for a graph or a kernel of your own.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=1000)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> laplacian.shape
+    (1000, 1000)
+    """
+    self_loops = check_flag("self_loops", self_loops)
+    bandwidth = check_number("bandwidth", bandwidth)
+    graph = radius_graph(X, radius=3 * bandwidth if radius is None else radius)
+    kernel = SparseKernel(with_unit_diagonal(gaussian_of_distances(graph, bandwidth)))
+    if not self_loops:
+        kernel.drop_diagonal()
+    return laplacian_in_place(kernel, bandwidth)
 
 
 def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:

@@ -15,12 +15,11 @@ from ..backend import get_backend
 from ..choice.rmetric import tangent_bases
 from ..choice.search import greedy_order, search_exhaustive
 from ..embedding.diffusion import Embedding, diffusion_map
-from ..embedding.laplacian import Laplacian
+from ..embedding.laplacian import Laplacian, laplacian_of_points
 from ..plot.panels import label_sizes, new_figure
 from ..plot.style import styled
 from .book import Book
 from .synthetic_cases import Plan
-from .theory import laplacian_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +47,7 @@ def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
         report(done, len(sizes))
         data = datasets.load("D1", n_samples=n)
         # as many neighbours at every n
-        laplacian = laplacian_of(backend.asarray(data.X), data.bandwidth * np.sqrt(10_000 / n))
+        laplacian = laplacian_of_points(backend.asarray(data.X), bandwidth=data.bandwidth * np.sqrt(10_000 / n))
         embedding = diffusion_map(laplacian, n_components=20)
         if n in plan.time_sizes:
             searched = partial(search_from_tangents, embedding, laplacian)

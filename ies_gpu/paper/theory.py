@@ -12,8 +12,7 @@ from ..backend import get_backend
 from ..choice.criterion import score_subsets
 from ..choice.rmetric import tangent_bases
 from ..embedding.diffusion import diffusion_map
-from ..embedding.graph import radius_graph
-from ..embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
+from ..embedding.laplacian import laplacian_of_points
 from ..plot.panels import label_sizes, new_figure
 from ..plot.style import COLORS, styled
 from .book import Book
@@ -78,7 +77,7 @@ def limit_errors(study: LimitStudy, n: int, seeds: Sequence[int], device: str = 
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in study.sets}
     for seed in seeds:
         flat, points = manifold.sample(n, seed)
-        laplacian = laplacian_of(backend.asarray(points), study.factor * n**-0.25)
+        laplacian = laplacian_of_points(backend.asarray(points), bandwidth=study.factor * n**-0.25)
         Y = diffusion_map(laplacian, n_components=m, random_state=seed).coordinates
         columns, rotation = manifold.matched(backend.to_host(Y), flat)
         U = tangent_bases(Y, laplacian, intrinsic_dim=2)
@@ -92,12 +91,6 @@ def limit_errors(study: LimitStudy, n: int, seeds: Sequence[int], device: str = 
 def _averaged(pairs: np.ndarray) -> LimitResult:
     score, limit = pairs.mean(axis=0)
     return LimitResult(float(score), float(limit), float(np.abs(pairs[:, 0] - pairs[:, 1]).mean()))
-
-
-def laplacian_of(points: Any, bandwidth: float) -> Laplacian:
-    """The paper's Laplacian with neighbours up to three bandwidths."""
-    graph = radius_graph(points, radius=3 * bandwidth)
-    return graph_laplacian(gaussian_kernel(graph, bandwidth=bandwidth), bandwidth=bandwidth)
 
 
 class LemmaCase(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu import diagnose, radius_graph
+from ies_gpu import diagnose
 from ies_gpu.analysis.diagnosis.diagnose import collapse_ratio, scaled_jacobian, stretched
 from ies_gpu.analysis.diagnosis.sheets import find_sheets
 from ies_gpu.plot.diagnosis import plot_diagnosis
@@ -45,9 +45,7 @@ def exact(flat: np.ndarray) -> Selection:
 @pytest.fixture(scope="module")
 def strip():
     flat = np.random.default_rng(0).uniform(size=(2000, 2)) * [RATIO, 1]
-    graph = radius_graph(flat, radius=0.25)
-    kernel = ies_gpu.gaussian_kernel(graph, bandwidth=0.25 / 3)
-    return flat, exact(flat), ies_gpu.graph_laplacian(kernel, bandwidth=0.25 / 3)
+    return flat, exact(flat), ies_gpu.laplacian_of_points(flat, bandwidth=0.25 / 3, radius=0.25)
 
 
 def test_a_good_map_is_clean(strip):
@@ -185,8 +183,8 @@ def test_names_and_rows_that_were_left_out(strip):
         singular_values=selection.singular_values[kept], points=kept,
     )  # fmt: skip
     whole = diagnose(part, laplacian=laplacian, subset=names)  # the laplacian of all points
-    kernel = ies_gpu.gaussian_kernel(radius_graph(flat[kept], radius=0.25), bandwidth=0.25 / 3)
-    own = diagnose(part, laplacian=ies_gpu.graph_laplacian(kernel, bandwidth=0.25 / 3), subset=names)
+    laplacian = ies_gpu.laplacian_of_points(flat[kept], bandwidth=0.25 / 3, radius=0.25)
+    own = diagnose(part, laplacian=laplacian, subset=names)
     np.testing.assert_array_equal(whole.knots[0], own.knots[0])
 
 
@@ -199,9 +197,8 @@ def test_the_laplacian_of_all_points_whichever_were_left_out(end):
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.08, "n_components": 8, "components": "largest"}
     with pytest.warns(ies_gpu.IESWarning, match="largest"):
         part = ies_gpu.select_coordinates(points, **options)
-    every = ies_gpu.gaussian_kernel(radius_graph(points, radius=0.24), bandwidth=0.08)
-    own = ies_gpu.gaussian_kernel(radius_graph(flat, radius=0.24), bandwidth=0.08)
-    first, second = (diagnose(part, laplacian=ies_gpu.graph_laplacian(kernel)) for kernel in (every, own))
+    every, own = (ies_gpu.laplacian_of_points(some, bandwidth=0.08, radius=0.24) for some in (points, flat))
+    first, second = (diagnose(part, laplacian=laplacian) for laplacian in (every, own))
     assert first.counts == second.counts and first.notes == second.notes
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import ies_gpu
 import ies_gpu.embedding.diffusion
-import ies_gpu.embedding.eigensolvers.lanczos
+import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import backend_of, get_backend
@@ -362,7 +362,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
 def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
     """On larger strips it is taken by itself; here it is asked for."""
     expected = on_cpu("D1")
-    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.lanczos, "prefers_multilevel", lambda *_: True)
+    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.eigenpairs, "prefers_multilevel", lambda *_: True)
     found = on_cuda("D1")
     solver = found.diagnostics["solver"]
     assert solver["method"] == "multilevel"
@@ -633,12 +633,7 @@ def test_odds_of_the_audit_with_one_wrong_row_in_a_thousand(cupy):
     in a whole tile, block or size, is found with certainty or nearly so (64 rows of 10,000: 81 %).
     """
     X, arguments = problem("D1", 1500)
-    laplacian = ies_gpu.graph_laplacian(
-        ies_gpu.gaussian_kernel(
-            ies_gpu.radius_graph(cupy.asarray(X), radius=3 * arguments["bandwidth"]), bandwidth=arguments["bandwidth"]
-        ),
-        bandwidth=arguments["bandwidth"],
-    )
+    laplacian = ies_gpu.laplacian_of_points(cupy.asarray(X), bandwidth=arguments["bandwidth"])
     Y = cupy.asarray(on_cpu("D1", 1500).coordinates)
     metric = ies_gpu.riemannian_metric(Y, laplacian, intrinsic_dim=2)
     backend = backend_of(Y)

@@ -71,9 +71,7 @@ def test_dense_graphs_coordinates_and_eigenvalues_may_be_tensors(strip):
     distances = np.linalg.norm(X[:, None] - X, axis=2)
     found = select_coordinates(graph=Tensor(distances), device="cpu", **arguments)
     assert found.subset == expected.subset
-    laplacian = ies_gpu.graph_laplacian(
-        ies_gpu.gaussian_kernel(ies_gpu.radius_graph(Tensor(X), radius=3.0), bandwidth=1.0), bandwidth=1.0
-    )
+    laplacian = ies_gpu.laplacian_of_points(Tensor(X), bandwidth=1.0)
     parts = {"coordinates": Tensor(expected.coordinates), "eigenvalues": Tensor(expected.eigenvalues)}
     sizes = {name: arguments[name] for name in ("intrinsic_dim", "subset_size", "bandwidth")}
     found = select_coordinates(laplacian=laplacian, **parts, device="cpu", **sizes)

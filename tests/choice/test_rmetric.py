@@ -8,9 +8,7 @@ import pytest
 from ies_gpu import (
     cometric,
     diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
-    radius_graph,
+    laplacian_of_points,
     riemannian_metric,
     tangent_bases,
 )
@@ -26,9 +24,7 @@ def strip():
     """Points in spatial order, their bandwidth, Laplacian and map of a 3 x 1 rectangle."""
     X, _, bandwidth = rectangle(800, 3.0, degree=60)
     X = X[spatial_order(X)]
-    laplacian = graph_laplacian(
-        gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth
-    )
+    laplacian = laplacian_of_points(X, bandwidth=bandwidth)
     return X, bandwidth, laplacian, diffusion_map(laplacian, n_components=8)
 
 
@@ -51,9 +47,7 @@ def test_cometric_of_flat_coordinates_is_the_identity():
     Less the weight of a point itself, about 9 / 500 at this degree.
     """
     X, flat, bandwidth = rectangle(6000, 1.7, degree=500)
-    laplacian = graph_laplacian(
-        gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth
-    )
+    laplacian = laplacian_of_points(X, bandwidth=bandwidth)
     inner = (np.abs(flat - [0.85, 0.5]) < [0.85 - 3 * bandwidth, 0.5 - 3 * bandwidth]).all(axis=1)
     H = cometric(flat, laplacian)[inner]
     np.testing.assert_allclose(H.mean(axis=0), np.eye(2), atol=0.03)

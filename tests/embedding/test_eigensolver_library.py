@@ -9,9 +9,9 @@ import pytest
 
 import ies_gpu
 from ies_gpu import datasets, diffusion_map, select_coordinates
-from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.library import check_pairs, library_eigenpairs
-from ies_gpu.embedding.eigensolvers.multilevel import NotConvergedError
+from ies_gpu.errors import NotConvergedError
 from tests.backends import each_device, to_host
 
 pytestmark = each_device
@@ -21,8 +21,7 @@ def square_laplacian(side: int = 24, upload=lambda array: array):
     """A grid on a square: eigenvalues come in pairs, since rows and columns can be exchanged."""
     a = np.arange(side, dtype=float)
     X = np.stack(np.meshgrid(a, a, indexing="ij"), axis=-1).reshape(-1, 2)
-    graph = ies_gpu.radius_graph(upload(X), radius=3.1)
-    return ies_gpu.graph_laplacian(ies_gpu.gaussian_kernel(graph, bandwidth=1.5), bandwidth=1.5)
+    return ies_gpu.laplacian_of_points(upload(X), bandwidth=1.5, radius=3.1)
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse
 
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.eigensolvers import lanczos as eigen
+from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
 from ies_gpu.embedding.eigensolvers import multilevel
-from ies_gpu.embedding.eigensolvers.lanczos import SymmetricTransition, add_missed, lanczos, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
 from ies_gpu.embedding.order import spatial_order

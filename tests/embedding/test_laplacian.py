@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ies_gpu import gaussian_kernel, graph_laplacian, radius_graph
+from ies_gpu import gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
 from ies_gpu.embedding.laplacian import check_laplacian, laplacian_in_place
 from ies_gpu.embedding.order import spatial_order
 from ies_gpu.embedding.tiles import TiledKernel
@@ -66,7 +66,7 @@ def test_density_is_divided_out():
     t = rng.uniform(0, 2 * np.pi, 20_000)
     t = t[rng.uniform(size=len(t)) < (1 + 0.8 * np.cos(t)) / 1.8][:6000]
     X = np.column_stack([np.cos(t), np.sin(t)])
-    laplacian = graph_laplacian(gaussian_kernel(radius_graph(X, radius=0.3), bandwidth=0.1), bandwidth=0.1)
+    laplacian = laplacian_of_points(X, bandwidth=0.1, radius=0.3)
     for function in (np.cos(t), np.sin(t)):  # L f = f for both, which a drift towards the dense side would break
         assert abs(function @ (laplacian.scaled @ function) / (function @ function) - 1) < 0.02
     drift = laplacian.scaled @ np.sin(t) - np.sin(t)
@@ -92,6 +92,18 @@ def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, mo
     np.testing.assert_allclose(product(laplacian.transition, V), P @ V, atol=1e-6)
     kernel.drop_diagonal()
     np.testing.assert_allclose(product(kernel, np.eye(300)), K - np.eye(300), atol=1e-7)
+
+
+@pytest.mark.parametrize("self_loops", [True, False])
+def test_the_laplacian_of_points_is_the_three_steps(backend, cloud, self_loops):
+    kernel = gaussian_kernel(radius_graph(cloud, radius=6.0), bandwidth=2.0)
+    kernel.setdiag(1.0 if self_loops else 0.0)
+    steps = graph_laplacian(kernel, bandwidth=2.0)
+    at_once = laplacian_of_points(cloud, bandwidth=2.0, self_loops=self_loops)
+    np.testing.assert_array_equal(at_once.transition.toarray(), steps.transition.toarray())
+    np.testing.assert_array_equal(at_once.weights, steps.weights)
+    assert at_once.bandwidth == 2.0
+    assert laplacian_of_points(cloud, bandwidth=2.0, radius=8.0).transition.nnz > steps.transition.nnz
 
 
 def test_a_plain_matrix_is_taken_as_a_laplacian(cloud):

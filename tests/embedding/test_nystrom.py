@@ -7,14 +7,21 @@ import warnings
 import numpy as np
 import pytest
 
-from ies_gpu import IESWarning, diffusion_map, gaussian_kernel, graph_laplacian, nystrom_extension, radius_graph
+from ies_gpu import (
+    IESWarning,
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    laplacian_of_points,
+    nystrom_extension,
+    radius_graph,
+)
 from ies_gpu.embedding.nystrom import kernel_degrees, nearest_rows
 from tests.manifolds import rectangle
 
 
 def trained(X, bandwidth, m=6):
-    graph = radius_graph(X, radius=3 * bandwidth)
-    return diffusion_map(graph_laplacian(gaussian_kernel(graph, bandwidth=bandwidth)), n_components=m)
+    return diffusion_map(laplacian_of_points(X, bandwidth=bandwidth), n_components=m)
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +51,7 @@ def test_training_points_return_to_their_coordinates(on, strip):
 
 def test_so_they_do_without_self_loops(on, strip):
     X, bandwidth, _ = strip
-    kernel = gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth)
-    kernel.setdiag(0)
-    found = diffusion_map(graph_laplacian(kernel), n_components=6)
+    found = diffusion_map(laplacian_of_points(X, bandwidth=bandwidth, self_loops=False), n_components=6)
     again = on(nystrom_extension)(X, X, found.coordinates, found.eigenvalues, bandwidth=bandwidth, self_loops=False)
     assert np.abs(again - found.coordinates).max() <= 1e-6 * np.abs(found.coordinates).max()
 
@@ -121,8 +126,7 @@ def test_on_a_circle_the_extension_is_the_eigenfunction(on):
     n, eps = 400, 0.12
     angle = 2 * np.pi * np.arange(n) / n
     X = np.column_stack([np.cos(angle), np.sin(angle)])
-    kernel = gaussian_kernel(radius_graph(X, radius=6 * eps), bandwidth=eps)
-    found = diffusion_map(graph_laplacian(kernel), n_components=4, tol=1e-12)
+    found = diffusion_map(laplacian_of_points(X, bandwidth=eps, radius=6 * eps), n_components=4, tol=1e-12)
     between = angle + np.pi / n
     new = np.column_stack([np.cos(between), np.sin(between)])
     got = on(nystrom_extension)(new, X, found.coordinates, found.eigenvalues, bandwidth=eps, radius=6 * eps)

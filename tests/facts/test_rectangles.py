@@ -7,9 +7,7 @@ import pytest
 
 from ies_gpu import (
     diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
-    radius_graph,
+    laplacian_of_points,
     score_subsets,
     select_coordinates,
     tangent_bases,
@@ -54,9 +52,7 @@ def test_the_first_eigenvalue_gets_closer_as_eps_shrinks_at_fixed_degree():
     errors = []
     for n in (2500, 10_000, 40_000):
         points, flat, bandwidth = rectangle(n, 2.3, seed=1)
-        laplacian = graph_laplacian(
-            gaussian_kernel(radius_graph(points, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth
-        )
+        laplacian = laplacian_of_points(points, bandwidth=bandwidth)
         value = laplacian.scale * diffusion_map(laplacian, n_components=1).eigenvalues[0]
         errors.append(abs(value / neumann(flat, 2.3, 1)[1][0] - 1))
     assert errors[0] > errors[1] > errors[2]
@@ -97,9 +93,7 @@ def test_the_limit_theorem():
         for seed in range(3):
             points, flat, _ = rectangle(n, ratio, seed=seed)
             bandwidth = 0.55 * n**-0.25
-            laplacian = graph_laplacian(
-                gaussian_kernel(radius_graph(points, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth=bandwidth
-            )
+            laplacian = laplacian_of_points(points, bandwidth=bandwidth)
             embedding = diffusion_map(laplacian, n_components=m)
             labels, _, functions = neumann(flat, ratio, m)
             match = list(identified(embedding.coordinates, functions))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.eigensolvers.lanczos
 from benchmarks import roofline
 from ies_gpu import datasets
@@ -125,7 +126,7 @@ def test_work_of_lanczos_is_what_it_does(monkeypatch):
     """Vectors that were read in orthogonalisations, counted in a run without a third pass."""
     _, laplacian = chain()
     backend = CpuBackend()
-    operator = ies_gpu.embedding.eigensolvers.lanczos.SymmetricTransition(laplacian, backend)
+    operator = ies_gpu.embedding.eigensolvers.eigenpairs.SymmetricTransition(laplacian, backend)
     lengths = []
     original = ies_gpu.embedding.eigensolvers.lanczos._orthonormal
 

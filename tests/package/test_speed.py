@@ -28,11 +28,10 @@ def strip():
 
 @pytest.fixture(scope="module")
 def geometry(strip):
-    from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_graph
+    from ies_gpu import diffusion_map, laplacian_of_points
 
     X, bandwidth = strip
-    kernel = gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth)
-    laplacian = graph_laplacian(kernel, bandwidth=bandwidth)
+    laplacian = laplacian_of_points(X, bandwidth=bandwidth)
     return laplacian, diffusion_map(laplacian, tol=1e-6).coordinates
 
 

@@ -16,9 +16,8 @@ from ies_gpu import (
     DeviceError,
     DisconnectedGraphError,
     diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
     knn_graph,
+    laplacian_of_points,
     radius_graph,
     select_coordinates,
 )
@@ -40,7 +39,7 @@ def objects(value):
     return bad
 
 
-LAPLACIAN = graph_laplacian(gaussian_kernel(radius_graph(X, radius=3 * EPS), bandwidth=EPS), bandwidth=EPS)
+LAPLACIAN = laplacian_of_points(X, bandwidth=EPS)
 MAP = diffusion_map(LAPLACIAN, n_components=8)
 LATE = {
     "X": None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .multilevel import NotConvergedError
+from ...errors import NotConvergedError
 
 SOLVERS = ("auto", "eigsh")
 MAX_PRODUCTS = 20_000

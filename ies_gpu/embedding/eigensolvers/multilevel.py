@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Backend
+from ...errors import NotConvergedError
 from ..order import cell_starts, n_levels
 
 LEAF = 8  # most points in a cell of the first level
@@ -41,10 +42,6 @@ CG_TOL, CG_STEPS = 0.1, 100
 LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
 LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
 TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
-
-
-class NotConvergedError(ArithmeticError):
-    """The multilevel solver cannot vouch for its result; the message says why."""
 
 
 class Level:
