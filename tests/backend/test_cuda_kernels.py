@@ -508,16 +508,16 @@ def test_sizes_beyond_the_kernels_run_on_plain_code():
 def test_every_launch_fits():
     for m, itemsize in itertools.product(range(1, 65), (4, 8)):
         side = -(-m // 4)
-        launch = launch.tangent_launch(10**9, m, itemsize)
-        assert max(64, side * (side + 1) // 2) <= launch.threads <= 160
-        assert launch.shared_bytes <= 48 << 10
-        assert 0 < launch.blocks < 2**31
+        found = launch.tangent_launch(10**9, m, itemsize)
+        assert max(64, side * (side + 1) // 2) <= found.threads <= 160
+        assert found.shared_bytes <= 48 << 10
+        assert 0 < found.blocks < 2**31
         for d, q in itertools.product(range(1, 9), (1, 19, 64, 171, launch.MAX_SETS)):
-            launch = launch.score_launch(10**9, m, d, q, itemsize)
-            tile, chunk = launch.sizes
-            assert launch.shared_bytes <= 48 << 10
+            found = launch.score_launch(10**9, m, d, q, itemsize)
+            tile, chunk = found.sizes
+            assert found.shared_bytes <= 48 << 10
             assert 1 <= tile <= 64 and 1 <= chunk <= 64  # half of the block adds columns, the other searches rows
-            assert launch.blocks * q * 8 <= 32 << 20
+            assert found.blocks * q * 8 <= 32 << 20
 
 
 def test_cuda_kernels_offer_what_plain_offers():
@@ -527,10 +527,14 @@ def test_cuda_kernels_offer_what_plain_offers():
             assert callable(getattr(launch, name)), name
 
 
+# the oldest and the newest: a compilation takes up to ten seconds
+ARCHITECTURES = [70, *(pytest.param(a, marks=pytest.mark.slow) for a in (75, 80, 86, 89, 90, 100)), 120]
+
+
 @pytest.fixture(scope="module")
 def nvrtc():
     pytest.importorskip("cupy", reason="CuPy is not installed: nothing is compiled for GPUs (extra test-cuda)")
-    module = pytest.importorskip(f"{__package__}.cuda_emulator.nvrtc", exc_type=ImportError)
+    module = pytest.importorskip("tests.cuda_emulator.nvrtc", exc_type=ImportError)
     try:
         module.version()
     except RuntimeError as error:  # cuda-pathfinder's: CuPy without the CUDA libraries
@@ -538,7 +542,7 @@ def nvrtc():
     return module
 
 
-@pytest.mark.parametrize("arch", [70, 75, 80, 86, 89, 90, 100, 120])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("name", ["tangent_rows", "score_block", "csr_product"])
 def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
     if arch not in nvrtc.architectures():
@@ -556,6 +560,7 @@ def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
         assert resources.static_shared + nvrtc.dynamic_shared(entry) <= 48 << 10, entry
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
 @pytest.mark.parametrize("name", ["tangent_rows", "score_block", "csr_product"])
 def test_kernels_compile_with_nvcc(tmp_path, name):

@@ -17,6 +17,7 @@ from ies_gpu.backend.kernels import plain
 
 numba = pytest.importorskip("numba")
 fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
+tasks = pytest.importorskip("ies_gpu.backend.kernels.fused.tasks")
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -498,7 +499,7 @@ def test_an_error_in_one_thread_is_raised_and_ends_the_others():
         raise ValueError("broken")
 
     with fused.threads(2), pytest.raises(ValueError, match="broken"):
-        fused.in_threads(task, 1000, 1)
+        tasks.in_threads(task, 1000, 1)
     assert len(done) < 1000
 
 
