@@ -26,7 +26,7 @@ each_device = pytest.mark.parametrize("backend", ["numba", *DEVICE], indirect=Tr
 a_device = pytest.mark.parametrize("backend", DEVICE, indirect=True)
 needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
 # points and the factor on the paper's bandwidth beside that for fewer points
-SIZES = {"D1": (2500, 1.0), "D6": (1500, 0.8), "D7": (2500, 1.0)}
+SIZES = {"D1": (1500, 1.0), "D6": (1000, 0.8), "D7": (1500, 1.0)}
 
 
 def cpu_backend(kernels: str) -> CpuBackend:

@@ -281,13 +281,13 @@ def calibration(ratio: float, density: float, reporters: range, fresh: range):
 
 def test_a_separated_mode_is_sure_and_recurs():
     """Ratio 2.3: the eigenvalues of (0,1) and (1,1) differ by 19 %."""
-    confidence, recurs, _, _ = calibration(2.3, 1, range(1), range(100, 106))
+    confidence, recurs, _, _ = calibration(2.3, 0.5, range(1), range(100, 104))
     assert (confidence > 0.9).all() and (recurs >= 0.85).all()
 
 
 def test_a_choice_that_does_not_recur_is_not_sure():
     """Ratio 7.3: (0,1) and (1,1) differ by 2 %, and samples choose now one, now the other."""
-    confidence, recurs, _, _ = calibration(7.3, 0.3, range(1), range(100, 106))
+    confidence, recurs, _, _ = calibration(7.3, 0.2, range(1), range(100, 106))
     assert (recurs < 0.7).all() and (confidence < 0.5).all()
 
 

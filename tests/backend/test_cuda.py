@@ -237,15 +237,15 @@ def test_the_pipeline_agrees_with_the_cpu_at_full_size(name, machine):
 @pytest.mark.skipif(bool(emulator_missing()), reason=emulator_missing() or "emulator")
 def test_the_kernel_texts_serve_the_pipeline():
     with standing_in(kernels="emulated") as machine:
-        found = on_cuda("D1", 400, n_components=10)
+        found = on_cuda("D1", 300, n_components=8)
     assert found.diagnostics["kernels"] == "cuda"
-    assert_agreement(found, on_cpu("D1", 400, n_components=10))
+    assert_agreement(found, on_cpu("D1", 300, n_components=8))
     assert machine.counts["kernel score_block_low_f64"] >= 2
 
 
 def test_points_go_up_once_and_results_come_down_once(machine):
-    X, _ = problem("D1")
-    found = on_cuda("D1")
+    X, _ = problem("D1", 2500)
+    found = on_cuda("D1", 2500)
     n, m, d = len(X), 20, 2
     large = [(way, shape) for way, shape in machine.transfers if np.prod(shape) >= n]
     # up: the points; vectors drawn on the host for the eigensolver's start, its proof and the audit; the way back
@@ -470,11 +470,11 @@ def test_blocks_are_halved_until_they_fit():
     eigenvectors magnify: 4e-12 was seen."""
     with standing_in(kernels="no-compiler") as machine:
         watch = Watch(machine)
-        expected = on_cuda("D1", progress=watch.progress)
+        expected = on_cuda("D1", 1200, progress=watch.progress)
     for stage, parts in {"graph": 3, "kernel": 3, "laplacian": 3, "tangents": 8, "search": 4}.items():
         with standing_in(kernels="no-compiler") as machine:
             tight = Watch(machine, stage, above=watch.largest[stage] / parts)
-            found = on_cuda("D1", progress=tight.progress)
+            found = on_cuda("D1", 1200, progress=tight.progress)
         assert machine.counts["freed"] >= 1, stage
         assert_agreement(found, expected, 1e-10 if stage == "graph" else 1e-12)
 

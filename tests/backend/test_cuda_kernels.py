@@ -518,10 +518,13 @@ def test_every_launch_fits():
             assert score.blocks * q * 8 <= 32 << 20
 
 
+ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+
+
 @pytest.fixture(scope="module")
 def nvrtc():
     pytest.importorskip("cupy", reason="CuPy is not installed: nothing is compiled for GPUs (extra test-cuda)")
-    module = pytest.importorskip(f"{__package__}.cuda_emulator.nvrtc", exc_type=ImportError)
+    module = pytest.importorskip("tests.cuda_emulator.nvrtc", exc_type=ImportError)
     try:
         module.version()
     except RuntimeError as error:  # cuda-pathfinder's: CuPy without the CUDA libraries
@@ -529,7 +532,7 @@ def nvrtc():
     return module
 
 
-@pytest.mark.parametrize("arch", [70, 75, 80, 86, 89, 90, 100, 120])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("name", ["tangent_rows", "score_block", "csr_product"])
 def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
     if arch not in nvrtc.architectures():
@@ -547,6 +550,7 @@ def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
         assert resources.static_shared + nvrtc.dynamic_shared(entry) <= 48 << 10, entry
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
 @pytest.mark.parametrize("name", ["tangent_rows", "score_block", "csr_product"])
 def test_kernels_compile_with_nvcc(tmp_path, name):

@@ -7,6 +7,7 @@ import pytest
 
 from ies_gpu import datasets
 from ies_gpu.datasets.principal_components import DENSE
+from tests.extras import needed
 
 
 def random_frames(rng, n=7, atoms=5):
@@ -273,7 +274,7 @@ def test_bad_spectra(tmp_path, rng):
 
 
 def test_fits(tmp_path, rng):
-    fits = pytest.importorskip("astropy.io.fits")
+    fits = needed("astropy.io.fits", "astro")
     waves, flux = np.geomspace(4000, 8000, 40), rng.uniform(1, 2, 40)
     column = fits.Column
     # one spectrum as SDSS writes it: a channel in each row, the redshift in a table of its own
@@ -306,7 +307,7 @@ def test_fits(tmp_path, rng):
 
 def write_table(path, **columns):
     """A FITS table; columns with two axes hold a spectrum in each row."""
-    fits = pytest.importorskip("astropy.io.fits")
+    fits = needed("astropy.io.fits", "astro")
     cells = {name: f"{values.shape[1]}D" if values.ndim == 2 else "D" for name, values in columns.items()}
     table = fits.BinTableHDU.from_columns([fits.Column(n, cells[n], array=v) for n, v in columns.items()])
     fits.HDUList([fits.PrimaryHDU(), table]).writeto(path, overwrite=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -171,8 +172,23 @@ def test_missing_folder_and_unknown_suffix(tmp_path):
         read_points(text(tmp_path, "1,2", "points.xlsx"))
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read and write everything")
-def test_permissions(tmp_path):
+@pytest.fixture
+def own_folder():
+    """A folder of somebody who is not root and may not read and write everything."""
+    root = os.geteuid() == 0
+    if root:
+        os.setresuid(65534, 65534, 0)  # nobody, who may become root again
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_permissions(own_folder):
+    tmp_path = own_folder
     path = text(tmp_path, "1,2")
     path.chmod(0)
     with pytest.raises(PermissionError, match="may not be read"):

@@ -23,6 +23,7 @@ from ies_gpu import cli, datasets, load, save
 from ies_gpu.files import remote
 from ies_gpu.files.points import check_output, read_points
 from tests.comparison import assert_equal_selections
+from tests.extras import needed
 
 pytestmark = [
     pytest.mark.usefixtures("plain_kernels"),
@@ -39,8 +40,8 @@ def points():
 @pytest.fixture(scope="module")
 def server():
     """The address of an S3-compatible server on this machine."""
-    pytest.importorskip("s3fs")
-    server = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    needed("s3fs", "test-cloud")
+    server = needed("moto.server", "test-cloud").ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     yield server.get_host_and_port()
     server.stop()
@@ -49,7 +50,7 @@ def server():
 @pytest.fixture
 def bucket(server, monkeypatch, points, tmp_path):
     """A client of a fresh bucket with points in it; it goes straight to the server."""
-    boto3 = pytest.importorskip("boto3")
+    boto3 = needed("boto3", "test-cloud")
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -255,8 +256,8 @@ class Server(http.server.ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serving(folder, context=None):
-    pytest.importorskip("aiohttp")
-    pytest.importorskip("fsspec")
+    needed("aiohttp", "test-cloud")
+    needed("fsspec", "test-cloud")
     with Server(("127.0.0.1", 0), functools.partial(Site, directory=folder)) as server:
         if context is not None:
             server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -271,7 +272,7 @@ def website(tmp_path):
         yield address
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes the certificate")
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is not on the PATH")
 def test_a_job_with_points_over_tls(points, tmp_path):
     """In processes of their own, as certificates are loaded once."""
     np.save(tmp_path / "points.npy", points)
@@ -335,8 +336,8 @@ def test_a_full_temporary_folder_is_told_from_a_broken_connection(monkeypatch):
 
 
 def test_a_server_that_is_not_there(monkeypatch):
-    pytest.importorskip("aiohttp")
-    pytest.importorskip("fsspec")
+    needed("aiohttp", "test-cloud")
+    needed("fsspec", "test-cloud")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(ConnectionError, match="reading failed"):

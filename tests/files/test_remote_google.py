@@ -17,10 +17,11 @@ from ies_gpu import cli, load
 from ies_gpu.files import remote
 from ies_gpu.files.points import check_output, read_points
 from tests.comparison import assert_equal_selections
+from tests.extras import needed
 from tests.files.test_remote import FIT, CuttingProxy, Server, points  # noqa: F401 - fixtures
 
-gcsfs = pytest.importorskip("gcsfs")
-emulator = pytest.importorskip("gcp_storage_emulator.server")
+gcsfs = needed("gcsfs", "test-cloud")
+emulator = needed("gcp_storage_emulator.server", "test-cloud")
 # of aiohttp, which does not like how gcsfs hands it a large object
 pytestmark = [
     pytest.mark.usefixtures("plain_kernels"),

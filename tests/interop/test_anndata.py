@@ -10,8 +10,9 @@ import scipy.sparse
 from ies_gpu import DisconnectedGraphError, IESWarning, datasets, select_coordinates
 from ies_gpu import knn_graph as neighbours
 from ies_gpu.interop.anndata import select
+from tests.extras import needed
 
-anndata = pytest.importorskip("anndata")
+anndata = needed("anndata", "anndata")
 SIZES = {"intrinsic_dim": 2, "subset_size": 2}
 
 

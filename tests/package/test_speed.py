@@ -17,7 +17,7 @@ from tests.backends import cpu_backend
 from tests.manifolds import rectangle
 
 pytest.importorskip("numba")
-N, REPEAT = 3000, 5
+N, REPEAT = 2000, 4
 
 
 @pytest.fixture(scope="module")

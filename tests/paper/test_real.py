@@ -15,6 +15,7 @@ from ies_gpu import umap_init
 from ies_gpu.paper.book import Book
 from ies_gpu.paper.real import fill, run
 from ies_gpu.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
+from tests.extras import needed
 from tests.manifolds import rectangle
 
 SHARED = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -153,7 +154,7 @@ def test_start_of_umap(strip):
 
 @pytest.mark.slow
 def test_umap_takes_the_start(strip):
-    umap = pytest.importorskip("umap")
+    umap = needed("umap", "umap")
     import warnings
 
     points, fit = strip

@@ -14,8 +14,6 @@ from ies_gpu.paper import EXPERIMENTS, experiment
 from ies_gpu.paper.book import Book
 from ies_gpu.paper.published import PUBLISHED
 
-pytest.importorskip("matplotlib")
-
 
 def rows_of(folder, name):
     with open(folder / f"{name}.csv", newline="", encoding="utf-8") as file:

@@ -12,8 +12,6 @@ import pytest
 from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.choice.regularization import Segment
 
-pytest.importorskip("matplotlib")
-
 
 @pytest.fixture(scope="module")
 def data():

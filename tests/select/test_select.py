@@ -19,7 +19,8 @@ from ies_gpu import (
 from ies_gpu.embedding.tiles import TiledKernel
 from tests.manifolds import rectangle
 
-X, FLAT, EPS = rectangle(4000, 3.4, noise=0.1, degree=100)
+N = 2000
+X, FLAT, EPS = rectangle(N, 3.4, noise=0.1, degree=100)
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2}
 
 
@@ -105,7 +106,7 @@ def test_the_same_answer_twice(reference):
 def test_results_hang_together(reference):
     s = reference
     n, m = s.coordinates.shape
-    assert (n, m) == (4000, 20)
+    assert (n, m) == (N, 20)
     np.testing.assert_allclose(np.linalg.norm(s.coordinates, axis=0), 1, rtol=1e-12)
     np.testing.assert_array_equal(s.embedding, s.coordinates[:, list(s.subset)])
     np.testing.assert_allclose(s.laplace_beltrami_eigenvalues, 4 / EPS**2 * s.eigenvalues, rtol=1e-12)
@@ -132,7 +133,7 @@ def test_the_result_tells_how_it_came_about(reference):
     assert len(d["residuals"]) == 20
     assert max(d["residuals"]) <= 1e-8
     assert d["graph_components"] == 1
-    assert d["mean_degree"] == pytest.approx(radius_graph(X, radius=3 * EPS).nnz / 4000)
+    assert d["mean_degree"] == pytest.approx(radius_graph(X, radius=3 * EPS).nnz / N)
     assert all(value < 1e-7 for value in d["audit"].values())
     text = repr(reference)
     assert "phi1" in text
@@ -161,9 +162,9 @@ def test_tiles_find_what_csr_finds(monkeypatch, limit, stored):
         honest(self, *args, **options)
 
     monkeypatch.setattr(TiledKernel, "__init__", spied)
-    dense = {"bandwidth": 4 * EPS, "n_components": 10, **OPTIONS}
-    tiled = select_coordinates(X[:2000], memory_limit=limit, **dense)
-    csr = select_coordinates(X[:2000], **dense)
+    dense = {"bandwidth": 2.8 * EPS, "n_components": 10, **OPTIONS}
+    tiled = select_coordinates(X, memory_limit=limit, **dense)
+    csr = select_coordinates(X, **dense)
     assert kept == [stored]
     assert tiled.diagnostics["approximations"]
     assert tiled.subset == csr.subset
@@ -220,7 +221,7 @@ def test_an_edge_of_no_weight_connects_nothing():
 
 def test_a_stray_point_is_named_with_sizes_and_a_way_out():
     points = np.concatenate([X, [[50.0, 0.0, 0.0]]])
-    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(4,000, 1 points\).*use bandwidth="):
+    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(2,000, 1 points\).*use bandwidth="):
         select_coordinates(points, bandwidth=EPS, **OPTIONS)
 
 
@@ -288,9 +289,9 @@ def test_audits_catch_a_kernel_that_lies(monkeypatch):
 
 
 def test_without_self_loops_the_kernel_has_no_diagonal():
-    few = {"bandwidth": 2 * EPS, "n_components": 8, **OPTIONS}
-    graph = radius_graph(X[:1500], radius=6 * EPS)
-    kernel = gaussian_kernel(graph, bandwidth=2 * EPS)
+    few = {"bandwidth": 1.4 * EPS, "n_components": 8, **OPTIONS}
+    graph = radius_graph(X[:1500], radius=4.2 * EPS)
+    kernel = gaussian_kernel(graph, bandwidth=1.4 * EPS)
     kernel.setdiag(0)
     kernel.eliminate_zeros()
     expected = select_coordinates(kernel=kernel, **few)
@@ -321,12 +322,12 @@ def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_lo
 
 
 def test_points_that_hang_by_a_thread_are_named(reference):
-    """Rows 4000 to 4004 stand 2.5 eps from the strip and far from each other: each has a coordinate of its own."""
+    """Rows 2000 to 2004 stand 2.5 eps from the strip and far from each other: each has a coordinate of its own."""
     assert reference.diagnostics["stray_coordinates"] == reference.diagnostics["stray_points"] == []
     far = np.vstack([X, [(place, -2.5 * EPS, 0) for place in (0.4, 1.0, 1.6, 2.2, 2.8)]])
     with pytest.warns(IESWarning, match=r"5 of phi1..phi20 live on a few stray points each .*'stray_points'"):
         crowded = select_coordinates(far, bandwidth=EPS, **OPTIONS)
     assert len(crowded.diagnostics["stray_coordinates"]) == 5
     rows = crowded.diagnostics["stray_points"]
-    assert rows == [4000, 4001, 4002, 4003, 4004]
+    assert rows == [N, N + 1, N + 2, N + 3, N + 4]
     assert not select_coordinates(np.delete(far, rows, axis=0), bandwidth=EPS, **OPTIONS).diagnostics["stray_points"]

@@ -1,0 +1,12 @@
+"""Libraries that some tests need and ``ies-gpu[test]`` does not bring."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+
+def needed(module: str, extra: str) -> ModuleType:
+    """The module, or a skip that says which extra brings it."""
+    return pytest.importorskip(module, reason=f"{module} is not installed: pip install 'ies-gpu[{extra}]'")
