@@ -37,12 +37,6 @@ MORE = (
 # names that are not complete yet, with all that belongs to them
 # fmt: off
 PENDING: tuple[str, ...] = (
-    "get_backend", "backend_of", "radius_graph", "knn_graph", "Laplacian", "gaussian_kernel", "graph_laplacian",
-    "laplacian_of_points", "diffusion_map", "cometric", "riemannian_metric", "tangent_bases", "candidate_subsets",
-    "score_subsets", "search_exhaustive", "search_greedy", "greedy_order", "search_submodular",
-    "search_branch_and_bound", "regularization_path", "leave_one_out_regret", "estimate_dimension",
-    "levina_bickel_dimension", "two_nn_dimension", "unexplained_variance", "estimate_bandwidth",
-    "suggest_subset_size", "select_coordinates", "nystrom_extension", "choice", "parameters", "run",
     # results, analysis, interop, resources, datasets, plot
     "Selection", "Diagnosis", "diagnose", "selection_stability", "llr_ranking", "procrustes_error", "size_verdict",
     "volume_histogram", "Model", "model_of", "save_model", "load_model", "DiffusionMap", "IndependentCoordinates",
