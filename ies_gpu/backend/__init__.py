@@ -52,10 +52,10 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     >>> backend.xp.__name__
     'numpy'
     """
-    name, reason = "device", f"device={device!r} was asked for"
+    name, reason = "device", f"requested by device={device!r}"
     if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
-        reason = f"the environment variable IES_GPU_DEVICE={device} asks for it"
+        reason = f"requested by the environment variable IES_GPU_DEVICE={device}"
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
     match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None

@@ -36,12 +36,12 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
     if alone > 0.05 * len(degrees) and (components == "raise" or alone == len(degrees)):
         lonely = rows[: len(degrees)][degrees == 0][:50]
         raise DisconnectedGraphError(
-            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (3 * bandwidth "
-            f"unless given); raise bandwidth: the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
+            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (by default "
+            f"3 * bandwidth); raise bandwidth, the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
         )
     if (degrees == n - 1).all():
         raise ValueError(
-            f"radius={radius:g} (3 * bandwidth unless given) connects every sampled point with all {n} points, so that "
+            f"radius={radius:g} (by default 3 * bandwidth) connects every sampled point to all {n} points, so "
             "no shape is left to see; lower bandwidth"
         )
     return float(degrees.mean() + 1)
@@ -96,6 +96,6 @@ def disconnected(sizes: np.ndarray, radius: float | None) -> str:
     if radius and len(sizes) > 50:
         way = f"bandwidth={radius / 3:.4g} (radius {radius:.4g}) would join the 50 largest, "
     return (
-        f"the neighbour graph has {len(sizes)} parts ({shown} points), and each would need a map of its own; "
+        f"the neighbour graph has {len(sizes)} parts ({shown} points), and each would need its own map; "
         f"{way}or pass components='largest'"
     )

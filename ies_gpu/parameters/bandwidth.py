@@ -49,8 +49,8 @@ def degree_bandwidth(distances: Distances, degree: float = DEGREE) -> float:
     radius = float(xp.sort(distances.table.reshape(-1))[wanted - 1])
     if radius == 0:
         raise ValueError(
-            f"more than {wanted / q / n:.0%} of all pairs of points are copies of each other, so that no bandwidth can "
-            "be found; drop the copies, or give bandwidth"
+            f"more than {wanted / q / n:.0%} of all pairs of points are copies of each other, so no bandwidth can "
+            "be found; drop the copies, or set bandwidth"
         )
     return radius / REACH
 

@@ -126,7 +126,7 @@ class Checkpoint:
             write_archive(self.path(stage), header, arrays)
         except OSError as error:
             reason = error.strerror or str(error)
-            self.note(f"the stage {stage!r} was not saved in {self.folder} ({reason}); the run goes on without it")
+            self.note(f"the stage {stage!r} was not saved in {self.folder} ({reason}); the run continues without it")
         return digest
 
     def read(self, stage: str, after: str) -> Saved | None:
@@ -148,7 +148,7 @@ class Checkpoint:
             self.resumed.append(stage)
             return Saved(header["digest"], state, content)
         except Exception:  # whatever the libraries raise about it: computing again is always right
-            self.note(f"{path} is damaged; the stage is computed again")
+            self.note(f"{path} is damaged; the stage is recomputed")
             return None
 
     def peek(self) -> dict[str, Any] | None:
@@ -170,7 +170,7 @@ class Checkpoint:
             with contextlib.suppress(Exception):  # damaged, or not there
                 header = read_header(path)
             if isinstance(header, dict) and header.get("format") != FORMAT:
-                raise ValueError(f"{path} was not written as a checkpoint, which would replace it; give another folder")
+                raise ValueError(f"{path} is not part of a checkpoint and would be overwritten; choose another folder")
 
     def refuse_what_is_there(self) -> None:
         """A folder that holds stages is not written over unasked: they may have taken days."""
@@ -180,8 +180,8 @@ class Checkpoint:
         header = self.peek()
         whose = "this job" if header and header["fingerprint"] == self.fingerprint else "another job"
         raise ValueError(
-            f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)}); pass resume=True to go on from "
-            "what is usable of it, delete the folder to begin anew, or give another one"
+            f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)}); pass resume=True to continue "
+            "from what can be used, delete the folder to start over, or choose another one"
         )
 
     def tell_of_others(self) -> None:
@@ -192,11 +192,11 @@ class Checkpoint:
         other, own = header["job"], self.job
         names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
         told = [
-            "other data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
+            "different data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
             for name in names
         ]
         self.note(
-            f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are computed again and "
+            f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are recomputed and "
             "replaced"
         )
 
@@ -211,7 +211,7 @@ def made(folder: Any) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise type(error)(error.errno, f"the checkpoint folder cannot be made: {error.strerror}", str(path)) from None
+        raise type(error)(error.errno, f"cannot create the checkpoint folder: {error.strerror}", str(path)) from None
     return path
 
 
@@ -228,7 +228,7 @@ def locked(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ValueError(f"the checkpoint folder {folder} is in use by another run; give another one") from None
+        raise ValueError(f"the checkpoint folder {folder} is in use by another run; choose another one") from None
     except (ImportError, OSError):  # Windows, and network folders without locks
         pass
     return descriptor

@@ -169,7 +169,7 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     laplacian, bandwidth = check_laplacian(given.value), run.options.bandwidth
     if bandwidth is not None:
         if laplacian.bandwidth not in (None, bandwidth):
-            raise ValueError(f"bandwidth={bandwidth:g} differs from that of laplacian, {laplacian.bandwidth:g}")
+            raise ValueError(f"bandwidth={bandwidth:g} differs from {laplacian.bandwidth:g} of laplacian; leave it out")
         laplacian = replace(laplacian, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", given.values["coordinates"], 2), run.backend)
     n = laplacian.shape[0]
@@ -177,9 +177,9 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
         raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_real_array("eigenvalues", given.values["eigenvalues"], 1)
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
+        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     if bool((values[1:] < values[:-1]).any()):
-        raise ValueError("eigenvalues must rise, as those of I - P do; sort them and the coordinates with them")
+        raise ValueError("eigenvalues must be ascending; sort them, and the columns of coordinates with them")
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
     embedding = Embedding(Y, backend_of(values).to_host(values), ())
@@ -199,7 +199,7 @@ def largest_part(labels: np.ndarray, n_input: int, run: Run) -> np.ndarray:
     """The rows of the largest part, with a warning."""
     sizes = np.bincount(labels)
     rows = np.flatnonzero(labels == sizes.argmax())
-    run.log.warn(f"the graph has {len(sizes)} parts; going on with the largest, {len(rows):,} of {n_input:,} points")
+    run.log.warn(f"the graph has {len(sizes)} parts; continuing with the largest, {len(rows):,} of {n_input:,} points")
     return rows
 
 

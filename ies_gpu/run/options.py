@@ -125,10 +125,10 @@ class Options:
             keep("bandwidth", None)  # it has gone into the kernel already
         missing = self.automatic
         if missing and self.entry != "X":
-            raise ValueError(f"{missing[0]} is needed with {self.entry}: 'auto' looks at the points, X")
+            raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")
         if is_auto(self.bandwidth) and self.radius is not None:
             raise ValueError(
-                f"radius goes with a bandwidth; with bandwidth='auto' it is 3 * bandwidth, got {self.radius!r}"
+                f"radius needs a bandwidth in numbers; with bandwidth='auto' it is 3 * bandwidth, got {self.radius!r}"
             )
 
     def _check_scales(self, keep: Any) -> None:
@@ -137,15 +137,15 @@ class Options:
 
         entry = self.entry
         if not self.self_loops and entry in ("kernel", "laplacian"):
-            raise ValueError(f"self_loops=False goes with X or graph; a {entry} has its diagonal already")
+            raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
-            raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")
+            raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
         if self.bandwidth is not None and not is_auto(self.bandwidth):
             keep("bandwidth", check_number("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_number("radius", self.radius))
             if entry in ("kernel", "laplacian"):
-                raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
+                raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
         elif entry == "X" and not is_auto(self.bandwidth):
             keep("radius", 3 * self.bandwidth)
 
