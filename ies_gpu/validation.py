@@ -1,4 +1,4 @@
-"""Argument checks, our warnings and our errors: bad input ends here, with its name, its value and the way out."""
+"""Argument checks: bad input ends here, with an error that gives the argument, its value and the way out."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> No
 
 
 def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:
-    """d, s and m that fit together and, where it is known, to the number n of points."""
+    """Check that d, s and m fit together and, if it is known, the number n of points."""
     m = check_integer("n_components", n_components, low=1)
     if n is not None and m > n - 2:
         raise ValueError(f"n_components must be at most {n - 2} for {n} points, got {m}; lower it or add points")

@@ -69,19 +69,19 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
         return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
     if device != "auto":
         raise DeviceError(f"device={device!r} cannot be used: {found.detail}")
-    if found.code != "not-installed":  # whoever installed CuPy expects it to run
+    if found.code != "not-installed":  # a CuPy that is installed is expected to run
         warn_caller(f"running on the CPU: {found.detail}", RuntimeWarning)
     return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
 
 
 def device_near(home: Backend, device: str) -> str:
-    """The device for arrays at home: with ``auto`` those on a GPU stay there, unless the variable decides."""
+    """The device for arrays that live on ``home``: with ``auto`` they stay on a GPU, unless IES_GPU_DEVICE is set."""
     stay = device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
     return home.device if stay else device
 
 
 def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
-    """An array or a sparse matrix on a backend's device: as it is if it lives there, else by way of the host.
+    """An array or sparse matrix on a backend's device: unchanged if it is there already, else copied through the host.
 
     Parameters
     ----------

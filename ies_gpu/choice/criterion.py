@@ -49,7 +49,7 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
 
 
 def count_subsets(m: int, s: int) -> int:
-    """How many sets that is; an error where enumeration cannot go."""
+    """How many sets there are; an error if there are too many to enumerate."""
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         raise ValueError(

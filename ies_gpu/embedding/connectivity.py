@@ -1,4 +1,4 @@
-"""Whether the points hang together at a radius, and what to say where they do not."""
+"""Whether the graph of the points is connected at a radius, and the error if it is not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAMPLE = 400  # rows whose degree is counted before any long work
 
 
 def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
-    """Mean degree from sampled rows; a radius that isolates most points or connects all of them ends here.
+    """Mean degree from sampled rows; a radius that isolates most points or connects all of them is refused here.
 
     With ``components="largest"`` isolated points are no error, unless all sampled ones are.
     """

@@ -92,7 +92,7 @@ class Trial:
 
 
 def trial(X: Any, bandwidth: float, d: int, run: Run, log: HeldLog, components: str = "") -> Trial:
-    """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
+    """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph are passed on."""
     options = run.options
     options = replace(
         options,

@@ -88,7 +88,7 @@ class Checkpoint:
         self.close()
 
     def note(self, message: str) -> None:
-        """Say what cannot be used or saved; the result is not affected."""
+        """Warn about what cannot be used or saved; the result is not affected."""
         self.notes.append(message)
         warn_caller(message, CheckpointWarning)
 
@@ -109,13 +109,13 @@ class Checkpoint:
         return self.folder / f"{stage}.npz"
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Release the folder."""
         if self.lock is not None:
             os.close(self.lock)
             self.lock = None
 
     def write(self, stage: str, after: str, state: dict[str, Any], content: dict[str, Any]) -> str:
-        """Save a stage and return its digest; where saving fails it is said, and the run can go on without."""
+        """Save a stage and return its digest; if saving fails, warn and continue."""
         arrays: dict[str, Any] = {}
         fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
         digest = content_digest(fields, arrays)
@@ -130,7 +130,7 @@ class Checkpoint:
         return digest
 
     def read(self, stage: str, after: str) -> Saved | None:
-        """A stage of this job that is whole and was computed from ``after``, else None; a damaged one is told of."""
+        """A stage of this job that is whole and was computed from ``after``, else None; a damaged one is reported."""
         path = self.path(stage)
         if not self.has(stage):
             return None
@@ -164,7 +164,7 @@ class Checkpoint:
         return first
 
     def refuse_foreign_files(self) -> None:
-        """A sound archive that is no stage, a graph of the user's say, is never written over."""
+        """Never overwrite a sound archive that is not a stage, such as a graph of your own."""
         for path in map(self.path, self.stages):
             header: Any = None
             with contextlib.suppress(Exception):  # damaged, or not there
@@ -173,7 +173,7 @@ class Checkpoint:
                 raise ValueError(f"{path} is not part of a checkpoint and would be overwritten; choose another folder")
 
     def refuse_what_is_there(self) -> None:
-        """A folder that holds stages is not written over unasked: they may have taken days."""
+        """Do not overwrite stages unasked: they may have taken days."""
         there = [stage for stage in self.stages if self.path(stage).exists()]
         if not there:
             return
@@ -185,7 +185,7 @@ class Checkpoint:
         )
 
     def tell_of_others(self) -> None:
-        """Say in what the job whose stages are there differs from this one, if it does."""
+        """Warn if the stages there are from another job, and say how it differs."""
         header = self.peek()
         if header is None or header["fingerprint"] == self.fingerprint:
             return
@@ -202,7 +202,7 @@ class Checkpoint:
 
 
 def made(folder: Any) -> Path:
-    """The folder, which exists from now on."""
+    """Create the folder if it does not exist."""
     if "://" in os.fspath(folder):
         raise ValueError(f"checkpoint must be a local folder, got {folder}; mount a volume for it")
     path = Path(folder)

@@ -44,7 +44,7 @@ class Inputs(NamedTuple):
         return backend_of(self.values.get("coordinates", self.value))
 
     def n_components(self, otherwise: int) -> int:
-        """The number of eigenvectors that were given, or else the one that was asked for."""
+        """The number of eigenvectors that were given, or else the number requested."""
         coordinates = self.values.get("coordinates")
         shape: tuple[int, ...] = getattr(coordinates, "shape", None) or np.shape(np.asarray(coordinates))
         return int(shape[1]) if len(shape) == 2 else otherwise

@@ -22,7 +22,7 @@ MACHINE = ("device", "memory_limit", "n_threads", "keep_bases", "checkpoint", "r
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is to be found."""
+    """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -120,7 +120,7 @@ class Options:
         self.check_sizes()
 
     def _check_automatic(self, keep: Any) -> None:
-        """What is "auto" is found from points, and only there."""
+        """Check that "auto" is used only with points."""
         if self.entry in ("kernel", "laplacian") and is_auto(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
         missing = self.automatic
@@ -132,7 +132,7 @@ class Options:
             )
 
     def _check_scales(self, keep: Any) -> None:
-        """Bandwidth, radius and self-loops that fit the entry."""
+        """Check that bandwidth, radius and self-loops fit the entry."""
         from ..validation import check_number
 
         entry = self.entry

@@ -190,7 +190,7 @@ def test_no_new_points_are_no_trouble(on, strip):
 
 
 @pytest.mark.parametrize(
-    "change, error, message",
+    ("change", "error", "message"),
     [
         ({"X_new": np.zeros((3, 2))}, ValueError, "X_new must have 3 columns like the training points, got 2"),
         ({"X_new": np.full((2, 3), np.nan)}, ValueError, "X_new contains NaN"),
