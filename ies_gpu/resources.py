@@ -37,6 +37,8 @@ from .embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS
+from .run.graph import csr_bytes
+from .run.options import Options
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 START = 220 << 20  # Python with all libraries, half of what compiling the kernels takes in a first run
@@ -130,10 +132,10 @@ def estimate_resources(
     n, D = check_integer("n", n, low=3), check_integer("dim", dim, low=1)
     degree = check_number("degree", degree, high=n)
     d, s, m = check_sizes(n, intrinsic_dim, intrinsic_dim if subset_size is None else subset_size, n_components)
-    check_choice("dtype", dtype, ("float64", "mixed", "float32"))
+    options = Options(intrinsic_dim=d, subset_size=d, n_components=m, dtype=dtype, memory_limit=memory_limit)
     check_choice("device", device.partition(":")[0], ("cpu", "cuda"))
     size = Size(n, D, n * (degree + 1.0), m, d, s, 4 if dtype == "float32" else 8)  # mixed: an upper bound
-    tiled = memory_limit is not None and 2 * 1.1 * 12 * n * degree > memory_limit
+    tiled = memory_limit is not None and 2 * csr_bytes(n, degree, options.storage) > memory_limit
     store = tiled and memory_limit is not None and 4.0 * n * n < memory_limit
     needs = tiled_bytes(size, store) if tiled else sparse_bytes(size)
     threads = check_integer("n_threads", n_threads, low=1)
