@@ -35,7 +35,7 @@ def select_coordinates(
     zeta: float | str = "auto",
     percentile: float = 75,
     search: str = "exhaustive",
-    components: str = "raise",
+    components: str = "auto",
     device: str = "auto",
     dtype: str = "float64",
     memory_limit: int | None = None,
@@ -82,8 +82,10 @@ def select_coordinates(
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}
         Enumeration; the paper's greedy search; the procedures for large ``n_components`` and ``subset_size``; or
         enumeration less the sets that are proved not to be the best. What was promised is in ``diagnostics["search"]``.
-    components : {"raise", "largest"}
-        What to do when the graph is disconnected.
+    components : {"auto", "raise", "most", "largest"}
+        What to do when the graph is disconnected: raise an error, go on with the largest part if it holds at least 95 %
+        of the points ("most"), or whatever it holds ("largest"); points that are left out are named in a warning.
+        "auto" is "most" while the bandwidth is found, and "raise" with a given one.
     device : {"auto", "cpu", "cuda", "cuda:N"}
     dtype : {"float64", "mixed", "float32"}
         ``mixed`` stores the graph in float32 and computes in float64: two thirds of the memory. ``float32`` also

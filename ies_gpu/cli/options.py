@@ -60,7 +60,7 @@ def add_details(option: Callable[..., Any]) -> None:
     option("--percentile", type=percent, metavar="P", help="of the regret, for zeta auto (75)")
     searches = CHOICES["search"]
     option("--search", choices=searches, metavar="HOW", help="; ".join(searches) + " (exhaustive)")
-    option("--components", choices=CHOICES["components"], help="when the graph is in parts (raise)")
+    option("--components", choices=CHOICES["components"], help="when the graph is in parts (auto)")
     option("--tol", type=positive, metavar="T", help="bound on eigenvector residuals (1e-8)")
     option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
 

@@ -139,8 +139,8 @@ class DiffusionMap(SpectralTransformer):
         Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
     self_loops : bool
         Whether a point is its own neighbour, as in ``select_coordinates``.
-    components : {"raise", "largest"}
-        What to do when the graph is disconnected.
+    components : {"auto", "raise", "most", "largest"}
+        What to do when the graph is disconnected, as in ``select_coordinates``.
     isolated : {"nearest", "nan"}
         What points without a training point within the radius get. Unlike in ``nystrom_extension`` it is not NaN
         unless asked for, because most regressors that follow in a pipeline refuse NaN.
@@ -179,7 +179,7 @@ class DiffusionMap(SpectralTransformer):
         bandwidth: float | str = "auto",
         radius: float | None = None,
         self_loops: bool = True,
-        components: str = "raise",
+        components: str = "auto",
         isolated: str = "nearest",
         device: str = "auto",
         dtype: str = "float64",
@@ -212,7 +212,7 @@ class DiffusionMap(SpectralTransformer):
         X = check_points(self._input(X, reset=True))
         asked = self._options(X)
         if is_auto(self.bandwidth):
-            asked["bandwidth"] = self._bandwidth(X, asked)
+            asked |= self._found(X, asked)
         given = Inputs.of(X=X)
         with Run(Options(**asked, intrinsic_dim=1, subset_size=1), given) as run:
             graph = run.stage(GRAPH, given)
@@ -227,11 +227,12 @@ class DiffusionMap(SpectralTransformer):
         self._keep(X, graph.points, model)
         return self
 
-    def _bandwidth(self, X: Any, asked: dict[str, Any]) -> float:
-        """The bandwidth that the choice of coordinates finds best."""
+    def _found(self, X: Any, asked: dict[str, Any]) -> dict[str, Any]:
+        """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
-            return few_points_bandwidth(X)
-        return select_coordinates(X, **asked, keep_bases=False).diagnostics["parameters"]["bandwidth"]
+            return {"bandwidth": few_points_bandwidth(X)}
+        used = select_coordinates(X, **asked, keep_bases=False).diagnostics["parameters"]
+        return {"bandwidth": used["bandwidth"], "components": used["components"]}
 
 
 class IndependentCoordinates(SpectralTransformer):
@@ -295,7 +296,7 @@ class IndependentCoordinates(SpectralTransformer):
         zeta: float | str = "auto",
         percentile: float = 75,
         search: str = "exhaustive",
-        components: str = "raise",
+        components: str = "auto",
         isolated: str = "nearest",
         device: str = "auto",
         dtype: str = "float64",

@@ -121,6 +121,9 @@ class Selection:
             f"(first {len(self.subset)} coordinates: {self._first_score()})",
             f"  runners-up      {self._runners_up()}",
             self._search_line(),
+            "  note            with intrinsic_dim=1 all scores are 0, so the first coordinates are chosen"
+            if d.get("parameters", {}).get("intrinsic_dim") == 1
+            else "",
             f"  mean degree     {d['mean_degree']:.0f}",
             f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
             f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",

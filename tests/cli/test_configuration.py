@@ -66,7 +66,7 @@ def test_priority_rises_from_file_to_environment_to_flags(monkeypatch):
     monkeypatch.setenv("IES_GPU_ZETA", "6")
     monkeypatch.setenv("IES_GPU_TOL", "1e-6")
     args = resolved("--config", path, "--zeta", "7")
-    assert (args.zeta, args.tol, args.bandwidth, args.components) == (7.0, 1e-6, 0.6, "raise")
+    assert (args.zeta, args.tol, args.bandwidth, args.components) == (7.0, 1e-6, 0.6, "auto")
     told = {key: args.configuration[key]["from"] for key in ("zeta", "tol", "bandwidth", "components")}
     assert list(told.values()) == ["flag", "environment", "file job.toml", "default"]
     # a flag that repeats the default is a flag

@@ -30,7 +30,7 @@ from ies_gpu import (
 )
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 
-# Checks that are not passed with components="raise". The same table stands in docs/scikit-learn.md.
+# Checks that are not passed with components="auto". The same table stands in docs/scikit-learn.md.
 EXCEPTIONS = {
     "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
     '`components="largest"` it passes',
@@ -41,7 +41,7 @@ DOCS = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text()
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 @parametrize_with_checks(
     [DiffusionMap(), IndependentCoordinates(), IndependentCoordinates(components="largest")],
-    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.components == "raise" else {},
+    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.components == "auto" else {},
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
