@@ -20,22 +20,37 @@ __all__ = [
 
 
 def get_backend(device: str = "auto", **options: Any) -> Backend:
-    """The backend for a device.
+    """Return the backend for a device.
 
     Parameters
     ----------
-    device : {"auto", "cpu", "cuda", "cuda:N"}
-        ``auto`` takes CUDA where it works and the CPU otherwise; ``cuda`` raises where it does not work.
-        The environment variable ``IES_GPU_DEVICE`` decides for ``auto``.
-    **options
-        ``memory_limit`` in bytes, ``n_threads``.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        "auto" uses CUDA if it works and the CPU otherwise; the environment variable ``IES_GPU_DEVICE`` overrides it.
+        "cuda" raises an error if CUDA does not work.
+    **options : int or None
+        The keywords ``memory_limit``, in bytes, and ``n_threads``.
+
+    Returns
+    -------
+    Backend
+        The device with its array library, sparse matrices and kernels: ``backend.xp``, ``backend.sparse`` and
+        ``backend.kernels``.
 
     Raises
     ------
     ValueError
-        For an unknown device.
+        If the device is unknown.
     DeviceError
-        If CUDA was asked for and cannot be used; the message says what to do.
+        If you asked for CUDA and it cannot be used.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> backend = ies_gpu.get_backend("cpu", n_threads=2)
+    >>> backend.device
+    'cpu'
+    >>> backend.xp.__name__
+    'numpy'
     """
     name, reason = "device", f"device={device!r} was asked for"
     if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
@@ -88,9 +103,27 @@ def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
 
 
 def backend_of(array: Any) -> Backend:
-    """The backend on which an array (dense or sparse) lives; lists and the like belong to the CPU.
+    """Return the backend on which an array lives.
 
-    Inside ``with backend.active():`` that backend answers for its arrays, with its threads and memory limit.
+    Inside ``with backend.active():`` that backend answers for its own arrays, with its threads and memory limit.
+
+    Parameters
+    ----------
+    array : array-like or sparse matrix
+        A NumPy or CuPy array, a sparse matrix of either library, or an array of another library that speaks DLPack.
+        Lists and other objects belong to the CPU.
+
+    Returns
+    -------
+    Backend
+        The backend of that device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ies_gpu
+    >>> ies_gpu.backend_of(np.zeros(3)).device
+    'cpu'
     """
     active = current.get()
     if active is not None and active.owns(array):
