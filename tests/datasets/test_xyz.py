@@ -22,9 +22,9 @@ def test_xyz_round_trip(tmp_path, rng):
 def test_what_xyz_cannot_hold_is_not_written(tmp_path, rng):
     R, z, path = random_frames(rng), np.array([6, 8, 17, 1, 1]), tmp_path / "a.xyz"
     for wrong in ([0, 8, 17, 1, 1], [6, 8, 17, 1, 119], [6, 8, 17, 1, 1.5]):
-        with pytest.raises(ValueError, match="z: atomic numbers must lie between 1 and 118"):
+        with pytest.raises(ValueError, match="z: atomic numbers must be between 1 and 118"):
             datasets.write_xyz(path, R, wrong)
-    with pytest.raises(ValueError, match=r"values\['energy'\] must have one number for each of 7 frames"):
+    with pytest.raises(ValueError, match=r"values\['energy'\] must have one number for each of the 7 frames"):
         datasets.write_xyz(path, R, z, values={"energy": np.zeros(3)})
     assert not list(tmp_path.iterdir())
 
@@ -41,16 +41,16 @@ def test_xyz_as_others_write_it(tmp_path):
 
 BAD_XYZ = {
     "empty": ("", "no frames"),
-    "no count": ("H 0 0 0\n", "line 1: the number of atoms"),
+    "no count": ("H 0 0 0\n", "line 1: expected the number of atoms"),
     "cut": ("2\n\nH 0 0 0\n", "line 1: a frame of 2 atoms is cut short"),
-    "word": ("1\n\nH 0 x 0\n", "line 3: three coordinates"),
-    "short": ("1\n\nH 0 0\n", "line 3: three coordinates"),
-    "element": ("1\n\nQq 0 0 0\n", "'Qq' is no chemical element"),
-    "other atoms": ("1\n\nH 0 0 0\n1\n\nO 0 0 0\n", "line 4: the atoms of this frame"),
+    "word": ("1\n\nH 0 x 0\n", "line 3: expected three coordinates"),
+    "short": ("1\n\nH 0 0\n", "line 3: expected three coordinates"),
+    "element": ("1\n\nQq 0 0 0\n", "'Qq' is not a chemical element"),
+    "other atoms": ("1\n\nH 0 0 0\n1\n\nO 0 0 0\n", "line 4: this frame has other atoms than the first"),
     "nan": ("1\n\nH 0 0 nan\n", "NaN"),
     "properties": ("1\nProperties=pos:R:3\n0 0 0\n", "line 2: Properties"),
     "flat": ("1\nProperties=species:S:1:pos:R:2:mass:R:1\nO 0 0 16\n", "line 2: Properties"),
-    "odd digit": ("\u00b2\n\nH 0 0 0\n", "line 1: the number of atoms"),
+    "odd digit": ("\u00b2\n\nH 0 0 0\n", "line 1: expected the number of atoms"),
 }
 
 

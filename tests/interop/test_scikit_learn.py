@@ -162,7 +162,7 @@ def test_points_left_out_of_the_graph_count_as_new(strip):
 
 
 def test_too_many_components_for_the_points(strip):
-    with pytest.warns(IESWarning, match="n_components=20 needs at least 22 points; 13 are used for 15 points"):
+    with pytest.warns(IESWarning, match="n_components=20 needs at least 22 points; using 13 for 15 points"):
         found = DiffusionMap(bandwidth=5.0, radius=14.0).fit(strip.X[:15])
     assert found.embedding_.shape == (15, 13)
 
