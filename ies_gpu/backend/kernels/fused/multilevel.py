@@ -6,19 +6,17 @@ writes its own rows, and sums are added up in the order of the chunks: the resul
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numba
 import numpy as np
 
+from .tasks import SPARSE_CHUNK, over_chunks
+
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
 CHUNK = 2048  # rows of the dense passes: few enough for the caches, many enough for the calls
-SPARSE_CHUNK = 1024  # rows of the sparse passes
 
 
 def compiled(function: Callable) -> Any:
@@ -28,31 +26,6 @@ def compiled(function: Callable) -> Any:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package's folder, NUMBA_CACHE_DIR nor the home folder can be written
         return numba.njit(**options)(function)
-
-
-@cache
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="ies-gpu-levels")
-
-
-def over_chunks(function: Callable[[int, int], Any], n: int, rows: int) -> list[Any]:
-    """``function(first, last)`` of every chunk of rows, in their order, on as many threads as Numba would use."""
-    bounds = [(first, min(first + rows, n)) for first in range(0, n, rows)]
-    threads = min(numba.get_num_threads(), len(bounds))
-    results: list[Any] = [None] * len(bounds)
-    following = itertools.count()
-
-    def work() -> None:
-        while (i := next(following)) < len(bounds):
-            results[i] = function(*bounds[i])
-
-    # a pool does not survive a fork, so each process has its own; the calling thread is one of the workers
-    others = [_pool(threads - 1, os.getpid()).submit(work) for _ in range(threads - 1)]
-    work()
-    for other in others:
-        if not other.cancel():  # one that has not begun is not waited for: its core is busy elsewhere
-            other.result()
-    return results
 
 
 # --- sparse ----------------------------------------------------------------------------------------------------------
