@@ -102,8 +102,8 @@ def select_coordinates(
         exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
     components : {"auto", "raise", "most", "largest"}, default="auto"
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
-        of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out. "auto"
-        is "most" while the bandwidth is being found, and "raise" with a given one.
+        of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
+        "auto" is "most" while the bandwidth is being found, and "raise" with a given one.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
         Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
     dtype : {"float64", "mixed", "float32"}, default="float64"

@@ -10,6 +10,7 @@ import scipy.sparse
 from ..backend import backend_of
 from ..results.selection import Selection
 from ..select import select_coordinates
+from ..validation import check_sparse_storage
 
 
 def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options: Any) -> Selection:
@@ -49,6 +50,10 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
 
 def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
+    if use == "X" or use in adata.obsp:
+        value = adata.X if use == "X" else adata.obsp[use]
+        if scipy.sparse.issparse(value):  # here already: SciPy converts without a look at the indices
+            check_sparse_storage(f"adata.{'X' if use == 'X' else f'obsp[{use!r}]'}", value)
     if use == "X":
         return "X", adata.X.toarray() if scipy.sparse.issparse(adata.X) else adata.X
     if use in adata.obsp:

@@ -12,11 +12,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from .tasks import compiled, in_threads
+from .tasks import SPARSE_CHUNK, compiled, in_threads
 
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
 CHUNK = 2048  # rows of the dense passes: few enough for the caches, many enough for the calls
-SPARSE_CHUNK = 1024  # rows of the sparse passes
 
 
 # --- sparse ----------------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from typing import Any
 
 import numba
 
+SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
 
-def compiled(
-    fast: bool = False, fused: bool = False, entry: bool = False, parallel: bool = False
-) -> Callable[[Callable], Any]:
+
+def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Callable[[Callable], Any]:
     """Decorator: ``numba.njit`` without the GIL.
 
     Parameters
@@ -27,7 +27,7 @@ def compiled(
         Called from Python: cached on disk where any folder can be written. The others are part of their callers and
         get neither a cache nor a wrapper, which saves a good part of the time to compile them.
     """
-    options: dict[str, Any] = {"nogil": True, "parallel": parallel, "error_model": "numpy", "fastmath": False}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
     if fast or fused:
         options["fastmath"] = {"contract", "nsz"} | ({"reassoc"} if fast else set())
 
@@ -51,8 +51,9 @@ def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[A
     """``task(first, last)`` of consecutive ranges of at most ``size`` of ``count`` rows, in as many threads as set.
 
     Threads take ranges as they become free, which evens out cores that are busy with something else; the results are
-    in the order of the ranges. The large kernels share out their rows here and not with ``prange``, which makes Numba
-    optimise the whole kernel three more times (10 s for ``tangent_rows``).
+    in the order of the ranges. Rows are never shared out with ``prange``, which makes Numba optimise the whole kernel
+    three more times (10 s for ``tangent_rows``) and does not survive a fork: GNU OpenMP ends the child at its first
+    parallel loop.
     """
     ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
     threads = min(numba.get_num_threads(), len(ranges))
