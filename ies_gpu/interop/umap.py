@@ -92,7 +92,7 @@ def _nearest_kept(selection: Selection, X: Any) -> np.ndarray:
     if X is None:
         if selection.diagnostics.get("graph_components", 1) > 1:
             raise ValueError(
-                "components='largest' left out some points, and UMAP needs a row for each: use umap_init(selection, X=X), "
+                "components='largest' left out points, and UMAP needs a row for each: use umap_init(selection, X=X), "
                 "which gives each of them the row of its nearest point, or fit UMAP to X[selection.points] only"
             )
         return np.arange(len(kept))
