@@ -1,4 +1,4 @@
-"""Argument checks, our warnings and our errors: bad input ends here, with its name, its value and the way out."""
+"""Argument checks: bad input ends here, with an error that gives the argument, its value and the way out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.
     inside = low <= number <= high if closed else low < number < high
     if not (math.isfinite(number) and inside):
         if closed:
-            wanted = f"lie between {low:g} and {high:g}" if high < math.inf else f"be a finite number, {low:g} or more"
+            wanted = f"be between {low:g} and {high:g}" if high < math.inf else f"be a finite number, at least {low:g}"
         else:
             wanted = f"be a finite number greater than {low:g}" + (f" and below {high:g}" if high < math.inf else "")
         raise ValueError(f"{name} must {wanted}, got {value!r}")
@@ -33,7 +33,7 @@ def check_integer(name: str, value: Any, *, low: int, high: int | None = None, w
         raise TypeError(f"{name} must be an integer, got {value!r}")
     number = int(value)
     if number < low or (high is not None and number > high):
-        span = f"be {low} or more" if high is None else f"lie between {low} and {high}"
+        span = f"be at least {low}" if high is None else f"be between {low} and {high}"
         raise ValueError(f"{name} must {span}{why}, got {value}")
     return number
 
@@ -131,7 +131,7 @@ def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64, *, add:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{name} must be square, got shape {matrix.shape}")
     if matrix.shape[0] < 2:
-        raise ValueError(f"{name} must be for at least 2 points, got shape {matrix.shape}")
+        raise ValueError(f"{name} must cover at least 2 points, got shape {matrix.shape}")
     if matrix.dtype.kind not in "buif":
         raise TypeError(f"{name} must be real and numeric, got dtype {matrix.dtype}")
     check_sparse_storage(name, matrix)
@@ -207,7 +207,7 @@ def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> No
         matrix.data = matrix.data + (largest or 1.0)
     difference = abs(matrix - matrix.T)
     if difference.nnz and float(difference.data.max()) > 1e-8 * (largest or 1.0):
-        way = "store every distance on both sides" if stored_zeros else f"use {name}.maximum({name}.T)"
+        way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use {name}.maximum({name}.T)"
         raise ValueError(
             f"{name} must be symmetric, but it differs from its transpose by up to {float(difference.data.max()):.3g}; "
             f"{way}"
@@ -215,7 +215,7 @@ def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> No
 
 
 def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:
-    """d, s and m that fit together and, where it is known, to the number n of points."""
+    """Check that d, s and m fit together and, if it is known, the number n of points."""
     m = check_integer("n_components", n_components, low=1)
     if n is not None and m > n - 2:
         raise ValueError(f"n_components must be at most {n - 2} for {n} points, got {m}; lower it or add points")

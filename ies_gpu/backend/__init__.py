@@ -52,10 +52,10 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     >>> backend.xp.__name__
     'numpy'
     """
-    name, reason = "device", f"device={device!r} was asked for"
+    name, reason = "device", f"requested by device={device!r}"
     if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
-        reason = f"the environment variable IES_GPU_DEVICE={device} asks for it"
+        reason = f"requested by the environment variable IES_GPU_DEVICE={device}"
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
     match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None
@@ -69,19 +69,19 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
         return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
     if device != "auto":
         raise DeviceError(f"device={device!r} cannot be used: {found.detail}")
-    if found.code != "not-installed":  # whoever installed CuPy expects it to run
+    if found.code != "not-installed":  # a CuPy that is installed is expected to run
         warn_caller(f"running on the CPU: {found.detail}", RuntimeWarning)
     return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
 
 
 def device_near(home: Backend, device: str) -> str:
-    """The device for arrays at home: with ``auto`` those on a GPU stay there, unless the variable decides."""
+    """The device for arrays that live on ``home``: with ``auto`` they stay on a GPU, unless IES_GPU_DEVICE is set."""
     stay = device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
     return home.device if stay else device
 
 
 def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
-    """An array or a sparse matrix on a backend's device: as it is if it lives there, else by way of the host.
+    """An array or sparse matrix on a backend's device: unchanged if it is there already, else copied through the host.
 
     Parameters
     ----------

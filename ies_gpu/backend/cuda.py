@@ -374,7 +374,7 @@ def backend_on(number: int) -> Backend:
     try:
         importlib.import_module("cupy")
     except ImportError as error:
-        raise DeviceError(f"an array on a GPU cannot be seen without CuPy ({_short(error)})") from None
+        raise DeviceError(f"an array on a GPU needs CuPy ({_short(error)})") from None
     return _device_backend(number)
 
 
@@ -384,7 +384,7 @@ def backend_of_cupy(array: Any) -> Backend:
         try:
             array = importlib.import_module("cupy").asarray(array)
         except ImportError as error:
-            raise DeviceError(f"an array on a GPU cannot be seen without CuPy ({_short(error)})") from None
+            raise DeviceError(f"an array on a GPU needs CuPy ({_short(error)})") from None
     device = getattr(array, "device", None)  # sparse matrices have it too
     if device is None:
         raise DeviceError(f"cannot tell on which device {type(array).__name__} lives")

@@ -49,12 +49,12 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
 
 
 def count_subsets(m: int, s: int) -> int:
-    """How many sets that is; an error where enumeration cannot go."""
+    """How many sets there are; an error if there are too many to enumerate."""
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         raise ValueError(
             f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them, "
-            "or take search='greedy', 'submodular' or 'branch_and_bound', which do not score them all"
+            "or use search='greedy', 'submodular' or 'branch_and_bound', which do not score every set"
         )
     return count
 
@@ -63,7 +63,7 @@ def check_subsets(subsets: Any, m: int) -> np.ndarray:
     """Sets (q, s) as an integer array with members between 0 and m - 1, none twice."""
     array = np.atleast_2d(np.asarray(subsets))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
-        raise TypeError(f"subsets must be sets of equal size of integers, got {subsets!r}")
+        raise TypeError(f"subsets must be sets of integers, all of one size, got {subsets!r}")
     if array.min() < 0 or array.max() >= m:
         raise ValueError(f"subsets must have members between 0 and {m - 1}, got {array.min()} to {array.max()}")
     if array.shape[1] > 1 and (np.diff(np.sort(array, axis=1), axis=1) == 0).any():

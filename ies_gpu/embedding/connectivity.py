@@ -1,4 +1,4 @@
-"""Whether the points hang together at a radius, and what to say where they do not."""
+"""Whether the graph of the points is connected at a radius, and the error if it is not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWEST = {"raise": 1.0, "most": 1 - STRAY, "largest": 0.0}  # share of the point
 
 
 def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
-    """Mean degree from sampled rows; a radius that isolates most points or connects all of them ends here.
+    """Mean degree from sampled rows; a radius that isolates most points or connects all of them is refused here.
 
     With ``components="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
     may be isolated as that may leave out, since it is a sample.
@@ -41,12 +41,12 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
     if alone > enough * len(degrees):
         lonely = rows[: len(degrees)][degrees == 0][:50]
         raise DisconnectedGraphError(
-            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (3 * bandwidth "
-            f"unless given); raise bandwidth: the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
+            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (by default "
+            f"3 * bandwidth); raise bandwidth, the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
         )
     if (degrees == n - 1).all():
         raise ValueError(
-            f"radius={radius:g} (3 * bandwidth unless given) connects every sampled point with all {n} points, so that "
+            f"radius={radius:g} (by default 3 * bandwidth) connects every sampled point to all {n} points, so "
             "no shape is left to see; lower bandwidth"
         )
     return float(degrees.mean() + 1)
@@ -106,11 +106,11 @@ def disconnected(sizes: np.ndarray, radius: float | None = None) -> str:
     """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at."""
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
     few = sizes.sum() - sizes.max()
-    way = "pass components='largest' to go on with the largest part"
+    way = "pass components='largest' to continue with the largest part"
     if few <= 2 * STRAY * sizes.sum():
         far = "1 point is" if few == 1 else f"{few:,} points are"
         way = f"{far} far from the rest: {way}"
     if radius is not None:
         joins = "join the parts" if len(sizes) <= 50 else "join the 50 largest"
         way += f", or use bandwidth={radius / 3:.4g} or more (radius {radius:.4g}) to {joins}"
-    return f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs a map of its own; {way}"
+    return f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map; {way}"

@@ -180,7 +180,7 @@ def joined(parts: list[Any], xp: Any) -> Any:
 
 
 def without_diagonal(block: Any, first: int, xp: Any) -> Any:
-    """The block less the pairs of a point with itself."""
+    """The block without the pairs of a point with itself."""
     counts, indices, values = block
     rows = xp.repeat(xp.arange(first, first + len(counts)), counts)
     keep = xp.nonzero(indices != rows)[0]

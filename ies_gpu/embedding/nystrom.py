@@ -94,14 +94,14 @@ def nystrom_extension(
         raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
     values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
+        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
             degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
-            raise ValueError(f"degrees must be {len(X)} positive numbers, one for each row of X")
+            raise ValueError(f"degrees must be {len(X)} positive numbers, one per row of X")
         return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress, self_loops)
 
 

@@ -117,7 +117,7 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     if dimension.value > most:
         log.warn(
             f"the points seem to have {dimension.value} dimensions, but subset_size and n_components leave room for "
-            f"{most}; intrinsic_dim={most} is taken. Raise them, or give intrinsic_dim"
+            f"{most}; intrinsic_dim={most} is used. Raise them, or set intrinsic_dim"
         )
     return min(dimension.value, most)
 

@@ -247,7 +247,7 @@ def _log_ratios(X: Any) -> np.ndarray:
     nearest = nearest[nearest[:, 0] > 0]
     logs = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
     if len(logs) < 2 or logs[-1] == 0:
-        raise ValueError("the nearest neighbours of all points are equally far, as on a grid or among copies")
+        raise ValueError("the nearest neighbours of all points are equally far away, as on a grid or among copies")
     return logs
 
 

@@ -69,7 +69,7 @@ def levina_bickel_dimension(
         raise TypeError(f"neighbors must be several numbers, e.g. range(10, 21), got {neighbors!r}")
     sizes = [check_integer("neighbors", k, low=3) for k in neighbors]
     if not sizes:
-        raise ValueError("neighbors must name at least one number, e.g. range(10, 21)")
+        raise ValueError("neighbors must contain at least one number, e.g. range(10, 21)")
     X = check_points(X)
     if max(sizes) >= len(X):
         raise ValueError(f"neighbors must be below the number of points, {len(X)}, got {max(sizes)}")
@@ -93,7 +93,5 @@ def levina_bickel_dimension(
                 found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
         zeros = int((distances == 0).sum())
     if not np.isfinite(found).all():
-        raise ValueError(
-            "X has no k among neighbors with different distances (copies or a lattice); take more neighbors"
-        )
+        raise ValueError("the neighbours in X are all equally far away (copies or a lattice); use more neighbors")
     return NeighborDimension(float(np.mean(found)), np.array(found), zeros)

@@ -176,7 +176,7 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     laplacian, bandwidth = check_laplacian(given.value), run.options.bandwidth
     if bandwidth is not None:
         if laplacian.bandwidth not in (None, bandwidth):
-            raise ValueError(f"bandwidth={bandwidth:g} differs from that of laplacian, {laplacian.bandwidth:g}")
+            raise ValueError(f"bandwidth={bandwidth:g} differs from {laplacian.bandwidth:g} of laplacian; leave it out")
         laplacian = replace(laplacian, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", given.values["coordinates"], 2), run.backend)
     n = laplacian.shape[0]
@@ -184,9 +184,9 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
         raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_real_array("eigenvalues", given.values["eigenvalues"], 1)
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
+        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     if bool((values[1:] < values[:-1]).any()):
-        raise ValueError("eigenvalues must rise, as those of I - P do; sort them and the coordinates with them")
+        raise ValueError("eigenvalues must be ascending; sort them, and the columns of coordinates with them")
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
     embedding = Embedding(Y, backend_of(values).to_host(values), ())
@@ -225,7 +225,7 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
         return
     rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
     run.log.warn(
-        f"the graph has {parts} parts; going on with the largest, {len(points):,} of {n_input:,} points. Left out "
+        f"the graph has {parts} parts; continuing with the largest, {len(points):,} of {n_input:,} points. Left out "
         f"{'is row' if len(left) == 1 else 'are rows'} {rows}; selection.points has the rows that are used"
     )
 

@@ -22,9 +22,9 @@ class Inputs(NamedTuple):
             raise ValueError(f"give exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
         late = [name for name in ("coordinates", "eigenvalues") if values.get(name) is not None]
         if entries[0] != "laplacian" and late:
-            raise ValueError(f"coordinates and eigenvalues go with laplacian, not with {entries[0]}")
+            raise ValueError(f"coordinates and eigenvalues work only with laplacian, not with {entries[0]}")
         if entries[0] == "laplacian" and len(late) < 2:
-            raise ValueError("laplacian needs coordinates and eigenvalues beside it, as diffusion_map returns them")
+            raise ValueError("laplacian needs coordinates and eigenvalues too, as diffusion_map returns them")
         return cls({name: value for name, value in values.items() if value is not None})
 
     @property

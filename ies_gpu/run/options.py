@@ -22,7 +22,7 @@ MACHINE = ("device", "memory_limit", "n_threads", "keep_bases", "checkpoint", "r
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is to be found."""
+    """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -120,34 +120,34 @@ class Options:
         self.check_sizes()
 
     def _check_automatic(self, keep: Any) -> None:
-        """What is "auto" is found from points, and only there."""
+        """Check that "auto" is used only with points."""
         if self.entry in ("kernel", "laplacian") and is_auto(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
         if is_auto(self.components):  # with a given bandwidth a graph in parts may be a slip
             keep("components", "most" if is_auto(self.bandwidth) else "raise")
         missing = self.automatic
         if missing and self.entry != "X":
-            raise ValueError(f"{missing[0]} is needed with {self.entry}: 'auto' looks at the points, X")
+            raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")
         if is_auto(self.bandwidth) and self.radius is not None:
             raise ValueError(
-                f"radius goes with a bandwidth; with bandwidth='auto' it is 3 * bandwidth, got {self.radius!r}"
+                f"radius needs a bandwidth in numbers; with bandwidth='auto' it is 3 * bandwidth, got {self.radius!r}"
             )
 
     def _check_scales(self, keep: Any) -> None:
-        """Bandwidth, radius and self-loops that fit the entry."""
+        """Check that bandwidth, radius and self-loops fit the entry."""
         from ..validation import check_number
 
         entry = self.entry
         if not self.self_loops and entry in ("kernel", "laplacian"):
-            raise ValueError(f"self_loops=False goes with X or graph; a {entry} has its diagonal already")
+            raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
-            raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")
+            raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
         if self.bandwidth is not None and not is_auto(self.bandwidth):
             keep("bandwidth", check_number("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_number("radius", self.radius))
             if entry in ("kernel", "laplacian"):
-                raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
+                raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
         elif entry == "X" and not is_auto(self.bandwidth):
             keep("radius", 3 * self.bandwidth)
 

@@ -87,7 +87,7 @@ def test_too_little_memory_is_said_with_stage_and_size(stage):
     with standing_in() as machine, pytest.raises(OutOfMemoryError) as caught:
         small_run(Watch(machine, stage, above=0))
     assert isinstance(caught.value, MemoryError)
-    assert f"the memory of cuda:0 does not suffice for the stage {stage!r}" in str(caught.value)
+    assert f"cuda:0 does not have enough memory for the stage {stage!r}" in str(caught.value)
     assert "bytes" in str(caught.value)
     assert machine.current == 0
 

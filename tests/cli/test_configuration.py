@@ -58,7 +58,7 @@ def test_file_environment_and_flags_give_the_same_bits(monkeypatch):
     assert sources == [{"value": 0.6, "from": where} for where in ("file job.toml", "environment", "flag")]
     assert a.diagnostics["configuration"]["tol"] == {"value": 1e-8, "from": "default"}
     assert a.diagnostics["configuration"]["device"] == {"value": "cpu", "from": "environment"}
-    assert "IES_GPU_DEVICE=cpu asks for it" in a.diagnostics["device_reason"]
+    assert "requested by the environment variable IES_GPU_DEVICE=cpu" in a.diagnostics["device_reason"]
 
 
 def test_priority_rises_from_file_to_environment_to_flags(monkeypatch):

@@ -175,12 +175,12 @@ def test_no_new_points_are_no_trouble(on, strip):
 
 
 @pytest.mark.parametrize(
-    "change, error, message",
+    ("change", "error", "message"),
     [
         ({"X_new": np.zeros((3, 2))}, ValueError, "X_new must have 3 columns like the training points, got 2"),
         ({"X_new": np.full((2, 3), np.nan)}, ValueError, "X_new contains NaN"),
         ({"coordinates": np.zeros((5, 6))}, ValueError, "coordinates has 5 rows but X has 700"),
-        ({"eigenvalues": [0.1]}, ValueError, "eigenvalues must have one entry for each of 6"),
+        ({"eigenvalues": [0.1]}, ValueError, r"eigenvalues must have one entry per coordinate \(6\)"),
         ({"bandwidth": 0}, ValueError, "bandwidth must be a finite number greater than 0"),
         ({"radius": -1.0}, ValueError, "radius must be"),
         ({"degrees": np.zeros(700)}, ValueError, "degrees must be 700 positive numbers"),

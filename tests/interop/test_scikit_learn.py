@@ -174,7 +174,7 @@ def test_few_points_are_guessed_with_a_warning(strip):
 
 
 @pytest.mark.parametrize(
-    "name, value", [("subset_size", "x"), ("bandwidth", "x"), ("bandwidth", -1), ("intrinsic_dim", 0)]
+    ("name", "value"), [("subset_size", "x"), ("bandwidth", "x"), ("bandwidth", -1), ("intrinsic_dim", 0)]
 )
 def test_few_points_and_a_wrong_parameter(name, value, strip):
     with pytest.raises((TypeError, ValueError), match=name), warnings.catch_warnings():

@@ -94,7 +94,7 @@ def test_an_image_names_no_index_and_no_version_of_its_own(dockerfile):
         assert target[1] in ('".[${EXTRAS}]"', "/dist/ies_gpu-*.whl")  # the bounds stand in pyproject.toml
 
 
-@pytest.mark.parametrize("name, cuda", [("Dockerfile", True), ("docker/cpu.Dockerfile", False)])
+@pytest.mark.parametrize(("name", "cuda"), [("Dockerfile", True), ("docker/cpu.Dockerfile", False)])
 def test_extras_exist_and_every_requirement_has_an_upper_bound(name, cuda):
     optional = PROJECT["optional-dependencies"]
     extras = arguments(name)["EXTRAS"].split(",")
