@@ -131,9 +131,9 @@ def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     path : str or path-like, or iterable of these
         An ``.npz`` with spectra (or flux) (n_spectra, n_channels) and wavelengths (or loglam) (n_channels,). A FITS
         file with a table whose column flux holds one spectrum per row or one channel per row (as SDSS writes them), or
-        with an image whose rows are spectra; this needs astropy: ``pip install 'ies-gpu[astro]'``. With several files, each
-        holds one spectrum or more. Spectra with a redshift are moved to the rest frame, and all are interpolated to a
-        common grid.
+        with an image whose rows are spectra; this needs astropy: ``pip install 'ies-gpu[astro]'``. With several files,
+        each holds one spectrum or more. Spectra with a redshift are moved to the rest frame, and all are interpolated
+        to a common grid.
 
     Returns
     -------
