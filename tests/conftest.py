@@ -86,6 +86,8 @@ skipped: list[str] = []
 def pytest_runtest_logreport(report):
     if report.skipped and not hasattr(report, "wasxfail"):
         skipped.append(report.nodeid)
+        if "pip install" in report.longrepr[2]:  # one line of the summary for each library, not for each test
+            report.longrepr = (str(Path(__file__).parent), None, report.longrepr[2])
 
 
 def pytest_collectreport(report):
