@@ -66,10 +66,9 @@ _HOME = {
     "umap_init": "interop.umap",
     "save": "results.storage",
     "load": "results.storage",
-    "datasets": "",
-    "plot": "",
 }
-__all__ = ["__version__", *_HOME]
+_MODULES = {"anndata": "interop.anndata", "datasets": "datasets", "plot": "plot"}
+__all__ = ["__version__", *_HOME, *_MODULES]
 
 if TYPE_CHECKING:
     from . import datasets, plot
@@ -95,6 +94,7 @@ if TYPE_CHECKING:
     from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian, laplacian_of_points
     from .embedding.nystrom import nystrom_extension
     from .errors import CheckpointWarning, DeviceError, DisconnectedGraphError, IESWarning
+    from .interop import anndata
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
     from .interop.umap import umap_init
     from .parameters.dimension import estimate_dimension, two_nn_dimension
@@ -109,10 +109,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name in _MODULES:
+        value = import_module(f".{_MODULES[name]}", __name__)
+    elif name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    else:
         raise AttributeError(f"module 'ies_gpu' has no attribute {name!r}")
-    home = _HOME[name]
-    value = getattr(import_module(f".{home}", __name__), name) if home else import_module(f".{name}", __name__)
     globals()[name] = value
     return value
 

@@ -35,7 +35,7 @@ def select_coordinates(
     zeta: float | str = "auto",
     percentile: float = 75,
     search: str = "exhaustive",
-    components: str = "raise",
+    components: str = "auto",
     device: str = "auto",
     dtype: str = "float64",
     memory_limit: int | None = None,
@@ -100,8 +100,10 @@ def select_coordinates(
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
         exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
-    components : {"raise", "largest"}, default="raise"
-        What to do with a disconnected graph: raise an error, or continue with its largest part.
+    components : {"auto", "raise", "most", "largest"}, default="auto"
+        What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
+        of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
+        "auto" is "most" while the bandwidth is being found, and "raise" with a given one.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
         Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
     dtype : {"float64", "mixed", "float32"}, default="float64"

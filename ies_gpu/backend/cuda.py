@@ -20,6 +20,7 @@ from .kernels.cuda import launch
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
 STATUS = {
+    3: ("forked", "CUDA does not start; after a fork it never does: start workers with 'spawn', or use device='cpu'"),
     100: ("no-device", "the NVIDIA driver finds no CUDA device; check nvidia-smi and CUDA_VISIBLE_DEVICES"),
     803: ("driver-mismatch", "the NVIDIA driver and its library have different versions; reboot, or reinstall it"),
     34: ("driver-missing", "only a stub of the CUDA driver library was found; install the NVIDIA driver"),

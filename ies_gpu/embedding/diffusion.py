@@ -13,7 +13,7 @@ from ..errors import DisconnectedGraphError, warn_caller
 from ..validation import check_choice, check_integer, check_number
 from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from .eigensolvers.library import SOLVERS
-from .laplacian import Laplacian
+from .laplacian import Laplacian, check_laplacian
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def diffusion_map(
     check_choice("solver", solver, SOLVERS)
     if not isinstance(laplacian, Laplacian):
         raise TypeError(f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}")
+    laplacian = check_laplacian(laplacian)
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)

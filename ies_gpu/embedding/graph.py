@@ -269,12 +269,12 @@ def check_graph(graph: Any, *, radius: float | None = None) -> Any:
     """A user's matrix of distances as our CSR: symmetric, sorted, no diagonal, nothing beyond ``radius``.
 
     A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one;
-    an infinite distance in a dense matrix means "no neighbours".
+    an infinite distance in a dense matrix means "no neighbours". A pair that is stored twice is refused.
     """
     backend = backend_of(graph)
     xp = backend.xp
     if backend.sparse.issparse(graph):
-        matrix = check_square_sparse("graph", graph)
+        matrix = check_square_sparse("graph", graph, add=False)
         rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
         columns, data = matrix.indices, matrix.data
         keep = columns != rows if radius is None else (columns != rows) & (data <= radius)

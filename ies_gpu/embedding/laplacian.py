@@ -7,7 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from ..backend import backend_of
-from ..validation import check_flag, check_number, check_square_sparse, check_symmetric
+from ..validation import (
+    check_flag,
+    check_number,
+    check_real_array,
+    check_sparse_storage,
+    check_square_sparse,
+    check_symmetric,
+)
 from .graph import check_graph, csr, radius_graph
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
@@ -45,6 +52,7 @@ class Laplacian:
     def matrix(self) -> Any:
         """The Laplacian ``L = I - P`` as a sparse matrix."""
         P = self.operator.matrix
+        check_sparse_storage("transition", P)
         return (backend_of(P.data).sparse.identity(self.shape[0], format="csr") - P).tocsr()
 
     @property
@@ -203,9 +211,9 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None) -> Laplacian:
 
 
 def check_laplacian(laplacian: Any) -> Laplacian:
-    """A ``Laplacian`` as it is, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) wrapped as one."""
+    """A ``Laplacian`` whose parts fit together, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) as one."""
     if isinstance(laplacian, Laplacian):
-        return laplacian
+        return _check_parts(laplacian)
     matrix = check_square_sparse("laplacian", laplacian)
     backend = backend_of(matrix.data)
     sums = backend.xp.abs(matrix.sum(axis=1))
@@ -216,3 +224,22 @@ def check_laplacian(laplacian: Any) -> Laplacian:
         )
     transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     return Laplacian(transition)
+
+
+def _check_parts(laplacian: Laplacian) -> Laplacian:
+    """The same ``Laplacian`` if it is sound; anyone can build one, or write into the arrays of ours."""
+    P, weights, bandwidth = laplacian.transition, laplacian.weights, laplacian.bandwidth
+    if bandwidth is not None:
+        check_number("laplacian.bandwidth", bandwidth)
+    if isinstance(P, Transition):
+        return laplacian
+    dtype = getattr(P, "dtype", None)
+    checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")
+    if weights is not None:
+        weights = check_real_array("laplacian.weights", weights, 1)
+        if len(weights) != checked.shape[0] or not bool((weights > 0).all()):
+            raise ValueError(
+                f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point; "
+                "pass what graph_laplacian returns"
+            )
+    return laplacian if checked is P else Laplacian(checked, weights, bandwidth)

@@ -1,4 +1,4 @@
-"""AnnData in, AnnData out: chosen coordinates for those who work with scanpy."""
+"""AnnData in, AnnData out: chosen coordinates for those who work with scanpy. Public as ``ies_gpu.anndata``."""
 
 from __future__ import annotations
 
@@ -8,37 +8,64 @@ import numpy as np
 import scipy.sparse
 
 from ..backend import backend_of
+from ..parameters.dimension import estimate_dimension
+from ..parameters.explained import unexplained_variance
+from ..parameters.scan import FALL
+from ..results.model import make_model
 from ..results.selection import Selection
+from ..run.options import AUTO, is_auto
 from ..select import select_coordinates
+from ..validation import check_sparse_storage
+
+__all__ = ["select", "transform"]
 
 
 def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options: Any) -> Selection:
     """Choose coordinates for the cells of an AnnData object, and write them into it.
 
-    Written are ``adata.obsm["X_ies"]`` (n, s), so that ``scanpy.pl.embedding(adata, basis="ies")`` draws them, and
-    ``adata.uns["ies"]`` with names, eigenvalues and settings; cells that ``components="largest"`` leaves out get NaN.
+    This writes ``adata.obsm["X_ies"]`` (n, s), which ``scanpy.pl.embedding(adata, basis="ies")`` draws, and
+    ``adata.uns["ies"]`` with names, eigenvalues and settings. Cells that ``components="largest"`` leaves out get NaN.
 
     Parameters
     ----------
     adata : anndata.AnnData
-    use : str
-        ``"X_pca"`` or another array in ``adata.obsm`` is taken as points; ``"X"`` is ``adata.X`` itself.
-        ``"connectivities"`` or another graph in ``adata.obsp`` is taken as kernel, as ``scanpy.pp.neighbors`` makes it;
-        where its diagonal is empty each cell is its own neighbour with weight 1, as in the paper's kernel. A graph
-        needs ``intrinsic_dim`` and ``subset_size``, which can be found from points only.
-    key_added : str
+        The cells.
+    use : str, default "X_pca"
+        What to start from. ``"X_pca"`` or another array in ``adata.obsm`` is taken as points; ``"X"`` is ``adata.X``
+        itself. ``"distances"``, as ``scanpy.pp.neighbors`` makes them, is taken as a graph, and needs ``bandwidth``.
+        Other matrices in ``adata.obsp``, such as ``"connectivities"``, are taken as kernel; where the diagonal is empty
+        each cell is its own neighbour with weight 1, as in the paper's kernel.
+    key_added : str, default "ies"
         Writes ``obsm["X_" + key_added]`` and ``uns[key_added]``.
-    **options
-        Of ``select_coordinates``.
+    **options : dict
+        Options of :func:`ies_gpu.select_coordinates`. With a matrix in ``adata.obsp``, ``intrinsic_dim`` and
+        ``subset_size`` are found from the points that the neighbours were computed from (``"X_pca"`` unless
+        ``adata.uns["neighbors"]`` says otherwise).
 
     Returns
     -------
     Selection
+        The same result as :func:`ies_gpu.select_coordinates` returns.
+
+    See Also
+    --------
+    ies_gpu.anndata.transform : Put other cells into the same map.
+
+    Examples
+    --------
+    >>> import anndata, ies_gpu  # doctest: +SKIP
+    >>> adata = anndata.read_h5ad("cells.h5ad")  # doctest: +SKIP
+    >>> selection = ies_gpu.anndata.select(adata, components="largest")  # doctest: +SKIP
+    >>> adata.obsm["X_ies"].shape == (adata.n_obs, len(selection.names))  # doctest: +SKIP
+    True
     """
     entry, value = entry_of(adata, use, options.get("self_loops", True))
     if entry == "kernel":
         options.pop("self_loops", None)  # it has the diagonal asked for
-    selection = select_coordinates(**{entry: value}, **options)
+    if entry == "X":
+        selection = select_coordinates(value, **options)
+    else:
+        selection = _from_graph(adata, use, {entry: value}, options)
     embedding = backend_of(selection.embedding).to_host(selection.embedding)
     whole = np.full((adata.n_obs, embedding.shape[1]), np.nan)
     whole[backend_of(selection.points).to_host(selection.points)] = embedding
@@ -47,10 +74,81 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     return selection
 
 
+def transform(adata: Any, new: Any, *, key: str = "ies", **options: Any) -> np.ndarray:
+    """Put the cells of another AnnData object into the map of the first.
+
+    This writes ``new.obsm["X_ies"]`` and ``new.uns["ies"]``. It needs nothing but what ``select`` wrote into ``adata``,
+    so ``adata`` may come from a file.
+
+    Parameters
+    ----------
+    adata : anndata.AnnData
+        The cells of the map, after ``select`` from points (not from a graph).
+    new : anndata.AnnData
+        Other cells, with the same kind of points: for ``use="X_pca"`` in the same principal components, such as
+        ``(new.X - mean) @ adata.varm["PCs"]`` with the mean that PCA subtracted from ``adata.X``.
+    key : str, default "ies"
+        The ``key_added`` of ``select``.
+    **options : dict
+        Options of :meth:`ies_gpu.Model.transform`, such as ``isolated="nearest"`` for cells without a neighbour.
+
+    Returns
+    -------
+    array of shape (n_new, s)
+        The same as ``new.obsm["X_ies"]``.
+
+    See Also
+    --------
+    ies_gpu.anndata.select : Make the map.
+
+    Examples
+    --------
+    >>> import anndata, ies_gpu  # doctest: +SKIP
+    >>> adata = anndata.read_h5ad("cells.h5ad")  # doctest: +SKIP
+    >>> ies_gpu.anndata.select(adata[::2])  # doctest: +SKIP
+    >>> ies_gpu.anndata.transform(adata[::2], adata[1::2])  # doctest: +SKIP
+    """
+    if key not in adata.uns or f"X_{key}" not in adata.obsm:
+        raise ValueError(f"adata has no map under key={key!r}; call ies_gpu.anndata.select(adata) first")
+    about, whole = adata.uns[key], np.asarray(adata.obsm[f"X_{key}"], dtype=float)
+    params = about["params"]
+    use = str(params["use"])
+    entry, X = entry_of(adata, use)
+    if entry != "X":
+        raise ValueError(
+            f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new cells "
+            "are not known; call select with use='X_pca'"
+        )
+    if use == "X" and list(adata.var_names) != list(new.var_names):
+        raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
+    if use != "X" and use not in new.obsm:
+        raise ValueError(
+            f"new.obsm has no {use!r}: put the new cells into the same space as adata first, for PCA by "
+            "(new.X - mean) @ adata.varm['PCs']; a PCA of their own would give other axes"
+        )
+    X_new = entry_of(new, use)[1]
+    kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
+    model = make_model(
+        np.asarray(X, dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
+        float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
+        self_loops=bool(params["self_loops"]),
+    )  # fmt: skip
+    new.obsm[f"X_{key}"] = model.transform(X_new, **options)
+    new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}
+    return new.obsm[f"X_{key}"]
+
+
 def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
+    if use == "X" or use in adata.obsp:
+        value = adata.X if use == "X" else adata.obsp[use]
+        if scipy.sparse.issparse(value):  # here already: SciPy converts without a look at the indices
+            check_sparse_storage(f"adata.{'X' if use == 'X' else f'obsp[{use!r}]'}", value)
     if use == "X":
         return "X", adata.X.toarray() if scipy.sparse.issparse(adata.X) else adata.X
+    if use in adata.obsp and _is_distances(adata, use):
+        graph = scipy.sparse.csr_array(adata.obsp[use])
+        return "graph", graph.maximum(graph.T).tocsr()  # who is among my nearest need not have me among his
     if use in adata.obsp:
         return "kernel", with_self(adata.obsp[use]) if self_loops else scipy.sparse.csr_array(adata.obsp[use])
     if use in adata.obsm:
@@ -60,6 +158,56 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
         f"use={use!r} is in neither adata.obsp nor adata.obsm; there are {known}. Run scanpy.pp.neighbors(adata) for "
         "'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
     )
+
+
+def _is_distances(adata: Any, use: str) -> bool:
+    """Whether a matrix holds distances, by scanpy's names."""
+    if use == "distances" or use.endswith("_distances"):
+        return True
+    return any(isinstance(about, dict) and about.get("distances_key") == use for about in adata.uns.values())
+
+
+def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, Any]) -> Selection:
+    """A selection from a graph or kernel; d and s are found from the points that it was made of."""
+    options = dict(options)
+    if "graph" in given and is_auto(options.get("bandwidth", AUTO)):
+        middle = float(np.median(given["graph"].data)) if given["graph"].nnz else 1.0
+        raise ValueError(
+            f"use={use!r} needs bandwidth, the length over which neighbours count; the median of these distances is "
+            f"{middle:.3g}, so bandwidth={middle:.3g} is a start"
+        )
+    d, s = (options.pop(name, AUTO) for name in ("intrinsic_dim", "subset_size"))
+    if not (is_auto(d) or is_auto(s)):
+        return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
+    points = _points_behind(adata, use)
+    if is_auto(d):
+        d = estimate_dimension(points).value
+        d = d if is_auto(s) else min(d, s)
+    if not is_auto(s):
+        return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
+    best, left = None, np.inf
+    for size in range(d, 2 * d + 1):  # as for points: one more as long as it explains more of their variance
+        found = select_coordinates(**given, intrinsic_dim=d, subset_size=size, **options)
+        rows = backend_of(found.points).to_host(found.points)
+        still = unexplained_variance(points[rows], backend_of(found.embedding).to_host(found.embedding))
+        if best is not None and left - still < FALL:
+            break
+        best, left = found, still
+    return best if best is not None else found
+
+
+def _points_behind(adata: Any, use: str) -> np.ndarray:
+    """The points that neighbours were computed from."""
+    key = use.removesuffix("connectivities").removesuffix("distances").removesuffix("_") or "neighbors"
+    about = adata.uns.get(key)
+    params = about.get("params", {}) if isinstance(about, dict) else {}
+    space = str(params.get("use_rep") or "X_pca")
+    if space not in adata.obsm:
+        raise ValueError(
+            f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
+            f"adata.obsm[{space!r}], which is missing. Give both, or run scanpy.pp.pca(adata)"
+        )
+    return np.asarray(adata.obsm[space], dtype=float)
 
 
 def with_self(kernel: Any) -> Any:

@@ -3,40 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from ..backend import backend_of
-from ..choice.naming import coordinate_numbers
+from ..choice.naming import coordinate_names, coordinate_numbers
+from ..errors import warn_caller
 from ..results.selection import Selection
-from ..validation import check_integer
+from ..validation import check_integer, check_points
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10
 NOISE = 1e-4  # and adds this much, so that no two points coincide
 
 
-def umap_init(selection: Selection, subset: Sequence[int | str] | None = None, *, random_state: int = 0) -> np.ndarray:
-    """The array for ``umap.UMAP(init=...)``, as umap-learn scales its own spectral start.
+def umap_init(
+    selection: Selection, subset: Sequence[int | str] | None = None, *, X: Any = None, random_state: int = 0
+) -> np.ndarray:
+    """Return the array for ``umap.UMAP(init=...)``, scaled like umap-learn's own spectral start.
 
-    umap-learn takes an array as it is, but for noise where points coincide, and stretches each column to [0, 10] before
-    the first epoch. Its spectral start is brought to a largest coordinate of 10 and blurred by 1e-4; so is this one.
+    umap-learn takes an array as it is, except that it adds noise where points coincide, and stretches each column to
+    [0, 10] before the first epoch. It brings its spectral start to a largest coordinate of 10 and adds noise of 1e-4,
+    and so does this function.
 
     Parameters
     ----------
     selection : Selection
+        The result of :func:`ies_gpu.select_coordinates`.
     subset : sequence of int or str, optional
-        0-based numbers or names such as "phi7"; the chosen set unless given. ``range(s)`` gives the usual start by the
+        0-based numbers or names such as "phi7". By default the chosen set. ``range(s)`` gives the usual start by the
         first eigenvectors.
-    random_state : int
+    X : array of shape (n, D), optional
+        The points that go into both ``select_coordinates`` and UMAP. Needed only if ``components="largest"`` left some
+        out: each of those gets the row of its nearest point that was kept.
+    random_state : int, default 0
         Seed of the noise.
 
     Returns
     -------
-    array (n, s), float32, on the host
-        For ``n_components=s``.
+    array of shape (n, s), float32
+        One row per input point, on the host, for ``umap.UMAP(n_components=s)``.
+
+    Warns
+    -----
+    IESWarning
+        If the chosen set does not have 2 members, the default of UMAP. The warning says what to pass to UMAP. There
+        is none if you give ``subset``.
+
+    See Also
+    --------
+    ies_gpu.select_coordinates : The function that makes a selection.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, select_coordinates, umap_init
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> umap_init(selection, X=X).shape
+    (500, 2)
     """
     Y = backend_of(selection.coordinates).to_host(selection.coordinates)
+    if subset is None:
+        _check_two(selection)
     chosen = Y[:, coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])]
+    chosen = chosen[_nearest_kept(selection, X)]
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
     scaled = chosen * (REACH / np.abs(chosen).max())
     return (scaled + rng.normal(scale=NOISE, size=scaled.shape)).astype(np.float32)
+
+
+def _check_two(selection: Selection) -> None:
+    """Say how to go on where UMAP's default does not fit."""
+    s = len(selection.subset)
+    if s == 2:
+        return
+    two = selection.names[:2] if s > 2 else (*selection.names, *coordinate_names(range(1, 2)))
+    warn_caller(
+        f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, and UMAP makes 2 by default: use "
+        f"umap.UMAP(n_components={s}, init=...), or give two here, such as subset={two}. "
+        "With subset=selection.names there is no warning"
+    )
+
+
+def _nearest_kept(selection: Selection, X: Any) -> np.ndarray:
+    """For each input point its own row in the result, or that of its nearest point that has one."""
+    kept = np.asarray(backend_of(selection.points).to_host(selection.points))
+    if X is None:
+        if selection.diagnostics.get("graph_components", 1) > 1:
+            raise ValueError(
+                "components='largest' left out points, and UMAP needs a row for each: use umap_init(selection, X=X), "
+                "which gives each of them the row of its nearest point, or fit UMAP to X[selection.points] only"
+            )
+        return np.arange(len(kept))
+    X = check_points(X)
+    X = backend_of(X).to_host(X)
+    if len(X) <= kept[-1] or (len(X) != len(kept) and selection.diagnostics.get("graph_components", 1) == 1):
+        raise ValueError(f"X must be the points that the selection was made from, got {len(X):,} rows")
+    rows = np.full(len(X), -1)
+    rows[kept] = np.arange(len(kept))
+    left_out = np.flatnonzero(rows < 0)
+    if len(left_out):
+        rows[left_out] = KDTree(X[kept]).query(X[left_out])[1]
+    return rows

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..choice.naming import set_text
+from ..plot.clouds import Marks, pairs
+from ..plot.colours import colourings
 from ..plot.panels import (
     add_map,
     column_labels,
     coordinate_labels,
     drawn_rows,
     new_figure,
-    pairs,
     set_label,
     unit_mean_square,
 )
@@ -151,9 +152,10 @@ def maps(case: Case, subsets: Sequence[Sequence[int]], title: str) -> Figure:
 
 @styled()
 def by_pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarray], title: str) -> Figure:
-    """Every pair of columns, a row of panels for each angle that colours the points."""
+    """Every pair of columns, a triangle of panels for each angle that colours the points."""
     rows = drawn_rows(len(values), MARKS)
-    figure = pairs(values[rows], labels, {name: c[rows] for name, c in colors.items()}, ANGLES)
+    angles = colourings({name: c[rows] for name, c in colors.items()}, len(rows))
+    figure = pairs(values[rows], labels, angles, Marks(ANGLES))
     figure.set_size_inches(11, 6.2)  # smaller panels, so that the words stay readable on the page
     figure.suptitle(title, fontsize=12)
     return figure

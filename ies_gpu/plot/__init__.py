@@ -1,7 +1,7 @@
 """Pictures of a result: the embedding, the regularization path with the regret, the volumes.
 
-Each function returns a ``matplotlib.figure.Figure`` that belongs to no window and no global state: use
-``figure.savefig("name.png", dpi=150)``, or let a notebook show it.
+Each function returns a ``matplotlib.figure.Figure`` that belongs to no window and no global state. Save it with
+``figure.savefig("name.png", dpi=150)``; a notebook shows the others by itself, without ``%matplotlib inline``.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from .panels import (
     new_figure,
     scatter,
     set_label,
+    shown,
     unit_mean_square,
 )
 from .style import styled
@@ -31,15 +32,33 @@ PAIRS = 200  # lines between crossing points that are drawn
 
 @styled()
 def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] | None = None) -> Figure:
-    """The map with what was found in colour; crossing points are joined to their partners.
+    """Draw the map with what was found in colour; crossing points are joined to their partners.
 
     Parameters
     ----------
     found : Diagnosis
-    points : array (n, 2) or (n, 3), optional
+        The result of :func:`ies_gpu.diagnose`.
+    points : array of shape (n, 2) or (n, 3), optional
         The data, or its true parameters, for a second panel; without it the second panel shows the collapse.
     labels : tuple of str, optional
-        Of the columns of ``points``.
+        Names of the columns of ``points``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    See Also
+    --------
+    ies_gpu.diagnose : Find what is wrong with a map.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, diagnose, select_coordinates
+    >>> from ies_gpu.plot.diagnosis import plot_diagnosis
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot_diagnosis(diagnose(selection), points=X[:, :2])
     """
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
@@ -61,7 +80,7 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     handles, texts = left.get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
     figure.suptitle("Nothing found" if found.clean else ", ".join(k for k, v in found.counts.items() if v), fontsize=12)
-    return figure
+    return shown(figure)
 
 
 def _draw(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..choice.naming import coordinate_numbers
-from .panels import (
-    column_labels,
-    coordinate_labels,
-    label_axes,
-    new_figure,
-    on_host,
-    pairs,
-    scatter,
-    set_label,
-    unit_mean_square,
-)
+from .clouds import Marks, draw_panel, pairs, panels
+from .colours import Colouring, colourings
+from .panels import column_labels, coordinate_labels, on_host, set_label, shown, unit_mean_square
 from .style import styled
 
 if TYPE_CHECKING:
@@ -30,84 +22,175 @@ if TYPE_CHECKING:
 @styled()
 def embedding(
     selection: Selection,
-    subset: Sequence[int] | None = None,
+    subset: Sequence[int | str] | None = None,
     *,
     colors: Any = None,
     title: str | None = None,
     cmap: str = "viridis",
+    size: float | None = None,
+    alpha: float | None = None,
+    ax: Any = None,
 ) -> Figure:
-    """Points in the chosen coordinates, or in any others.
+    """Draw the points in the chosen coordinates, or in any others.
+
+    Two coordinates are drawn flat, three in space, and more as a grid of all pairs. One is drawn against the first of
+    the others, of which it leaves a curve. Up to 1 % of the points that lie far out, and would shrink the rest of the
+    picture, are not drawn; the picture says how many.
 
     Parameters
     ----------
     selection : Selection
+        The result of :func:`ies_gpu.select_coordinates`.
     subset : sequence of int or str, optional
-        0-based numbers or names such as ``phi7``; the chosen set unless given. Two are drawn flat, three in space, more
-        as pairs.
-    colors : array (n,), or dict of such arrays by name
-        Values that colour the points: one panel for each. Rows as in the input or as in ``selection.points``.
+        0-based numbers or names such as "phi7". By default the chosen set.
+    colors : array, pandas.Series, pandas.DataFrame or dict, optional
+        What colours the points, with one value per input point or per row of ``selection.points``. Strings, booleans,
+        ``pandas.Categorical`` and integers with at most 12 different values are classes and get a legend; other numbers
+        get a colour bar. Missing values are grey. A frame or a dict gives one panel per column. The name of a Series or
+        column is the label.
+    title : str, optional
+        By default it names the coordinates.
+    cmap : str, default "viridis"
+        Matplotlib's name of the colour map for numbers.
+    size : float, optional
+        Area of a mark in points squared. By default it follows from the number of points.
+    alpha : float, optional
+        Opacity of the marks, from 0 to 1.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into, for one way to colour the points and up to three coordinates. Three need axes with
+        ``projection="3d"``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    See Also
+    --------
+    ies_gpu.plot.points : Draw the input.
+    ies_gpu.plot.path : Draw how the set was chosen.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates
+    >>> strip = datasets.load("D1", n_samples=500)
+    >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.embedding(selection, colors=strip.truth[:, 0] > 10)
+    >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
     Y = on_host(selection.coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
-    if len(chosen) < 2:
-        raise ValueError(f"subset must have 2 members or more to be drawn, got {chosen}")
-    by_name = _by_name(colors, len(Y), on_host(selection.points))
-    labels = coordinate_labels(chosen, " (root mean square 1)" if len(chosen) == 2 else "")
-    draw = pairs if len(chosen) > 3 else _panels
-    figure = draw(unit_mean_square(Y[:, list(chosen)]), labels, by_name, cmap)
-    figure.suptitle(title or f"Embedding by {set_label(chosen)}", fontsize=12)
-    return figure
+    colours = colourings(colors, len(Y), on_host(selection.points))
+    drawn, labels = _columns(unit_mean_square(Y), chosen)
+    marks = Marks(cmap, size, alpha)
+    title = title or f"Embedding by {set_label(chosen)}"
+    if ax is not None:
+        return _into(ax, drawn, labels, colours, marks, title)
+    figure = (pairs if drawn.shape[1] > 3 else panels)(drawn, labels, colours, marks)
+    figure.suptitle(title, fontsize=12)
+    return shown(figure)
 
 
 @styled()
-def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str = "viridis") -> Figure:
-    """The input: its first two columns, to scale, where the rest is thin (a tenth or less); else three in space."""
+def points(
+    X: Any,
+    *,
+    colors: Any = None,
+    title: str | None = None,
+    cmap: str = "viridis",
+    size: float | None = None,
+    alpha: float | None = None,
+    ax: Any = None,
+) -> Figure:
+    """Draw the input, to scale.
+
+    The first two columns are drawn where the third is thin (a tenth of them or less), otherwise the first three in
+    space.
+
+    Parameters
+    ----------
+    X : array or pandas.DataFrame of shape (n, D)
+        Points. The columns of a frame name the axes.
+    colors : array, pandas.Series, pandas.DataFrame, dict or str, optional
+        As in :func:`ies_gpu.plot.embedding`, or the name of a column of the frame ``X``.
+    title : str, optional
+        None by default.
+    cmap : str, default "viridis"
+        Matplotlib's name of the colour map for numbers.
+    size : float, optional
+        Area of a mark in points squared. By default it follows from the number of points.
+    alpha : float, optional
+        Opacity of the marks, from 0 to 1.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into, for one way to colour the points; with ``projection="3d"`` for three columns.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    See Also
+    --------
+    ies_gpu.plot.embedding : Draw the chosen coordinates.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot
+    >>> strip = datasets.load("D1", n_samples=500)
+    >>> figure = plot.points(strip.X, colors=strip.colors)
+    """
+    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    if isinstance(colors, str):
+        if names is None or colors not in names:
+            raise ValueError(f"colors={colors!r} must name a column of X, which {_has(names)}")
+        colors = {colors: X[colors]}
     X = on_host(X)
     if X.ndim != 2 or X.shape[1] < 2:
         raise ValueError(f"X must have 2 columns or more to be drawn, got shape {X.shape}")
+    X = X[:, :3].astype(float)
     spread = X.max(axis=0) - X.min(axis=0)
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
-    by_name = _by_name(colors, len(X))
-    labels = column_labels(range(2 if flat else 3))
-    figure = _panels(X[:, : len(labels)], labels, by_name, cmap, to_scale=True)
+    X = X[:, :2] if flat else X
+    labels = column_labels(range(X.shape[1])) if names is None else names[: X.shape[1]]
+    colours, marks = colourings(colors, len(X)), Marks(cmap, size, alpha)
+    if ax is not None:
+        return _into(ax, X, labels, colours, marks, title or "", to_scale=True)
+    figure = panels(X, labels, colours, marks, to_scale=True)
     if title:
         figure.suptitle(title, fontsize=12)
-    return figure
+    return shown(figure)
 
 
-def _by_name(colors: Any, n: int, rows: np.ndarray | None = None) -> dict[str, np.ndarray | None]:
-    """Values (n,) by name, of which those for all rows of the input are cut to the ``rows`` that were used."""
-    found = {}
-    for name, values in (colors if isinstance(colors, Mapping) else {"": colors}).items():
-        if values is not None:
-            values = on_host(values)
-            if rows is not None and values.ndim == 1 and len(values) > rows[-1]:
-                values = values[rows]
-            if values.shape != (n,):
-                what = f"colors[{name!r}]" if name else "colors"
-                raise ValueError(f"{what} must have one value for each of {n} points, got shape {values.shape}")
-        found[str(name)] = values
-    return found
+def _has(names: list[str] | None) -> str:
+    return "has no names" if names is None else f"has {', '.join(names)}"
 
 
-def _panels(
-    Y: np.ndarray, labels: list[str], colors: dict[str, np.ndarray | None], cmap: str, *, to_scale: bool = False
-) -> Figure:
-    """One scatter per way to colour the points: side by side, or one above the other when they are wide."""
-    count, spread = len(colors), Y.max(axis=0) - Y.min(axis=0)
-    wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]
-    rows, columns = (count, 1) if wide else (1, count)
-    size = (9.0, (7.5 * spread[1] / spread[0] + 0.9) * count + 0.4) if wide else (4.8 * count + 0.4, 4.4)
-    figure = new_figure(*size, wspace=0.06)
-    space = {"projection": "3d"} if Y.shape[1] == 3 else {}
-    grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=space)
-    for axes, (name, values) in zip(grid.flat, colors.items(), strict=True):
-        drawn = scatter(axes, Y, values, cmap)
-        if to_scale:
-            axes.set_aspect("equal")
-        label_axes(axes, labels)
-        if values is not None and Y.shape[1] == 2:  # a bar inside the axes' frame keeps their height, to scale or not
-            figure.colorbar(drawn, cax=axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))).set_label(name)
-        elif values is not None:
-            figure.colorbar(drawn, ax=axes, shrink=0.7, pad=0.14).set_label(name)
-    return figure
+def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
+    """The columns to draw and their labels; a single one is drawn against another."""
+    if len(chosen) > 1:
+        return Y[:, list(chosen)], coordinate_labels(chosen, " (root mean square 1)" if len(chosen) == 2 else "")
+    others = [k for k in range(Y.shape[1]) if k not in chosen][:1]
+    if not others:
+        return np.column_stack([Y, np.zeros(len(Y))]), [*coordinate_labels(chosen), ""]
+    name = coordinate_labels(others)[0]
+    return Y[:, [*chosen, *others]], [*coordinate_labels(chosen), f"{name} (not in the set: shows the curve)"]
+
+
+def _into(
+    ax: Any, Y: np.ndarray, labels: list[str], colours: list[Colouring], marks: Marks, title: str, *,
+    to_scale: bool = False,
+) -> Figure:  # fmt: skip
+    """Draw into the user's axes."""
+    if len(colours) > 1:
+        raise ValueError(f"ax is for one way to colour the points, got {len(colours)}; leave ax out for one panel each")
+    if Y.shape[1] > 3:
+        raise ValueError(f"ax is for up to 3 coordinates, got {Y.shape[1]}; leave ax out for a grid of pairs")
+    if (Y.shape[1] == 3) != (ax.name == "3d"):
+        way = 'make it with projection="3d"' if Y.shape[1] == 3 else 'make it without projection="3d"'
+        raise ValueError(f"ax does not fit {Y.shape[1]} coordinates: {way}")
+    draw_panel(ax, Y, labels, colours[0], marks)
+    if to_scale:
+        ax.set_aspect("equal")
+    if title:
+        ax.set_title(title, loc="left")  # a word on strays is on the right
+    return ax.figure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,24 @@ if TYPE_CHECKING:
 
 
 def set_label(subset: Iterable[int]) -> str:
-    """The paper's way to write a set, counted from 1: ``{phi1, phi7}``."""
+    r"""Write a set of coordinates as the paper does, for Matplotlib.
+
+    Parameters
+    ----------
+    subset : iterable of int
+        0-based numbers.
+
+    Returns
+    -------
+    str
+        Counted from 1, in Matplotlib's notation for formulas.
+
+    Examples
+    --------
+    >>> from ies_gpu import plot
+    >>> print(plot.set_label((0, 6)))
+    $\{\phi_{1},\, \phi_{7}\}$
+    """
     return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in subset) + r"\}$"
 
 
@@ -60,10 +76,18 @@ def drawn_rows(n: int, most: int) -> np.ndarray:
 
 def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:
     """A figure that belongs to no window; ``wspace`` is the room between columns as a share of their width."""
-    from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
+    from .notebook import Picture
+
+    return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
+
+
+def shown(figure: Figure) -> Figure:
+    """A figure that is finished: a notebook shows it at the end of the cell, unless that was done before."""
+    from .notebook import await_cell
+
+    return await_cell(figure)
 
 
 def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
@@ -98,17 +122,3 @@ def add_map(
     marks = scatter(axes, Y, colors, cmap, **options)
     label_axes(axes, labels)
     return axes, figure.colorbar(marks, ax=axes, shrink=0.7, pad=0.12 if Y.shape[1] == 3 else 0.02)
-
-
-def pairs(Y: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarray | None], cmap: str) -> Figure:
-    """Every pair of columns in a row, and one row per way to colour the points."""
-    sides = list(combinations(range(Y.shape[1]), 2))
-    figure = new_figure(2.4 * len(sides) + 1, 2.4 * len(colors) + 0.4)
-    grid = figure.subplots(len(colors), len(sides), squeeze=False)
-    for row, (name, values) in zip(grid, colors.items(), strict=True):
-        for axes, (a, b) in zip(row, sides, strict=True):
-            drawn = scatter(axes, Y[:, [a, b]], values, cmap)
-            label_axes(axes, (labels[a], labels[b]))
-        if values is not None:
-            figure.colorbar(drawn, ax=row.tolist(), shrink=0.9).set_label(name)
-    return figure

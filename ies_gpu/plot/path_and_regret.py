@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..choice.regularization import TOLERANCE
-from .panels import new_figure, on_host, set_label
+from .panels import new_figure, on_host, set_label, shown
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -20,20 +20,43 @@ MAX_BOXES = len(COLORS)  # sets of the path that are shown
 
 @styled()
 def path(selection: Selection, *, title: str | None = None) -> Figure:
-    """The regularization path, and box plots of the leave-one-out regret of each set on it.
+    """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
     Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
     the chosen interval shaded. Right: the first set from the left whose percentile (marked) is not positive is chosen.
+
+    Parameters
+    ----------
+    selection : Selection
+        The result of :func:`ies_gpu.select_coordinates`.
+    title : str, optional
+        By default it names the chosen set.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    See Also
+    --------
+    ies_gpu.plot.volumes : Draw what a set is worth, point by point.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.path(selection)
     """
-    shown = shown_sets(selection, MAX_BOXES)
-    count = len(selection.path[shown])
+    sets = shown_sets(selection, MAX_BOXES)
+    count = len(selection.path[sets])
     figure = new_figure(10.5, 4.6)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    draw_path(left, selection, shown)
-    draw_regrets(right, selection, shown)
+    draw_path(left, selection, sets)
+    draw_regrets(right, selection, sets)
     more = f" ({count} of {len(selection.path)} sets)" if count < len(selection.path) else ""
     figure.suptitle((title or f"Regularization path: {set_label(selection.subset)} is chosen") + more, fontsize=12)
-    return figure
+    return shown(figure)
 
 
 def shown_sets(selection: Selection, most: int) -> slice:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..choice.naming import coordinate_numbers
-from .panels import new_figure, on_host, set_label
+from .panels import new_figure, on_host, set_label, shown
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -19,24 +19,48 @@ if TYPE_CHECKING:
 
 @styled()
 def volumes(
-    selection: Selection, subsets: Sequence[Sequence[int]] | None = None, *, title: str | None = None
+    selection: Selection,
+    subsets: Sequence[Any] | None = None,
+    *,
+    title: str | None = None,
+    ax: Any = None,
 ) -> Figure:
-    """Histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
+    """Draw histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
 
     Near 0 the map has lost a dimension there; 1 is best. Other sets than the chosen one need the tangent bases.
 
     Parameters
     ----------
     selection : Selection
+        The result of :func:`ies_gpu.select_coordinates`.
     subsets : sequence of sets, or one set, optional
-        0-based numbers or names. The chosen set unless given.
+        0-based numbers or names. By default the chosen set.
+    title : str, optional
+        By default "Volume of the tangent space in the embedding".
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    See Also
+    --------
+    ies_gpu.volume_histogram : The numbers behind the picture.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.volumes(selection, [("phi1", "phi2"), selection.subset])
     """
     m = selection.coordinates.shape[1]
     if subsets is not None and all(isinstance(member, int | str) for member in subsets):
-        subsets = [subsets]  # type: ignore[list-item]  # one set alone
-    sets = [coordinate_numbers(s, m) for s in (subsets if subsets is not None else [selection.subset])]
-    figure = new_figure(7, 4.2)
-    axes: Any = figure.subplots()
+        subsets = [subsets]  # one set alone
+    sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
+    axes: Any = new_figure(7, 4.2).subplots() if ax is None else ax
     edges = np.linspace(0, 1, 51)
     for number, chosen in enumerate(sets):
         logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
@@ -50,4 +74,4 @@ def volumes(
     axes.set_ylabel("share of points (%)")
     axes.legend(frameon=False, loc="upper right")
     axes.set_title(title or "Volume of the tangent space in the embedding", fontsize=12)
-    return figure
+    return shown(axes.figure)

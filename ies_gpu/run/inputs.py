@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..backend import Backend, backend_of
+from ..validation import check_real_array
 from .options import ENTRIES
 
 
@@ -44,7 +43,9 @@ class Inputs(NamedTuple):
         return backend_of(self.values.get("coordinates", self.value))
 
     def n_components(self, otherwise: int) -> int:
-        """The number of eigenvectors that were given, or else the number requested."""
-        coordinates = self.values.get("coordinates")
-        shape: tuple[int, ...] = getattr(coordinates, "shape", None) or np.shape(np.asarray(coordinates))
+        """The number of eigenvectors that were given, or else the one that was asked for."""
+        if "coordinates" not in self.values:
+            return otherwise
+        coordinates = self.values["coordinates"]
+        shape = getattr(coordinates, "shape", None) or check_real_array("coordinates", coordinates, 2).shape
         return int(shape[1]) if len(shape) == 2 else otherwise

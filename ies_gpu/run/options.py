@@ -14,7 +14,7 @@ AUTO = "auto"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
-    "components": ("raise", "largest"),
+    "components": (AUTO, "raise", "most", "largest"),
     "dtype": ("float64", "mixed", "float32"),
 }
 # where and how a job runs, but not what comes out of it
@@ -82,7 +82,7 @@ class Options:
     zeta: Any = AUTO
     percentile: float = 75
     search: str = "exhaustive"
-    components: str = "raise"
+    components: str = AUTO
     device: str = "auto"
     dtype: str = "float64"
     memory_limit: int | None = None
@@ -123,6 +123,8 @@ class Options:
         """Check that "auto" is used only with points."""
         if self.entry in ("kernel", "laplacian") and is_auto(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
+        if is_auto(self.components):  # with a given bandwidth a graph in parts may be a slip
+            keep("components", "most" if is_auto(self.bandwidth) else "raise")
         missing = self.automatic
         if missing and self.entry != "X":
             raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")

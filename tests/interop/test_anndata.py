@@ -6,10 +6,12 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse
+import scipy.spatial
 
+import ies_gpu
 from ies_gpu import DisconnectedGraphError, IESWarning, datasets, select_coordinates
 from ies_gpu import knn_graph as neighbours
-from ies_gpu.interop.anndata import select
+from ies_gpu.interop.anndata import select, transform
 from tests.extras import needed
 
 anndata = needed("anndata", "anndata")
@@ -79,3 +81,86 @@ def test_cells_left_out_get_nan(adata):
 def test_a_missing_key_is_named(adata):
     with pytest.raises(ValueError, match=r"use='X_umap' is in neither .* there are 'X', 'connectivities', 'X_pca'"):
         select(adata, use="X_umap", **SIZES)
+
+
+def test_the_module_is_public_and_lazy():
+    assert ies_gpu.anndata.select is select and "anndata" in dir(ies_gpu)
+
+
+def scanpy_distances(X, k=15):
+    """As scanpy keeps them: the k nearest of each cell, not symmetric."""
+    distances = scipy.spatial.distance.cdist(X, X)
+    nearest = np.argsort(distances, axis=1)[:, 1 : k + 1]
+    rows = np.repeat(np.arange(len(X)), k)
+    return scipy.sparse.csr_matrix((distances[rows, nearest.ravel()], (rows, nearest.ravel())), shape=distances.shape)
+
+
+@pytest.mark.parametrize("name", ["distances", "mine_distances", "far"])
+def test_distances_are_a_graph(adata, name):
+    adata.obsp[name] = scanpy_distances(adata.obsm["X_pca"])
+    adata.uns["mine"] = {"distances_key": "far"}
+    graph = adata.obsp[name]
+    expected = select_coordinates(graph=graph.maximum(graph.T), bandwidth=0.6, **SIZES)
+    np.testing.assert_array_equal(select(adata, use=name, bandwidth=0.6, **SIZES).embedding, expected.embedding)
+    with pytest.raises(ValueError, match=rf"use='{name}' needs bandwidth.*median of these distances is 0\.[2-9]"):
+        select(adata, use=name, **SIZES)
+
+
+def test_sizes_of_a_graph_are_found_from_its_points(adata):
+    found = select(adata, use="connectivities")
+    assert found.diagnostics["parameters"]["intrinsic_dim"] == 2 and len(found.subset) in (2, 3)
+    assert len(select(adata, use="connectivities", subset_size=2).subset) == 2
+    del adata.obsm["X_pca"]
+    with pytest.raises(ValueError, match=r"adata.obsm\['X_pca'\], which is missing. Give both, or run scanpy.pp.pca"):
+        select(adata, use="connectivities")
+    adata.uns["neighbors"] = {"params": {"use_rep": "X_other"}}
+    adata.obsm["X_other"] = adata.X.toarray()
+    assert select(adata, use="connectivities").subset == found.subset
+
+
+@pytest.mark.parametrize("use", ["X_pca", "X"])
+def test_other_cells_go_into_the_same_map(adata, tmp_path, use):
+    first, second = adata[::2].copy(), adata[1::2].copy()
+    selection = select(first, use=use, bandwidth=1.3, **SIZES)
+    X = np.asarray(adata.obsm["X_pca"])
+    expected = ies_gpu.model_of(selection, X[::2]).transform(X[1::2])
+    first.write_h5ad(tmp_path / "first.h5ad")
+    for origin in (first, anndata.read_h5ad(tmp_path / "first.h5ad")):
+        returned = transform(origin, second)
+        np.testing.assert_allclose(returned, expected, rtol=0, atol=1e-10)
+        np.testing.assert_array_equal(second.obsm["X_ies"], returned)
+    assert second.uns["ies"]["names"].tolist() == list(selection.names)
+    second.write_h5ad(tmp_path / "second.h5ad")
+
+
+def test_cells_that_cannot_be_transformed_are_told_why(adata):
+    with pytest.raises(ValueError, match=r"no map under key='ies'; call ies_gpu.anndata.select"):
+        transform(adata, adata)
+    select(adata, use="connectivities", **SIZES)
+    with pytest.raises(ValueError, match="made from the graph 'connectivities'"):
+        transform(adata, adata)
+    select(adata, bandwidth=1.0, **SIZES)
+    other = adata.copy()
+    del other.obsm["X_pca"]
+    with pytest.raises(ValueError, match=r"new.obsm has no 'X_pca'.*adata.varm\['PCs'\]"):
+        transform(adata, other)
+    select(adata, use="X", bandwidth=1.0, **SIZES)
+    with pytest.raises(ValueError, match=r"use new\[:, adata.var_names\]"):
+        transform(adata, adata[:, ::-1].copy())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scanpy_draws_real_cells(monkeypatch):
+    """700 blood cells that come with scanpy."""
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    scanpy = needed("scanpy", "test-all")
+    cells = scanpy.datasets.pbmc68k_reduced()
+    selection = ies_gpu.anndata.select(cells, use="connectivities")
+    assert selection.diagnostics["parameters"]["intrinsic_dim"] == 2
+    axes = scanpy.pl.embedding(cells, basis="ies", color="bulk_labels", show=False)
+    drawn = axes.collections[0].get_offsets()
+    np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(cells.obsm["X_ies"][:, 0]))
+    kinds = cells.obs["bulk_labels"].to_numpy()
+    y = cells.obsm["X_ies"][:, 0]
+    between = sum((kinds == kind).sum() * (y[kinds == kind].mean() - y.mean()) ** 2 for kind in np.unique(kinds))
+    assert between / ((y - y.mean()) ** 2).sum() > 0.5  # kinds of cells that biologists named explain the first one

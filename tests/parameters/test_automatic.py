@@ -125,10 +125,11 @@ def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
         select_coordinates(X, **given)
     stray = np.vstack([two_strips(0.0), [[300.0, 0, 0]]])
     with pytest.raises(DisconnectedGraphError, match="2 parts"):
-        select_coordinates(stray, **given)
-    with pytest.warns(IESWarning, match="2 parts; continuing with the largest, 1,000 of 1,001"):
-        found = select_coordinates(stray, components="largest", **given)
-    assert len(found.points) == 1000
+        select_coordinates(stray, components="raise", **given)
+    for way in ("auto", "most", "largest"):
+        with pytest.warns(IESWarning, match="2 parts; continuing with the largest, 1,000 of 1,001"):
+            found = select_coordinates(stray, components=way, **given)
+        assert len(found.points) == 1000
 
 
 def test_bandwidths_that_break_the_graph_are_left_out():

@@ -53,8 +53,9 @@ def test_embedding_shows_the_chosen_coordinates(selection, data):
 @pytest.mark.parametrize(("subset", "count"), [((0, 1), 1), ((0, 3, 5), 1), ((0, 1, 2, 3), 6), ((0, 1, 2, 3, 4), 10)])
 def test_any_set_can_be_drawn(selection, subset, count):
     figure = drawn(plot.embedding(selection, subset, colors=selection.log_volumes))
-    assert len(panels(figure)) == count
-    assert panels(figure)[0].name == ("3d" if len(subset) == 3 else "rectilinear")
+    clouds = [axes for axes in figure.axes if axes.collections and axes.get_label() != "<colorbar>"]
+    assert len(clouds) == count
+    assert clouds[0].name == ("3d" if len(subset) == 3 else "rectilinear")
     assert all(f"phi_{{{k + 1}}}" in figure.get_suptitle() for k in subset)
 
 
@@ -71,8 +72,8 @@ def test_wrong_arguments(selection, data):
         plot.embedding(selection, colors=np.arange(7.0))
     with pytest.raises(ValueError, match=r"colors\['x'\] must have one value"):
         plot.points(data.X, colors={"x": np.arange(7.0)})
-    for subset, words in (((0,), "2 members or more"), ((0, 20), "between 0 and 19"), ((-1, 2), "between 0 and 19")):
-        with pytest.raises(ValueError, match=words):
+    for subset in ((0, 20), (-1, 2)):
+        with pytest.raises(ValueError, match="between 0 and 19"):
             plot.embedding(selection, subset)
     with pytest.raises(ValueError, match="2 columns or more"):
         plot.points(data.X[:, :1])

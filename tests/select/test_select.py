@@ -221,7 +221,7 @@ def test_an_edge_of_no_weight_connects_nothing():
 
 def test_a_stray_point_is_named_with_sizes_and_a_way_out():
     points = np.concatenate([X, [[50.0, 0.0, 0.0]]])
-    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(2,000, 1 points\).*use bandwidth="):
+    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(2,000, 1 points\).*1 point is far from the rest"):
         select_coordinates(points, bandwidth=EPS, **OPTIONS)
 
 

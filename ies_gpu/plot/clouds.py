@@ -1,0 +1,189 @@
+"""Coloured clouds of points: in one panel, in several side by side, or as a grid of all pairs of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .colours import GREY, MARKS, Colouring
+from .panels import label_axes, mark_size, new_figure, scatter
+from .style import COLORS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FAR = 5.0  # quartile distances beyond the quartiles at which a point is far out
+STRAYS = 0.01  # the largest share of points that count as strays
+WORTH = 2.5  # times as wide must the picture be with the strays for them to be left out
+ROWS = 15  # of classes in one column of a legend
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How points are drawn.
+
+    Attributes
+    ----------
+    cmap : str
+        Colour map for numbers.
+    size : float, optional
+        Area of a mark in points squared; follows from the number of points unless given.
+    alpha : float, optional
+        Opacity, from 0 to 1.
+    """
+
+    cmap: str = "viridis"
+    size: float | None = None
+    alpha: float | None = None
+
+    def of(self, n: int) -> dict[str, Any]:
+        """Options for the marks of a cloud of n points."""
+        return {"s": mark_size(n) if self.size is None else self.size, "alpha": self.alpha}
+
+
+def near(Y: np.ndarray) -> np.ndarray:
+    """Which points are no strays, so far out that they alone would set the axes."""
+    inside = np.isfinite(Y).all(axis=1)
+    for column in Y.T:
+        low, high = np.percentile(column[np.isfinite(column)], (25, 75))
+        reach = FAR * (high - low)
+        good = (column >= low - reach) & (column <= high + reach)
+        few = (~good).sum() <= max(1, STRAYS * len(column))
+        if reach > 0 and few and np.ptp(column) > WORTH * np.ptp(column[good]):
+            inside &= good
+    return inside
+
+
+def outside_text(inside: np.ndarray) -> str:
+    """How many points are not drawn; empty if all are."""
+    count = int((~inside).sum())
+    return f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside" if count else ""
+
+
+def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> Any:
+    """Points (n, 2) or (n, 3); returns what a colour bar needs, or None where there is no need of one."""
+    options, values = marks.of(len(Y)), colouring.values
+    if values is None:
+        scatter(axes, Y, **options)
+        return None
+    known = ~np.isnan(values)
+    if not known.all():
+        scatter(axes, Y[~known], c=GREY, **options)
+    if colouring.classes is None:
+        return scatter(axes, Y[known], values[known], marks.cmap, **options)
+    # one call for each kind of mark, in the order of the rows: a class must not cover those before it
+    codes = values[known].astype(int)
+    for number, mark in enumerate(MARKS):
+        these = codes // len(COLORS) == number
+        if these.any():
+            tints = [COLORS[code % len(COLORS)] for code in codes[these]]
+            scatter(axes, Y[known][these], c=tints, marker=mark, **options)
+    return None
+
+
+def key_title(colouring: Colouring) -> str:
+    """The name of what colours the points, with a word on grey ones."""
+    grey = f"(grey: {colouring.missing:,} without a value)" if colouring.missing else ""
+    return f"{colouring.name} {grey}".strip()
+
+
+def legend_of(colouring: Colouring) -> dict[str, Any]:
+    """Handles and layout of the legend of classes."""
+    from matplotlib.lines import Line2D
+
+    def handle(mark: str, tint: str) -> Any:
+        return Line2D([], [], linestyle="", marker=mark, color=tint, markersize=6)
+
+    names = list(colouring.classes or ())
+    handles = [handle(MARKS[k // len(COLORS)], COLORS[k % len(COLORS)]) for k in range(len(names))]
+    if colouring.missing:
+        handles, names = [*handles, handle(MARKS[0], GREY)], [*names, f"missing ({colouring.missing:,})"]
+    return {
+        "handles": handles, "labels": names, "title": colouring.name or None, "frameon": False,
+        "handletextpad": 0.2, "alignment": "left", "ncols": -(-len(names) // ROWS),
+    }  # fmt: skip
+
+
+def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
+    """A colour bar or a legend to the right of axes."""
+    space = axes.name == "3d"
+    if colouring.classes is not None:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.08 if space else 1.01, 1), **legend_of(colouring))
+    elif drawn is not None and space:
+        axes.figure.colorbar(drawn, ax=axes, shrink=0.7, pad=0.14).set_label(key_title(colouring))
+    elif drawn is not None:  # a bar inside the axes' frame keeps their height, to scale or not
+        bar = axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))
+        axes.figure.colorbar(drawn, cax=bar).set_label(key_title(colouring))
+
+
+def draw_panel(
+    axes: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, marks: Marks, *, wide: bool = False
+) -> None:
+    """Points with named axes and their key; strays are counted, not drawn."""
+    inside = near(Y)
+    drawn = draw_cloud(axes, Y[inside], colouring.of(inside), marks)
+    label_axes(axes, labels)
+    if not inside.all():
+        axes.set_title(outside_text(inside), fontsize=9, color="0.35", loc="right")
+    add_key(axes, colouring, drawn, wide=wide)
+
+
+def panels(
+    Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], marks: Marks, *, to_scale: bool = False
+) -> Figure:
+    """One panel per way to colour the points: side by side, up to three, or one above the other when they are wide."""
+    count, spread = len(colours), np.ptp(Y[near(Y)], axis=0)
+    wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]
+    columns = 1 if wide else count if count < 4 else 2 if count == 4 else 3
+    rows = -(-count // columns)
+    size = (9.0, (7.5 * spread[1] / spread[0] + 0.9) * count + 0.4) if wide else (4.8 * columns + 0.4, 4.4 * rows)
+    figure = new_figure(*size, wspace=0.06)
+    space = {"projection": "3d"} if Y.shape[1] == 3 else {}
+    grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=space)
+    for axes in grid.flat[count:]:
+        axes.remove()
+    for axes, colouring in zip(grid.flat, colours, strict=False):
+        draw_panel(axes, Y, labels, colouring, marks, wide=wide)
+        if to_scale:
+            axes.set_aspect("equal")
+    return figure
+
+
+def pairs(Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], marks: Marks) -> Figure:
+    """All pairs of columns as a triangle of panels with common axes, one triangle per way to colour the points."""
+    inside = near(Y)
+    steps = Y.shape[1] - 1
+    side = float(np.clip(7.5 / steps, 1.3, 2.2)) * steps + 0.8
+    columns = min(2, len(colours))
+    rows = -(-len(colours) // columns)
+    figure = new_figure(side * columns, side * rows + 0.3)
+    parts = figure.subfigures(rows, columns, squeeze=False, wspace=0.02)
+    for part, colouring in zip(parts.flat, colours, strict=False):
+        _triangle(part, Y[inside], labels, colouring.of(inside), marks)
+    if not inside.all():
+        figure.supxlabel(outside_text(inside), fontsize=9, color="0.35", x=0.99, ha="right")
+    return figure
+
+
+def _triangle(part: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, marks: Marks) -> None:
+    steps = Y.shape[1] - 1
+    grid = part.subplots(steps, steps, squeeze=False, sharex="col", sharey="row")
+    small = Marks(marks.cmap, marks.size or 0.5 * mark_size(len(Y)), marks.alpha)
+    drawn = None
+    for (row, column), axes in np.ndenumerate(grid):
+        if column > row:
+            axes.set_axis_off()
+            continue
+        drawn = draw_cloud(axes, Y[:, [column, row + 1]], colouring, small)
+        axes.locator_params(nbins=3)
+        axes.set_xlabel(labels[column] if row == steps - 1 else "")
+        axes.set_ylabel(labels[row + 1] if column == 0 else "")
+    free = grid[0, -1]  # the corner above the triangle
+    if colouring.classes is not None:
+        free.legend(loc="upper right", bbox_to_anchor=(1, 1), **legend_of(colouring))
+    elif drawn is not None:
+        bar = free.inset_axes((0.55, 0.0, 0.09, 1))
+        part.colorbar(drawn, cax=bar).set_label(key_title(colouring))

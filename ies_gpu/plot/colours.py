@@ -1,0 +1,144 @@
+"""What colours points: numbers with a colour bar, or classes with a legend."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .panels import on_host
+from .style import COLORS
+
+MARKS = ("o", "^", "s")  # more classes than colours get other marks
+MOST_CLASSES = len(COLORS) * len(MARKS)
+GREY = "0.75"
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """Values or classes of n points under one name.
+
+    Attributes
+    ----------
+    name : str
+        For the legend or the colour bar; may be empty.
+    values : array (n,) or None
+        Numbers, or the numbers of the classes as floats. NaN where nothing is known. None for points of one colour.
+    classes : tuple of str or None
+        Names of the classes; None for numbers.
+    """
+
+    name: str = ""
+    values: np.ndarray | None = None
+    classes: tuple[str, ...] | None = None
+
+    def of(self, rows: np.ndarray) -> Colouring:
+        """The same for some of the points."""
+        return Colouring(self.name, None if self.values is None else self.values[rows], self.classes)
+
+    @property
+    def missing(self) -> int:
+        """How many points have no value."""
+        return 0 if self.values is None else int(np.isnan(self.values).sum())
+
+
+def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colouring]:
+    """One colouring for each column of a frame, member of a dict, or array.
+
+    Values for all rows of the input are cut to the ``rows`` that were used.
+    """
+    if colors is None:
+        return [Colouring()]
+    if isinstance(colors, Mapping):
+        named = [(str(name), values) for name, values in colors.items()]
+    elif hasattr(colors, "columns"):  # a frame of pandas or polars
+        named = [(str(name), colors[name]) for name in colors.columns]
+    else:
+        named = [("", colors)]
+    return [_colouring(name, values, n, rows) for name, values in named]
+
+
+def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colouring:
+    what = f"colors[{name!r}]" if name else "colors"
+    label = name or str(getattr(values, "name", None) or "")
+    if values is None:
+        return Colouring(label)
+    found, classes = _numbers_or_classes(what, values)
+    if rows is not None and found.ndim == 1 and len(found) > rows[-1]:
+        found = found[rows]
+    if found.shape != (n,):
+        raise ValueError(f"{what} must have one value for each of {n} points, got shape {found.shape}")
+    return Colouring(label, found, classes)
+
+
+def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Values as floats and, where they are classes, the names of these."""
+    array = getattr(values, "array", values)  # of a pandas.Series
+    if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
+        codes = np.asarray(array.codes)
+        return _used(np.where(codes < 0, np.nan, codes.astype(float)), [str(name) for name in array.categories])
+    array = on_host(values)
+    known = np.ones(array.shape, dtype=bool)
+    if array.dtype.kind == "O":
+        known = np.array([not _is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
+        array = _plainest(array, known)
+    if array.dtype.kind == "f":
+        return np.where(np.isfinite(array), array, np.nan).astype(float), None
+    if array.dtype.kind not in "biuOUS":
+        raise TypeError(f"{what} must hold numbers or classes, got dtype {array.dtype}")
+    names, codes = np.unique(array[known], return_inverse=True)
+    if array.dtype.kind in "iu" and len(names) > len(COLORS):  # counts, years, numbers of rows
+        filled = np.full(array.shape, np.nan)
+        filled[known] = array[known]
+        return filled, None
+    order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
+    found = np.full(array.shape, np.nan)
+    found[known] = np.argsort(order)[codes]
+    return _used(found, [str(names[k]) for k in order])
+
+
+def _natural(word: str) -> tuple[float, str]:
+    """Numbers by size, then words: "2" before "10"."""
+    try:
+        return float(word), word
+    except ValueError:
+        return np.inf, word
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas puts in their place."""
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
+
+
+def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Python objects as integers, floats or words."""
+    members = list(array[known])
+    if all(isinstance(value, numbers.Integral) for value in members):
+        kind: type = bool if members and all(isinstance(value, bool | np.bool_) for value in members) else int
+    else:
+        kind = float if all(isinstance(value, numbers.Real) for value in members) else str
+    found: np.ndarray = np.full(array.shape, np.nan if kind is float else kind(), dtype=object if kind is str else kind)
+    found[known] = [kind(value) for value in members]
+    return found
+
+
+def _used(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Classes that have members; of too many the largest, and the rest together."""
+    known = ~np.isnan(codes)
+    counts = np.bincount(codes[known].astype(int), minlength=len(names))
+    kept = np.flatnonzero(counts)
+    rest: list[str] = []
+    if len(kept) > MOST_CLASSES:
+        largest = np.argsort(-counts, kind="stable")[: MOST_CLASSES - 1]
+        rest = [f"{len(kept) - len(largest):,} others"]
+        kept = np.sort(largest)
+    number = np.full(len(names), len(kept), dtype=float)  # of the others
+    number[kept] = np.arange(len(kept))
+    found = np.full(codes.shape, np.nan)
+    found[known] = number[codes[known].astype(int)]
+    return found, (*(names[k] for k in kept), *rest)

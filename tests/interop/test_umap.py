@@ -1,0 +1,73 @@
+"""The start of UMAP: a row for every input point, and a way out where something does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ies_gpu import IESWarning, datasets, select_coordinates, umap_init
+from tests.extras import needed
+
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
+
+@pytest.fixture(scope="module")
+def stray(plain_kernels):
+    """A strip with 20 points far away, half of them at the end, and its selection."""
+    X = datasets.load("D1", n_samples=600).X
+    X[:10] += 500
+    X[-10:] -= 500
+    with pytest.warns(IESWarning, match="580 of 600"):
+        found = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.1, components="largest")
+    return X, found
+
+
+def test_points_left_out_get_the_row_of_their_nearest_kept_point(stray):
+    X, selection = stray
+    start = umap_init(selection, X=X)
+    assert start.shape == (600, 2) and np.isfinite(start).all()
+    scale = 10 / np.abs(selection.embedding).max()
+    np.testing.assert_allclose(start[selection.points], scale * selection.embedding, atol=1e-3)
+    left_out = np.setdiff1d(np.arange(600), selection.points)
+    assert len(left_out) == 20
+    for row in left_out:  # nearest by brute force
+        nearest = np.linalg.norm(X[selection.points] - X[row], axis=1).argmin()
+        np.testing.assert_allclose(start[row], scale * selection.embedding[nearest], atol=1e-3)
+
+
+def test_without_the_points_the_error_says_what_to_do(stray):
+    with pytest.raises(ValueError, match=r"umap_init\(selection, X=X\)"):
+        umap_init(stray[1])
+
+
+def test_points_of_another_run_are_refused(stray):
+    X, selection = stray
+    with pytest.raises(ValueError, match="that the selection was made from, got 100 rows"):
+        umap_init(selection, X=X[:100])
+    whole = select_coordinates(X[10:-10], intrinsic_dim=2, subset_size=2, bandwidth=1.1)
+    with pytest.raises(ValueError, match="got 600 rows"):
+        umap_init(whole, X=X)
+    np.testing.assert_array_equal(umap_init(whole, X=X[10:-10]), umap_init(whole))
+
+
+@pytest.mark.parametrize(
+    ("subset", "words"),
+    [((0, 3, 5), r"n_components=3, .*subset=\('phi1', 'phi4'\)"), ((0,), r"n_components=1, .*\('phi1', 'phi2'\)")],
+)
+def test_sizes_other_than_two_are_told_how_to_go_on(stray, subset, words):
+    X, selection = stray
+    other = replace(selection, subset=subset)
+    with pytest.warns(IESWarning, match=words):
+        assert umap_init(other, X=X).shape == (600, len(subset))
+    assert umap_init(other, other.names, X=X).shape == (600, len(subset))  # no warning, which would be an error
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:n_jobs value")
+def test_umap_runs_where_points_were_left_out(stray):
+    umap = needed("umap", "umap")
+    X, selection = stray
+    model = umap.UMAP(init=umap_init(selection, X=X), n_epochs=5, random_state=0)
+    assert model.fit_transform(X).shape == (600, 2)

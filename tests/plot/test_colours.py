@@ -1,0 +1,169 @@
+"""What colours points: classes get a legend, numbers a colour bar, and what is missing is grey."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from ies_gpu import datasets, plot, select_coordinates
+from ies_gpu.plot.clouds import near
+from ies_gpu.plot.colours import GREY, colourings
+from ies_gpu.plot.style import COLORS
+
+N = 600
+WORDS = np.array(["b", "a", "c"])[np.arange(N) % 3]
+
+
+@pytest.fixture(scope="module")
+def selection():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        X = datasets.load("D1", n_samples=N).X
+        return select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.1)
+
+
+def drawn(figure):
+    """The figure is really drawn: bad labels and layouts fail here, or warn, which is an error too."""
+    figure.savefig(io.BytesIO(), format="png")
+    return figure
+
+
+def legend(axes):
+    found = axes.get_legend()
+    return None if found is None else [text.get_text() for text in found.get_texts()]
+
+
+@pytest.mark.parametrize(
+    ("colors", "names"),
+    [
+        (WORDS, ["a", "b", "c"]),
+        (WORDS.astype(object), ["a", "b", "c"]),
+        (pandas.Series(WORDS), ["a", "b", "c"]),
+        (pandas.Categorical(WORDS, categories=["c", "b", "a", "unused"]), ["c", "b", "a"]),
+        (pandas.Series(WORDS, dtype="category"), ["a", "b", "c"]),
+        (np.arange(N) % 4, ["0", "1", "2", "3"]),
+        (pandas.Series(np.arange(N) % 2, dtype="Int64"), ["0", "1"]),
+        (np.arange(N) < 9, ["False", "True"]),
+        (np.array(["10", "9"])[np.arange(N) % 2], ["9", "10"]),
+    ],
+    ids=["strings", "objects", "Series", "Categorical", "category", "integers", "Int64", "bool", "words of digits"],
+)
+def test_classes_get_a_legend(selection, colors, names):
+    axes = drawn(plot.embedding(selection, colors=colors)).axes[0]
+    assert legend(axes) == names
+    code = [names.index(str(value)) for value in np.asarray(colors)]
+    np.testing.assert_allclose(axes.collections[0].get_facecolors(), [to_rgba(COLORS[k]) for k in code])
+
+
+@pytest.mark.parametrize(
+    "colors", [np.arange(N), np.linspace(0, 1, N), pandas.Series(range(N)), (np.arange(N) % 3) / 2]
+)
+def test_numbers_get_a_colour_bar(selection, colors):
+    axes = drawn(plot.embedding(selection, colors=colors)).axes[0]
+    assert legend(axes) is None
+    np.testing.assert_array_equal(axes.collections[0].get_array(), colors)
+
+
+def test_names_of_a_series_and_of_columns_are_labels(selection):
+    numbers = np.linspace(0, 1, N)
+    figure = drawn(plot.embedding(selection, colors=pandas.Series(numbers, name="age")))
+    assert figure.axes[0].child_axes[0].get_ylabel() == "age"
+    frame = pandas.DataFrame({"age": numbers, "kind": WORDS})
+    first, second = drawn(plot.embedding(selection, colors=frame)).axes[:2]
+    assert first.child_axes[0].get_ylabel() == "age" and second.get_legend().get_title().get_text() == "kind"
+    assert len(drawn(plot.embedding(selection, colors={str(k): numbers for k in range(5)})).axes) == 5
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan, pandas.NA])
+def test_missing_values_are_grey_and_counted(selection, nothing):
+    words, numbers = WORDS.astype(object), np.linspace(0, 1, N).astype(object)
+    words[:7], numbers[:7] = nothing, nothing
+    axes = drawn(plot.embedding(selection, colors=words)).axes[0]
+    assert legend(axes) == ["a", "b", "c", "missing (7)"]
+    assert [len(marks.get_offsets()) for marks in axes.collections] == [7, N - 7]
+    axes = drawn(plot.embedding(selection, colors=pandas.Series(numbers, name="age"))).axes[0]
+    assert axes.child_axes[0].get_ylabel() == "age (grey: 7 without a value)"
+    np.testing.assert_allclose(axes.collections[0].get_facecolors(), [to_rgba(GREY)])
+    np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.embedding[:7] * np.sqrt(N))
+
+
+def test_more_classes_than_colours_get_other_marks_and_too_many_are_joined():
+    twenty = colourings([f"class {k % 20}" for k in range(N)], N)[0]
+    assert len(twenty.classes) == 20
+    hundred = colourings([str(k % 100) for k in range(N)], N)[0]
+    assert len(hundred.classes) == 36 and hundred.classes[-1] == "65 others"
+    assert (hundred.values == 35).sum() == 65 * N // 100
+
+
+def test_dates_are_refused(selection):
+    with pytest.raises(TypeError, match="numbers or classes, got dtype datetime64"):
+        plot.embedding(selection, colors=np.zeros(N, dtype="datetime64[s]"))
+
+
+def test_a_set_of_one_is_drawn_as_a_curve(selection):
+    axes = drawn(plot.embedding(replace(selection, subset=(0,)))).axes[0]
+    np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.coordinates[:, :2] * np.sqrt(N))
+    assert "not in the set" in axes.get_ylabel()
+    only = replace(selection, subset=(0,), coordinates=selection.coordinates[:, :1])
+    assert np.ptp(drawn(plot.embedding(only)).axes[0].collections[0].get_offsets()[:, 1]) == 0
+
+
+def test_one_stray_point_does_not_set_the_axes(selection):
+    Y = selection.coordinates.copy()
+    Y[5, selection.subset[0]] = 9.0
+    axes = drawn(plot.embedding(replace(selection, coordinates=Y))).axes[0]
+    assert axes.get_title(loc="right") == f"1 of {N} points lies outside"
+    assert axes.get_xlim()[1] < 3 and len(axes.collections[0].get_offsets()) == N - 1
+    for subset in ((0, 1, 6), (0, 1, 2, 6)):
+        drawn(plot.embedding(replace(selection, coordinates=Y), subset))
+
+
+def test_heavy_tails_and_small_clusters_are_no_strays():
+    rng = np.random.default_rng(0)
+    assert near(rng.exponential(size=(5000, 2))).all()
+    assert near(np.r_[rng.normal(size=(980, 2)), rng.normal(size=(20, 2)) + 100]).all()  # 2 %
+    assert near(np.r_[rng.normal(size=(998, 2)), rng.normal(size=(2, 2)) + 100]).sum() == 998
+    assert near(np.zeros((9, 2))).all()
+
+
+def test_own_axes_size_and_opacity(selection):
+    flat = Figure().subplots()
+    assert plot.embedding(selection, colors=WORDS, ax=flat, size=7, alpha=0.3, title="mine") is flat.figure
+    marks = flat.collections[0]
+    assert marks.get_sizes() == [7] and marks.get_alpha() == 0.3 and flat.get_title(loc="left") == "mine"
+    space = Figure().add_subplot(projection="3d")
+    plot.embedding(selection, (0, 1, 2), ax=space)
+    drawn(space.figure)
+    plot.volumes(selection, ax=flat)
+    for subset, colors, words in (
+        ((0, 1, 2), None, 'with projection="3d"'),
+        ((0, 1, 2, 3), None, "grid of pairs"),
+        ((0, 1), {"a": WORDS, "b": WORDS}, "one way to colour"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            plot.embedding(selection, subset, colors=colors, ax=flat)
+
+
+def test_a_frame_of_points_names_axes_and_colours():
+    X = pandas.DataFrame(datasets.load("D1", n_samples=N).X[:, :3], columns=["length", "width", "height"])
+    axes = drawn(plot.points(X, colors="height")).axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("length", "width")
+    assert axes.child_axes[0].get_ylabel() == "height"
+    with pytest.raises(ValueError, match=r"colors='age' must name a column of X, which has length, width, height"):
+        plot.points(X, colors="age")
+
+
+@pytest.mark.usefixtures("plain_kernels")
+def test_a_spiral_is_drawn_as_a_curve():
+    t = np.sqrt(np.linspace(1, 40, 400))
+    spiral = select_coordinates(
+        np.c_[t * np.cos(2 * t), t * np.sin(2 * t)], intrinsic_dim=1, subset_size=1, bandwidth=0.3, n_components=6
+    )
+    figure = drawn(plot.embedding(spiral, colors=pandas.Series(t, name="along")))
+    assert figure.axes[0].child_axes[0].get_ylabel() == "along"
