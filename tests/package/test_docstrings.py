@@ -25,6 +25,8 @@ NOT_FOR_RESULTS = {"PR01", "PR02", "PR03"}  # you read their fields, Attributes,
 ONLY_FOR_FUNCTIONS = {"EX01"}  # the function that returns an object shows it at work
 # classes that are not in ``ies_gpu.__all__``, but are returned or taken by what is
 MORE = (
+    "analysis.llr.LLRRanking",
+    "analysis.volumes.VolumeHistogram",
     "choice.regularization.Segment",
     "choice.rmetric.RiemannianMetric",
     "choice.search.SearchResult",
@@ -33,21 +35,10 @@ MORE = (
     "parameters.estimates.BandwidthEstimate",
     "parameters.estimates.SubsetSizeEstimate",
     "parameters.levina_bickel.NeighborDimension",
+    "resources.Estimate",
+    "results.selection.Ranking",
     "run.options.Options",
 )
-# names that are not complete yet, with all that belongs to them
-# fmt: off
-PENDING: tuple[str, ...] = (
-    # results, analysis, interop, resources, datasets, plot
-    "Selection", "Diagnosis", "diagnose", "selection_stability", "llr_ranking", "procrustes_error", "size_verdict",
-    "volume_histogram", "Model", "model_of", "save_model", "load_model", "DiffusionMap", "IndependentCoordinates",
-    "estimate_resources", "umap_init", "save", "load", "datasets.Components", "datasets.Dataset",
-    "datasets.Spectra", "datasets.Trajectory", "datasets.load", "datasets.load_molecule", "datasets.load_spectra",
-    "datasets.names", "datasets.normalize_spectra", "datasets.pairwise_distances", "datasets.pca",
-    "datasets.planar_angles", "datasets.torsion", "datasets.write_xyz", "plot.embedding", "plot.path",
-    "plot.points", "plot.set_label", "plot.volumes",
-)
-# fmt: on
 
 
 def found(name: str):
@@ -73,8 +64,7 @@ def public_names() -> list[str]:
     names = [name for name in ies_gpu.__all__ if name not in ("__version__", "datasets", "plot")]
     for room in ("datasets", "plot"):
         names += [f"{room}.{name}" for name in found(room).__all__ if callable(found(f"{room}.{name}"))]
-    names = [each for name in (*names, *MORE) for each in (name, *members(name))]
-    return [name for name in names if not any(f"{name}.".startswith(f"{pending}.") for pending in PENDING)]
+    return [each for name in (*names, *MORE) for each in (name, *members(name))]
 
 
 NAMES = public_names()
