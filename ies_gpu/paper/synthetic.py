@@ -64,5 +64,5 @@ def add_seconds(book: Book, log: Log) -> None:
     """How long each part took."""
     rows = [(name, round(taken, 1)) for name, taken in log.seconds.items()]
     rows.append(("all", round(sum(log.seconds.values()), 1)))
-    note = "Of this run, by the clock; the paper reports none for these data."
+    note = "Clock time of this run; the paper reports none for these data."
     book.table("seconds", "Seconds by part", ["part", "seconds"], rows, note=note)
