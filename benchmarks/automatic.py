@@ -84,7 +84,7 @@ def line(row: dict[str, Any]) -> str:
     published = "  - " if row["published"] is None else f"{row['published']:4.2f}"
     marks = "".join(
         mark
-        for mark, word in (("e", "narrow"), ("d", "not certain"), ("s", "largest that"), ("r", "no set on"))
+        for mark, word in (("e", "narrow"), ("d", "uncertain"), ("s", "largest that"), ("r", "every set on"))
         if any(word in message for message in row["warnings"])
     )
     return (

@@ -1,6 +1,8 @@
 """Independent eigencoordinate selection (Chen and Meila 2019), from points to the chosen coordinates.
 
 Public names are loaded when first used: ``import ies_gpu`` itself loads nothing outside the standard library.
+
+In all docstrings an ``ndarray`` is a NumPy or a CuPy array: results are on the device of the input.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn
 
 
 class DeviceError(RuntimeError):
-    """The requested device cannot be used; the message says why and what to do."""
+    """The requested device cannot be used. The message says why and what to do."""
 
 
 class IESWarning(UserWarning):
-    """The result may not be what was wanted; the message says why and what to do."""
+    """The result may be wrong. The message says why and what to do."""
 
 
 def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
@@ -27,16 +27,16 @@ def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
 
 
 class OutOfMemoryError(MemoryError):
-    """Memory does not suffice even for the smallest block; the message says how much was needed, and where."""
+    """Not even the smallest block fits into memory. The message says which stage it was and what would help."""
 
 
 class DisconnectedGraphError(ValueError):
-    """The neighbour graph falls into several parts, each of which would need a map of its own."""
+    """The neighbour graph falls into several parts, each of which would need its own map."""
 
 
 class NotConvergedError(ArithmeticError):
-    """An eigensolver cannot vouch for its result; the message says why. Another one takes over."""
+    """An eigensolver cannot vouch for its result, so another one takes over. The message says why."""
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be read or written. The result is not affected, only the time that a restart takes."""
+    """A checkpoint could not be read or written. The result is unaffected, but a restart may take longer."""

@@ -1,30 +1,30 @@
-"""What a job will need: memory by stage from the bytes that each stage allocates, and roughly how long it takes.
+"""What a job will need: memory per stage, from the bytes that each stage allocates, and roughly how long it takes.
 
-With n points in D columns, ``z = n (degree + 1)`` entries in the matrix (whose indices take 8 instead of 4 bytes from
-2^31 entries on), m eigenvectors, dimension d, w bytes a stored number, and on top of what Python, NumPy, SciPy and the
-kernels take (``START``):
+With n points in D columns, ``z = n (degree + 1)`` matrix entries (from 2^31 entries on, indices take 8 bytes instead of
+4), m eigenvectors, dimension d, w bytes per stored number, and on top of what Python, NumPy, SciPy and the kernels take
+(``START``):
 
 =============  ======================================================================================================
 stage          bytes
 =============  ======================================================================================================
-points         ``8 n D`` all the time; once more in order, until the Laplacian is there; once more, in units of the
+points         ``8 n D`` all the time; a reordered copy until the Laplacian exists; another copy, in units of the
                radius, during checks and graph
 checks         distances of sampled rows, at most 64 MB
 graph          ``12 z`` for distances and indices, ``10 z`` for the blocks that they were gathered from, which the
                allocator keeps until something else needs the room
-laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32 and count parts of the
-               graph)
+laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32 and count the connected
+               parts)
 eigenvectors   the matrix, ``4 z`` for it in float32, and ``72 n (m + 10)`` for vectors, their images and the
                correction of the multilevel method; ``36 n (m + 5)`` for Lanczos
 tangents       the matrix, coordinates twice, ``w n m d`` bases
-result         the same and all arrays once more, in the user's order
+result         the same, plus a copy of all arrays in the user's order
 =============  ======================================================================================================
 
-A kernel that would take more than half of ``memory_limit`` is kept as tiles, ``2 n^2`` bytes, or computed anew.
+A kernel that would take more than half of ``memory_limit`` is kept as tiles, ``2 n^2`` bytes, or recomputed.
 
-Where the bandwidth is to be found, a scan comes first: five to nine bandwidths on at most 10,000 points, the largest of
-which joins ``2^d`` to ``2^(d + 1)`` times as many pairs as the middle one does (noise and curvature add to the
-dimension), 6 % of all. It takes what a run on so many takes.
+With an automatic bandwidth, a scan comes first: five to nine bandwidths on at most 10,000 points, the largest of which
+joins ``2^d`` to ``2^(d + 1)`` times as many pairs as the middle one does (noise and curvature add to the dimension), at
+most 6 % of all. It takes what a run on that many points takes.
 """
 
 from __future__ import annotations
@@ -37,19 +37,31 @@ from .embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS
+from .run.graph import csr_bytes
+from .run.options import Options
 from .validation import check_choice, check_integer, check_number, check_sizes
 
-START = 220 << 20  # Python with all libraries, half of what compiling the kernels takes in a first run
+START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
 CONTEXT = 500 << 20  # what CUDA itself takes on a device: a guess
 SAMPLED = 64 << 20
-SLACK = 1.25  # what to ask for, above the peak
+SLACK = 1.25  # what to request, relative to the peak
 
 # Seconds of one thread, from benchmarks on two noisy cores of an AMD EPYC.
 GRAPH, EIGEN, TANGENT, SCORE = 1.3e-7, 2.5e-8, 6e-9, 2e-9
 
 
 class StageNeeds(NamedTuple):
-    """The memory that the process holds at most during a stage, and its seconds (None where nobody has measured)."""
+    """The needs of one stage.
+
+    Attributes
+    ----------
+    stage : str
+        Its name.
+    bytes : int
+        The most memory that the process holds during the stage.
+    seconds : float or None
+        Rough time; None where nobody has measured.
+    """
 
     stage: str
     bytes: int
@@ -62,18 +74,22 @@ class Estimate(NamedTuple):
     Attributes
     ----------
     stages : tuple of StageNeeds
-    peak_bytes, request_bytes : int
-        The largest of the stages, and a quarter more: what to ask a batch service for.
+        The needs of each stage.
+    peak_bytes : int
+        The largest of the stages.
+    request_bytes : int
+        A quarter more: what to request from a batch service.
     device_bytes : int
-        Memory of the GPU (0 on the CPU); never compared with a run.
+        GPU memory (0 on the CPU). Computed; never compared with a run.
     checkpoint_bytes : int
-        Disk that the checkpoint takes.
+        Disk space for the checkpoint.
     seconds : float or None
-        Of all stages; rough, to a factor of five or so on an idle machine.
+        Total time; rough, within a factor of five or so on an idle machine.
     tiled : bool
         Whether the kernel is too dense for a sparse matrix within the memory limit.
     scan_bytes : int
-        What looking for the bandwidth takes, which is not part of the above: the run needs the larger of both.
+        What the search for an automatic bandwidth takes. It comes first and is not part of the numbers above, so an
+        automatic run needs the larger of the two.
     """
 
     stages: tuple[StageNeeds, ...]
@@ -111,29 +127,51 @@ def estimate_resources(
     memory_limit: int | None = None,
     n_threads: int = 1,
 ) -> Estimate:
-    """Memory and rough time of a job.
+    """Estimate the memory and the rough time of a job.
 
     Parameters
     ----------
     n, dim : int
-        Points and columns.
+        Number of points and of columns.
     degree : float
-        Mean number of neighbours of a point, as ``diagnostics["mean_degree"]`` of a smaller run tells it; at one
-        bandwidth it grows like n.
-    intrinsic_dim, subset_size, n_components, dtype
-        As in ``select_coordinates``; subset_size is intrinsic_dim unless given.
-    device : {"cpu", "cuda", "cuda:N"}
+        Mean number of neighbours per point. ``diagnostics["mean_degree"]`` of a smaller run gives it; at a fixed
+        bandwidth it grows in proportion to n.
+    intrinsic_dim : int, default=2
+        Dimension of the manifold.
+    subset_size : int, optional
+        How many coordinates to choose; ``intrinsic_dim`` by default.
+    n_components : int, default=20
+        How many eigenvectors to choose from.
+    device : {"cpu", "cuda", "cuda:N"}, default="cpu"
+        Where the job will run.
+    dtype : {"float64", "mixed", "float32"}, default="float64"
+        Precision, as in :func:`select_coordinates`.
     memory_limit : int, optional
-        As in ``select_coordinates``; unless given there is enough.
-    n_threads : int
+        Bytes that the job may use, as in :func:`select_coordinates`; unlimited by default.
+    n_threads : int, default=1
+        CPU threads.
+
+    Returns
+    -------
+    Estimate
+        Memory and seconds per stage, peak memory, and disk space for a checkpoint.
+
+    Examples
+    --------
+    >>> from ies_gpu import estimate_resources
+    >>> job = estimate_resources(n=100_000, dim=3, degree=170)
+    >>> [stage.stage for stage in job.stages]
+    ['checks', 'graph', 'laplacian', 'eigenvectors', 'tangents', 'result']
+    >>> print(f"{job.peak_bytes / 1e9:.1f} GB")
+    0.7 GB
     """
     n, D = check_integer("n", n, low=3), check_integer("dim", dim, low=1)
     degree = check_number("degree", degree, high=n)
     d, s, m = check_sizes(n, intrinsic_dim, intrinsic_dim if subset_size is None else subset_size, n_components)
-    check_choice("dtype", dtype, ("float64", "mixed", "float32"))
+    options = Options(intrinsic_dim=d, subset_size=d, n_components=m, dtype=dtype, memory_limit=memory_limit)
     check_choice("device", device.partition(":")[0], ("cpu", "cuda"))
     size = Size(n, D, n * (degree + 1.0), m, d, s, 4 if dtype == "float32" else 8)  # mixed: an upper bound
-    tiled = memory_limit is not None and 2 * 1.1 * 12 * n * degree > memory_limit
+    tiled = memory_limit is not None and 2 * csr_bytes(n, degree, options.storage) > memory_limit
     store = tiled and memory_limit is not None and 4.0 * n * n < memory_limit
     needs = tiled_bytes(size, store) if tiled else sparse_bytes(size)
     threads = check_integer("n_threads", n_threads, low=1)
@@ -160,12 +198,12 @@ def arrays_out(size: Size) -> float:
 
 
 def index_bytes(size: Size) -> int:
-    """Of one column number in a sparse matrix."""
+    """Bytes per column number in a sparse matrix."""
     return 4 if size.z < 2**31 else 8
 
 
 def sparse_bytes(size: Size) -> dict[str, float]:
-    """Bytes above START of each stage, with the kernel as a sparse matrix."""
+    """Bytes per stage on top of START, with the kernel as a sparse matrix."""
     n, z, w, points = size.n, size.z, size.w, 8.0 * size.n * size.D
     matrix, kept = (w + index_bytes(size)) * z, 10 * z
     count = 8 * z if w == 4 else 0.0
@@ -201,7 +239,7 @@ def takes_multilevel(size: Size) -> bool:
 
 
 def seconds(size: Size, threads: int) -> dict[str, float]:
-    """Rough seconds of each stage; the matrix is read once for each vector and product, whatever the method."""
+    """Rough seconds per stage; the matrix is read once per vector and product, whatever the method."""
     sets = comb(size.m - 1, size.s - 1)
     work = {
         "checks": 2.0,  # loading the libraries
@@ -210,6 +248,6 @@ def seconds(size: Size, threads: int) -> dict[str, float]:
         "eigenvectors": EIGEN * size.z * (size.m + 1),
         "tangents": TANGENT * size.z * size.m,
     }
-    if sets <= MAX_SUBSETS:  # with more another search is needed, of which nobody knows
+    if sets <= MAX_SUBSETS:  # more sets need another search, whose time nobody can predict
         work["result"] = SCORE * sets * size.n * size.s * size.d
     return {stage: t if stage == "checks" else t / threads for stage, t in work.items()}

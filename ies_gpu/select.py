@@ -35,7 +35,7 @@ def select_coordinates(
     zeta: float | str = "auto",
     percentile: float = 75,
     search: str = "exhaustive",
-    components: str = "raise",
+    components: str = "auto",
     device: str = "auto",
     dtype: str = "float64",
     memory_limit: int | None = None,
@@ -49,73 +49,144 @@ def select_coordinates(
 ) -> Selection:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
+    The slowest eigenvectors of a Laplacian are often functions of each other: on a long strip the first six may only
+    say how far along the strip a point is. This function runs the whole pipeline of Chen and Meila [1]_: neighbour
+    graph, renormalised Laplacian, diffusion map, tangent bases, and the search for the set S of ``subset_size``
+    coordinates, the first among them, that maximises ``R(S) - zeta * sum of the eigenvalues of S``. ``R(S)`` is 0 for
+    coordinates that are independent at every point and very negative for a set that loses rank.
+
+    Give the points, or start later from your own graph, kernel or eigenvectors: exactly one of ``X``, ``graph``,
+    ``kernel`` and ``laplacian`` is required. If you know ``intrinsic_dim``, ``subset_size`` and ``bandwidth``, pass
+    them: the run is several times faster.
+
     Parameters
     ----------
-    X : array (n, D)
-        Points. Exactly one of ``X``, ``graph``, ``kernel``, ``laplacian`` is given.
-    graph : sparse matrix or array (n, n)
-        Distances between neighbours.
-    kernel : sparse matrix or array (n, n)
-        Symmetric affinities.
-    laplacian, coordinates, eigenvalues
-        A renormalised Laplacian (or sparse ``I - P``) with its eigenvectors (n, m) and eigenvalues (m,).
-    intrinsic_dim : int or "auto"
-        d, the dimension of the manifold.
-    subset_size : int or "auto"
-        s, how many coordinates to choose.
-    bandwidth : float or "auto"
-        eps of the Gaussian kernel. What is "auto" of these three is found from ``X``, and
-        ``diagnostics["automatic"]`` says how; it takes several times as long. With ``graph`` all three must be given,
-        with ``kernel`` and ``laplacian`` the first two.
-    radius : float
-        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given. A sparse graph is taken as it
-        is unless a radius is given.
-    self_loops : bool
-        ``K_ii = 1``, as in the paper. False sets it to 0: with noise in many dimensions a point's nearest neighbours
-        are far, its own weight outweighs them all, and single points get coordinates of their own.
-    n_components : int
-        m, how many eigenvectors to choose from.
-    zeta : float or "auto"
-        Weight of the smoothness penalty; "auto" finds it by the leave-one-out regret.
-    percentile : float
-        Of the regret, which must not be positive; 75 in the paper.
-    search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}
-        Enumeration; the paper's greedy search; the procedures for large ``n_components`` and ``subset_size``; or
-        enumeration less the sets that are proved not to be the best. What was promised is in ``diagnostics["search"]``.
-    components : {"raise", "largest"}
-        What to do when the graph is disconnected.
-    device : {"auto", "cpu", "cuda", "cuda:N"}
-    dtype : {"float64", "mixed", "float32"}
-        ``mixed`` stores the graph in float32 and computes in float64: two thirds of the memory. ``float32`` also
-        computes tangent bases and scores in float32. The eigensolver and all sums are in float64. See
-        docs/precision.md for what each costs.
-    memory_limit : int
-        Bytes that the run may take; half of the free memory unless given.
-    n_threads : int
-        CPU threads; all that the process may use unless given.
-    random_state : int
-        Seed of the eigensolver's start vector.
-    tol : float
-        Bound on the residual of every eigenpair.
+    X : array-like of shape (n_samples, n_features), optional
+        The points, one row per point: a NumPy or CuPy array, a data frame, or anything that speaks DLPack. Arrays on a
+        GPU are used where they are.
+    graph : sparse matrix or ndarray of shape (n_samples, n_samples), optional
+        Distances between neighbours, symmetric. Infinity in a dense matrix means "not neighbours".
+    kernel : sparse matrix or ndarray of shape (n_samples, n_samples), optional
+        Symmetric affinities, none of them negative.
+    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples), optional
+        A renormalised Laplacian from :func:`graph_laplacian`, or a sparse ``I - P``. Needs ``coordinates`` and
+        ``eigenvalues``.
+    coordinates : ndarray of shape (n_samples, n_components), optional
+        The eigenvectors of ``laplacian``, without the constant one, as :func:`diffusion_map` returns them.
+    eigenvalues : ndarray of shape (n_components,), optional
+        The eigenvalues of ``laplacian``, ascending.
+    intrinsic_dim : int or "auto", default="auto"
+        The dimension d of the manifold. "auto" estimates it from ``X``; a graph, kernel or Laplacian needs a number.
+    subset_size : int or "auto", default="auto"
+        How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds coordinates while each explains enough
+        of the variance of ``X``; a graph, kernel or Laplacian needs a number.
+    bandwidth : float or "auto", default="auto"
+        The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "auto" tries several on ``X`` and takes the
+        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. A graph
+        needs a number; a kernel or Laplacian needs none.
+    radius : float, optional
+        Points no further apart than this are neighbours, by default ``3 * bandwidth``. A graph is used as given unless
+        you pass a radius.
+    self_loops : bool, default=True
+        Whether each point is its own neighbour, ``K_ii = 1``, as in the paper. With noise in many dimensions a point
+        can outweigh all its neighbours, and single points get coordinates of their own; False prevents that.
+    n_components : int, default=20
+        How many eigenvectors to choose from.
+    zeta : float or "auto", default="auto"
+        The weight of the smoothness penalty. "auto" lowers it from infinity to the first set that passes the
+        leave-one-out regret, and takes the middle of the range on which that set is the best.
+    percentile : float, default=75
+        The percentile of the regret that must not be positive for "auto" to accept a set.
+    search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
+        Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
+        exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
+    components : {"auto", "raise", "most", "largest"}, default="auto"
+        What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
+        of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
+        "auto" is "most" while the bandwidth is being found, and "raise" with a given one.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
+    dtype : {"float64", "mixed", "float32"}, default="float64"
+        "mixed" stores the graph in float32 and computes in float64, which takes two thirds of the memory. "float32"
+        also computes tangent bases and scores in float32. The eigensolver and all sums always use float64.
+    memory_limit : int, optional
+        How many bytes the run may use, by default half of the memory that is free.
+    n_threads : int, optional
+        How many CPU threads to use, by default all that the process may.
+    random_state : int, default=0
+        The seed for the eigensolver's start vector, which also fixes the signs of the coordinates, for the samples
+        behind "auto", and for the random starts of the submodular search.
+    tol : float, default=1e-8
+        The largest residual that an eigenpair may have.
     keep_bases : bool, optional
-        Keep the tangent bases, which ``Selection.score`` needs; by default up to 512 MB.
-    checkpoint : path, optional
-        A local folder in which each finished stage is saved. One that holds stages already is an error without
-        ``resume``.
-    resume : bool
-        Take what is finished from that folder; the result is the same to the bit. Stages that are damaged or of
-        another job are told of and computed again, and an empty folder is a beginning.
+        Whether to keep the tangent bases, which :meth:`Selection.score` needs. By default they are kept up to 512 MB.
+    checkpoint : str or path-like, optional
+        A local folder in which to save each finished stage. A folder that already holds stages is an error unless
+        ``resume`` is True.
+    resume : bool, default=False
+        Continue from the stages in ``checkpoint``; the result is the same to the bit. Damaged stages and stages of a
+        different job are recomputed with a warning; an empty folder starts a new job.
     progress : callable, optional
-        Called as ``progress(stage, done, total)``.
+        Called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
 
     Returns
     -------
     Selection
+        The chosen set with its coordinates, the regularization path, the ranking of other sets, and diagnostics. Its
+        arrays are on the device of the input, one row per point.
 
     Raises
     ------
+    ValueError
+        If an argument is out of range or arguments do not fit together. The message says what to change.
+    TypeError
+        If an argument has the wrong type.
     DisconnectedGraphError
-        Before the eigensolver, with the sizes of the parts and a radius that would connect them.
+        If the graph falls into parts and ``components="raise"``. The message gives their sizes and a bandwidth that
+        connects them.
+    DeviceError
+        If you asked for a device that cannot be used.
+
+    Warns
+    -----
+    IESWarning
+        If the result may be wrong, for example because no set passes the regret. The messages are also in
+        ``diagnostics["warnings"]``.
+
+    See Also
+    --------
+    selection_stability : How sure the choice is, from repeated runs.
+    estimate_resources : The memory and time that a run will need.
+    IndependentCoordinates : The same as a scikit-learn transformer.
+
+    References
+    ----------
+    .. [1] Y.-C. Chen and M. Meila, "Selecting the independent coordinates of manifolds with large aspect ratios",
+           NeurIPS 2019. https://arxiv.org/abs/1907.01651
+
+    Examples
+    --------
+    On a long strip, the second coordinate that is needed is not the second eigenvector:
+
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> selection = ies_gpu.select_coordinates(
+    ...     strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10
+    ... )
+    >>> selection.names
+    ('phi1', 'phi7')
+    >>> selection.subset
+    (0, 6)
+    >>> selection.embedding.shape
+    (400, 2)
+
+    Start from a kernel of your own:
+
+    >>> graph = ies_gpu.knn_graph(strip.X, n_neighbors=40)
+    >>> kernel = ies_gpu.gaussian_kernel(graph, bandwidth=0.8)
+    >>> selection = ies_gpu.select_coordinates(kernel=kernel, intrinsic_dim=2, subset_size=2, n_components=10)
+    >>> len(selection.subset)
+    2
     """
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues

@@ -1,4 +1,4 @@
-"""Argument checks, our warnings and our errors: bad input ends here, with its name, its value and the way out."""
+"""Argument checks: bad input ends here, with an error that gives the argument, its value and the way out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.
     inside = low <= number <= high if closed else low < number < high
     if not (math.isfinite(number) and inside):
         if closed:
-            wanted = f"lie between {low:g} and {high:g}" if high < math.inf else f"be a finite number, {low:g} or more"
+            wanted = f"be between {low:g} and {high:g}" if high < math.inf else f"be a finite number, at least {low:g}"
         else:
             wanted = f"be a finite number greater than {low:g}" + (f" and below {high:g}" if high < math.inf else "")
         raise ValueError(f"{name} must {wanted}, got {value!r}")
@@ -33,7 +33,7 @@ def check_integer(name: str, value: Any, *, low: int, high: int | None = None, w
         raise TypeError(f"{name} must be an integer, got {value!r}")
     number = int(value)
     if number < low or (high is not None and number > high):
-        span = f"be {low} or more" if high is None else f"lie between {low} and {high}"
+        span = f"be at least {low}" if high is None else f"be between {low} and {high}"
         raise ValueError(f"{name} must {span}{why}, got {value}")
     return number
 
@@ -117,10 +117,11 @@ def check_points(X: Any, dtype: Any = np.float64) -> Any:
     return X
 
 
-def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64) -> Any:
-    """A square matrix, sparse in any format or dense, as CSR with sorted indices and finite entries.
+def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64, *, add: bool = True) -> Any:
+    """A square matrix, sparse in any format or dense, as CSR with sorted indices, each entry once, and all finite.
 
-    Zeros that are stored stay stored; zeros of a dense matrix do not.
+    Zeros that are stored stay stored; zeros of a dense matrix do not. Entries that are stored more than once are added,
+    as SciPy does. With ``add=False`` they are refused: two distances of one pair have no sum.
     """
     backend = backend_of(matrix)
     if not backend.sparse.issparse(matrix):
@@ -130,16 +131,65 @@ def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64) -> Any:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"{name} must be square, got shape {matrix.shape}")
     if matrix.shape[0] < 2:
-        raise ValueError(f"{name} must be for at least 2 points, got shape {matrix.shape}")
+        raise ValueError(f"{name} must cover at least 2 points, got shape {matrix.shape}")
     if matrix.dtype.kind not in "buif":
         raise TypeError(f"{name} must be real and numeric, got dtype {matrix.dtype}")
+    check_sparse_storage(name, matrix)
+    stored = matrix.nnz if matrix.format in ("coo", "csr", "csc", "bsr") else None  # elsewhere nothing is stored twice
     matrix = matrix.tocsr()
     if matrix.dtype != dtype:
         matrix = matrix.astype(dtype)
-    if not matrix.has_sorted_indices:
-        matrix = matrix.sorted_indices()
+    if not _rising(matrix, backend):
+        # a new matrix: what SciPy remembers of the old one may no longer be true, and the user's stays as it is
+        parts = (part.copy() for part in (matrix.data, matrix.indices, matrix.indptr))
+        matrix = type(matrix)(tuple(parts), shape=matrix.shape)
+        matrix.sum_duplicates()
+    if not add and stored is not None and matrix.nnz < stored:
+        raise ValueError(
+            f"{name} stores {stored - matrix.nnz} of its {stored} entries again for a pair that has one; keep one "
+            f"distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
+        )
     _check_finite(name, matrix.data, backend)
     return matrix
+
+
+def check_sparse_storage(name: str, matrix: Any) -> None:
+    """Refuse a sparse matrix whose index arrays lead out of it: the constructors do not look, and loops would crash."""
+    if matrix.format in ("csr", "csc", "bsr"):
+        rows, columns = (
+            size // side for size, side in zip(matrix.shape, getattr(matrix, "blocksize", (1, 1)), strict=True)
+        )
+        major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
+        starts = matrix.indptr
+        ends = (int(starts[0]), int(starts[-1])) if len(starts) == major + 1 else None
+        stored = len(matrix.indices)
+        if ends is None or ends != (0, stored) or len(matrix.data) != stored or bool((starts[1:] < starts[:-1]).any()):
+            raise ValueError(
+                f"{name} is damaged: its indptr must rise from 0 to {stored}, the number of its indices and data, "
+                f"in {major + 1} steps; build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
+            )
+        _check_indices(name, "indices", matrix.indices, minor)
+    elif matrix.format == "coo":
+        if not len(matrix.row) == len(matrix.col) == len(matrix.data):
+            raise ValueError(f"{name} is damaged: its row, col and data must be of equal length; build it again")
+        _check_indices(name, "row", matrix.row, matrix.shape[0])
+        _check_indices(name, "col", matrix.col, matrix.shape[1])
+
+
+def _check_indices(name: str, part: str, indices: Any, size: int) -> None:
+    if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
+        raise ValueError(
+            f"{name}.{part} must lie between 0 and {size - 1} to fit its shape, got {int(indices.min())} to "
+            f"{int(indices.max())}; build the matrix again with indices that count from 0"
+        )
+
+
+def _rising(matrix: Any, backend: Backend) -> bool:
+    """Whether the indices of every row of a CSR rise, so that none comes twice."""
+    rising = matrix.indices[1:] > matrix.indices[:-1]
+    starts = matrix.indptr[1:-1]
+    rising[starts[(starts > 0) & (starts < matrix.nnz)] - 1] = True  # from one row to the next
+    return bool(rising.all())
 
 
 def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> None:
@@ -157,7 +207,7 @@ def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> No
         matrix.data = matrix.data + (largest or 1.0)
     difference = abs(matrix - matrix.T)
     if difference.nnz and float(difference.data.max()) > 1e-8 * (largest or 1.0):
-        way = "store every distance on both sides" if stored_zeros else f"use {name}.maximum({name}.T)"
+        way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use {name}.maximum({name}.T)"
         raise ValueError(
             f"{name} must be symmetric, but it differs from its transpose by up to {float(difference.data.max()):.3g}; "
             f"{way}"
@@ -165,7 +215,7 @@ def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> No
 
 
 def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:
-    """d, s and m that fit together and, where it is known, to the number n of points."""
+    """Check that d, s and m fit together and, if it is known, the number n of points."""
     m = check_integer("n_components", n_components, low=1)
     if n is not None and m > n - 2:
         raise ValueError(f"n_components must be at most {n - 2} for {n} points, got {m}; lower it or add points")

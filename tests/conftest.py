@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ies_gpu import diffusion_map, laplacian_of_points
+from ies_gpu.embedding.order import spatial_order
 from tests.backends import active_backend, sent, stand_in, to_host
+from tests.manifolds import rectangle
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -60,6 +63,15 @@ def cupy(machine):
     return sys.modules["cupy"]
 
 
+@pytest.fixture(scope="session")
+def flat_strip():
+    """Points in spatial order, their bandwidth, Laplacian and map of a 3 x 1 rectangle."""
+    X, _, bandwidth = rectangle(800, 3.0, degree=60)
+    X = X[spatial_order(X)]
+    laplacian = laplacian_of_points(X, bandwidth=bandwidth)
+    return X, bandwidth, laplacian, diffusion_map(laplacian, n_components=8)
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
@@ -74,6 +86,8 @@ skipped: list[str] = []
 def pytest_runtest_logreport(report):
     if report.skipped and not hasattr(report, "wasxfail"):
         skipped.append(report.nodeid)
+        if "pip install" in report.longrepr[2]:  # one line of the summary for each library, not for each test
+            report.longrepr = (str(Path(__file__).parent), None, report.longrepr[2])
 
 
 def pytest_collectreport(report):

@@ -1,8 +1,10 @@
-"""Rectangles and what is known of them in closed form."""
+"""Small inputs: rectangles with their closed forms, flat cubes, random tangent bases and paths."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from ies_gpu import candidate_subsets
 
 
 def rectangle(n: int, ratio: float, *, noise: float = 0.0, seed: int = 0, degree: float = 150) -> tuple:
@@ -35,3 +37,14 @@ def plane(n: int, d: int, noise: float = 0.0, columns: int = 8, seed: int = 0) -
     rng = np.random.default_rng(seed)
     frame = np.linalg.qr(rng.normal(size=(columns, columns)))[0][:d]
     return rng.uniform(-1, 1, (n, d)) @ frame + noise * rng.normal(size=(n, columns))
+
+
+def frames(rng, n, m, d):
+    """Random orthonormal tangent bases (n, m, d)."""
+    return np.linalg.qr(rng.normal(size=(n, m, d)))[0]
+
+
+def lines(rng, m=9, s=3):
+    """Scores of all sets of s of m coordinates, the sets, and eigenvalues: lines whose upper envelope is the path."""
+    sets = candidate_subsets(m, s)
+    return -rng.exponential(2, len(sets)), sets, np.sort(rng.uniform(0.001, 0.1, m))

@@ -1,4 +1,4 @@
-"""What the method is compared with: the ranking by local linear regression of Dsilva et al. (2018)."""
+"""The baseline: ranking by local linear regression (Dsilva et al. 2018)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from ..backend import Backend, backend_of
 from ..validation import check_integer, check_real_array
 
-MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most so many points
-RIDGE = 1e-10  # of the mean diagonal: nothing where a fit is determined, and singular ones have an answer
+MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most this many points
+RIDGE = 1e-10  # of the mean diagonal: negligible where a fit is determined, and singular fits still have an answer
 
 
 class LLRRanking(NamedTuple):
-    """Coordinates by how badly those before them predict them.
+    """Coordinates, ranked by how badly the earlier ones predict them.
 
     Attributes
     ----------
     order : tuple of int
-        0-based, by falling residual; equal ones in their order.
-    residuals : array (m,)
-        ``r_k``: 1 for the first; about 0 for a function of the coordinates before it, about 1 for a new direction.
-    bandwidths : array (m,)
-        h of each regression; NaN for the first, which has none.
+        0-based, largest residual first; ties stay in order.
+    residuals : ndarray of shape (n_components,)
+        ``r_k``: 1 for the first coordinate, about 0 for a function of the earlier ones, about 1 for a new direction.
+    bandwidths : ndarray of shape (n_components,)
+        The bandwidth h of each regression; NaN for the first coordinate, which has none.
     """
 
     order: tuple[int, ...]
@@ -32,25 +32,38 @@ class LLRRanking(NamedTuple):
 
 
 def llr_ranking(coordinates: Any, *, n_samples: int | None = 2000, random_state: int = 0) -> LLRRanking:
-    """Rank coordinates by local linear regression on the coordinates before them (algorithm LLRCoordSearch).
+    """Rank coordinates by local linear regression on the earlier ones.
 
-    For k = 2..m a weighted linear fit with intercept predicts ``phi_k`` at each point from ``phi_1..phi_{k-1}`` of the
-    other points, with weights ``exp(-dist^2 / h^2)`` and h a third of the median distance. Then
-    ``r_k = |fit - phi_k| / |phi_k|``.
+    For k = 2..m a weighted linear fit with intercept predicts ``phi_k`` at each point from ``phi_1..phi_{k-1}`` at the
+    other points. The weights are ``exp(-dist^2 / h^2)``, with h a third of the median distance, and
+    ``r_k = |fit - phi_k| / |phi_k|``. This is algorithm LLRCoordSearch, the baseline in the paper.
 
     Parameters
     ----------
-    coordinates : array (n, m)
-        Eigenvectors, the constant left out.
-    n_samples : int or None
-        How many points are used, drawn with ``random_state``; None for all. The work grows with its square, the
-        memory does not.
-    random_state : int
+    coordinates : ndarray of shape (n_samples, n_components)
+        Eigenvectors, without the constant one.
+    n_samples : int or None, default=2000
+        How many points to use, drawn at random; None uses all. The work grows with its square, the memory does not.
+    random_state : int, default=0
+        Seed for drawing the points.
+
+    Returns
+    -------
+    LLRRanking
+        The order of the coordinates, with residuals and bandwidths.
 
     References
     ----------
     Dsilva, Talmon, Coifman, Kevrekidis: Parsimonious representation of nonlinear dynamical systems through manifold
     learning, 2018.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, llr_ranking, select_coordinates
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> llr_ranking(selection.coordinates).order[:2]
+    (0, 6)
     """
     Y = check_real_array("coordinates", coordinates, 2)
     if Y.shape[0] < 3 or Y.shape[1] < 1:
@@ -87,7 +100,7 @@ def median_distances(Y: Any, backend: Backend) -> np.ndarray:
     for k in range(1, m):
         squares += (Y[first, k - 1] - Y[second, k - 1]) ** 2
         middle = float(xp.median(squares))
-        if middle == 0 and bool((squares > 0).any()):  # most points are copies: let the others say what near is
+        if middle == 0 and bool((squares > 0).any()):  # most points are copies: let the others define what is near
             middle = float(xp.median(squares[squares > 0]))
         if middle == 0:
             raise ValueError(f"the first {k} columns of coordinates are constant; leave constant coordinates out")

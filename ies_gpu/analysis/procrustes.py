@@ -9,14 +9,31 @@ from ..validation import check_real_array
 
 
 def procrustes_error(truth: Any, embedding: Any) -> float:
-    """``M^2``, the sum of squares left after the best shift, scaling, rotation and reflection: 0 to 1.
+    """Compute the Procrustes error of a map against a known truth.
 
-    ``1 - (sum of singular values of A' B)^2`` for both centred and of unit Frobenius norm. Reflections are allowed,
-    because the signs of eigenvectors are arbitrary. Where one has fewer columns it counts as filled up with zeros.
+    ``M^2`` is the sum of squares left after the best shift, scaling, rotation and reflection:
+    ``1 - (sum of singular values of A' B)^2`` with both sides centred and of unit Frobenius norm. Reflections are
+    allowed because the signs of eigenvectors are arbitrary. The side with fewer columns is padded with zeros.
 
     Parameters
     ----------
-    truth, embedding : array (n, k), (n, l)
+    truth : ndarray of shape (n_samples, n_true)
+        The true coordinates.
+    embedding : ndarray of shape (n_samples, n_components)
+        The coordinates to judge.
+
+    Returns
+    -------
+    float
+        ``M^2``, from 0 (the same up to a similarity) to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import procrustes_error
+    >>> square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> round(procrustes_error(square, 3 * square[:, ::-1] + 5), 6)
+    0.0
     """
     A, B = check_real_array("truth", truth, 2), check_real_array("embedding", embedding, 2)
     if len(A) != len(B):

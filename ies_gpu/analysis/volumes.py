@@ -1,4 +1,4 @@
-"""The volumes of sets over all points, and what they say about the number of coordinates."""
+"""The volume of a set at every point, and what it says about the number of coordinates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
 
 class VolumeHistogram(NamedTuple):
-    """Volumes ``exp R(S; i)`` of a set over all points: counts (b,), edges (b + 1,), and the share below 0.1."""
+    """Histogram of the volumes ``exp R(S; i)`` of a set over all points.
+
+    Attributes
+    ----------
+    subset : tuple of int
+        The set, 0-based.
+    counts : ndarray of shape (bins,)
+        Points per bin.
+    edges : ndarray of shape (bins + 1,)
+        Edges of the bins, from 0 to 1.
+    share_near_zero : float
+        The share of points with a volume below 0.1.
+    """
 
     subset: tuple[int, ...]
     counts: np.ndarray
@@ -26,16 +38,32 @@ class VolumeHistogram(NamedTuple):
 
 
 def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, bins: int = 50) -> VolumeHistogram:
-    """How the normalised projected volume of a set spreads over the points.
+    """Count the points by the normalised projected volume of a set.
 
     Parameters
     ----------
     selection : Selection
-        With its tangent bases, unless the set is the chosen one.
+        A result, with its tangent bases unless the set is the chosen one.
     subset : sequence of int, optional
-        0-based; the chosen set unless given.
-    bins : int
-        Equal ones between 0 and 1.
+        The set, 0-based; the chosen one by default.
+    bins : int, default=50
+        How many equal bins between 0 and 1.
+
+    Returns
+    -------
+    VolumeHistogram
+        Counts, edges, and the share of points with a volume near zero.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, select_coordinates, volume_histogram
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> chosen, first = volume_histogram(selection), volume_histogram(selection, (0, 1))
+    >>> chosen.counts.sum()
+    np.int64(400)
+    >>> chosen.share_near_zero < first.share_near_zero
+    True
     """
     bins = check_integer("bins", bins, low=1)
     chosen = tuple(selection.subset if subset is None else sorted(subset))
@@ -47,18 +75,39 @@ def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, 
 
 
 def size_verdict(selection: Selection, *, subset_size: int | None = None) -> SizeVerdict:
-    """Is ``subset_size`` large enough? The paper's histogram heuristic as a rule.
+    """Judge whether there are enough coordinates, by the paper's histogram heuristic.
 
-    Too small, when at least 1.5 % of the points have a volume below 0.1 under the best set, and at most 0.3 of that
-    share is left under its union with the runner-up: then the union sees a direction that the set loses. A spike that
-    stays is no reason: on a strip it belongs to the boundary, where gradients vanish under every set.
+    s is too small when at least 1.5 % of the points have a volume below 0.1 under the best set, and at most 0.3 of that
+    share is left under its union with the runner-up: then the union sees a direction that the set misses. A spike that
+    remains does not count. On a strip, for instance, it comes from the boundary, where gradients vanish under every
+    set.
 
     Parameters
     ----------
     selection : Selection
-        With its tangent bases.
+        A result with its tangent bases.
     subset_size : int, optional
         Another s to ask about; its best set is found by exhaustive search.
+
+    Returns
+    -------
+    SizeVerdict
+        ``too_small``, the sets and shares it rests on, and the same in words.
+
+    Raises
+    ------
+    ValueError
+        If the tangent bases were not kept, or there is only one set of this size.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, select_coordinates, size_verdict
+    >>> X = datasets.load("D7", n_samples=600).X  # a torus, which needs three coordinates
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=3, bandwidth=2.5)
+    >>> size_verdict(selection).too_small
+    False
+    >>> size_verdict(selection, subset_size=2).too_small
+    True
     """
     if subset_size is None or subset_size == len(selection.subset):
         best, subsets = selection.subset, selection.ranking.subsets
@@ -69,5 +118,5 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
         values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
     if len(subsets) < 2:
-        raise ValueError("there is only one set of this size, so that no union can be looked at; raise n_components")
+        raise ValueError("there is only one set of this size, and no other to compare it with; raise n_components")
     return judge_size(best, subsets[:2], lambda chosen: volume_histogram(selection, chosen).share_near_zero)

@@ -20,27 +20,42 @@ __all__ = [
 
 
 def get_backend(device: str = "auto", **options: Any) -> Backend:
-    """The backend for a device.
+    """Return the backend for a device.
 
     Parameters
     ----------
-    device : {"auto", "cpu", "cuda", "cuda:N"}
-        ``auto`` takes CUDA where it works and the CPU otherwise; ``cuda`` raises where it does not work.
-        The environment variable ``IES_GPU_DEVICE`` decides for ``auto``.
-    **options
-        ``memory_limit`` in bytes, ``n_threads``.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        "auto" uses CUDA if it works and the CPU otherwise; the environment variable ``IES_GPU_DEVICE`` overrides it.
+        "cuda" raises an error if CUDA does not work.
+    **options : int or None
+        The keywords ``memory_limit``, in bytes, and ``n_threads``.
+
+    Returns
+    -------
+    Backend
+        The device with its array library, sparse matrices and kernels: ``backend.xp``, ``backend.sparse`` and
+        ``backend.kernels``.
 
     Raises
     ------
     ValueError
-        For an unknown device.
+        If the device is unknown.
     DeviceError
-        If CUDA was asked for and cannot be used; the message says what to do.
+        If you asked for CUDA and it cannot be used.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> backend = ies_gpu.get_backend("cpu", n_threads=2)
+    >>> backend.device
+    'cpu'
+    >>> backend.xp.__name__
+    'numpy'
     """
-    name, reason = "device", f"device={device!r} was asked for"
+    name, reason = "device", f"requested by device={device!r}"
     if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
-        reason = f"the environment variable IES_GPU_DEVICE={device} asks for it"
+        reason = f"requested by the environment variable IES_GPU_DEVICE={device}"
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
     match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None
@@ -54,19 +69,19 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
         return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
     if device != "auto":
         raise DeviceError(f"device={device!r} cannot be used: {found.detail}")
-    if found.code != "not-installed":  # whoever installed CuPy expects it to run
+    if found.code != "not-installed":  # a CuPy that is installed is expected to run
         warn_caller(f"running on the CPU: {found.detail}", RuntimeWarning)
     return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
 
 
 def device_near(home: Backend, device: str) -> str:
-    """The device for arrays at home: with ``auto`` those on a GPU stay there, unless the variable decides."""
+    """The device for arrays that live on ``home``: with ``auto`` they stay on a GPU, unless IES_GPU_DEVICE is set."""
     stay = device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
     return home.device if stay else device
 
 
 def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
-    """An array or a sparse matrix on a backend's device: as it is if it lives there, else by way of the host.
+    """An array or sparse matrix on a backend's device: unchanged if it is there already, else copied through the host.
 
     Parameters
     ----------
@@ -88,9 +103,27 @@ def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
 
 
 def backend_of(array: Any) -> Backend:
-    """The backend on which an array (dense or sparse) lives; lists and the like belong to the CPU.
+    """Return the backend on which an array lives.
 
-    Inside ``with backend.active():`` that backend answers for its arrays, with its threads and memory limit.
+    Inside ``with backend.active():`` that backend answers for its own arrays, with its threads and memory limit.
+
+    Parameters
+    ----------
+    array : array-like or sparse matrix
+        A NumPy or CuPy array, a sparse matrix of either library, or an array of another library that speaks DLPack.
+        Lists and other objects belong to the CPU.
+
+    Returns
+    -------
+    Backend
+        The backend of that device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ies_gpu
+    >>> ies_gpu.backend_of(np.zeros(3)).device
+    'cpu'
     """
     active = current.get()
     if active is not None and active.owns(array):

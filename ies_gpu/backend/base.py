@@ -119,7 +119,7 @@ class Backend:
 
     def _too_little(self, stage: str, failure: str | None) -> str:
         return (
-            f"the memory of {self.device} does not suffice for the stage {stage!r}: {failure} Take fewer points or "
+            f"{self.device} does not have enough memory for the stage {stage!r}: {failure} Use fewer points or "
             "components, dtype='mixed', or a device with more memory"
         )
 

@@ -20,6 +20,7 @@ from .kernels.cuda import launch
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
 STATUS = {
+    3: ("forked", "CUDA does not start; after a fork it never does: start workers with 'spawn', or use device='cpu'"),
     100: ("no-device", "the NVIDIA driver finds no CUDA device; check nvidia-smi and CUDA_VISIBLE_DEVICES"),
     803: ("driver-mismatch", "the NVIDIA driver and its library have different versions; reboot, or reinstall it"),
     34: ("driver-missing", "only a stub of the CUDA driver library was found; install the NVIDIA driver"),
@@ -373,7 +374,7 @@ def backend_on(number: int) -> Backend:
     try:
         importlib.import_module("cupy")
     except ImportError as error:
-        raise DeviceError(f"an array on a GPU cannot be seen without CuPy ({_short(error)})") from None
+        raise DeviceError(f"an array on a GPU needs CuPy ({_short(error)})") from None
     return _device_backend(number)
 
 
@@ -383,7 +384,7 @@ def backend_of_cupy(array: Any) -> Backend:
         try:
             array = importlib.import_module("cupy").asarray(array)
         except ImportError as error:
-            raise DeviceError(f"an array on a GPU cannot be seen without CuPy ({_short(error)})") from None
+            raise DeviceError(f"an array on a GPU needs CuPy ({_short(error)})") from None
     device = getattr(array, "device", None)  # sparse matrices have it too
     if device is None:
         raise DeviceError(f"cannot tell on which device {type(array).__name__} lives")

@@ -16,7 +16,31 @@ MAX_SUBSETS = 2_000_000
 
 
 def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
-    """Every set of ``subset_size`` coordinates that contains the first: (q, s), 0-based, in lexicographic order."""
+    """Return every set of ``subset_size`` coordinates that contains the first one.
+
+    Parameters
+    ----------
+    n_components : int
+        The number of coordinates to choose from.
+    subset_size : int
+        The number of coordinates per set.
+
+    Returns
+    -------
+    ndarray of shape (n_subsets, subset_size)
+        The sets in lexicographic order, counted from 0.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 2,000,000 sets.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> ies_gpu.candidate_subsets(4, 2).tolist()
+    [[0, 1], [0, 2], [0, 3]]
+    """
     m = check_integer("n_components", n_components, low=1)
     s = check_integer("subset_size", subset_size, low=1, high=m, why=f" (n_components is {m})")
     count = count_subsets(m, s)
@@ -25,12 +49,12 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
 
 
 def count_subsets(m: int, s: int) -> int:
-    """How many sets that is; an error where enumeration cannot go."""
+    """How many sets there are; an error if there are too many to enumerate."""
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         raise ValueError(
             f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them, "
-            "or take search='greedy', 'submodular' or 'branch_and_bound', which do not score them all"
+            "or use search='greedy', 'submodular' or 'branch_and_bound', which do not score every set"
         )
     return count
 
@@ -39,7 +63,7 @@ def check_subsets(subsets: Any, m: int) -> np.ndarray:
     """Sets (q, s) as an integer array with members between 0 and m - 1, none twice."""
     array = np.atleast_2d(np.asarray(subsets))
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
-        raise TypeError(f"subsets must be sets of equal size of integers, got {subsets!r}")
+        raise TypeError(f"subsets must be sets of integers, all of one size, got {subsets!r}")
     if array.min() < 0 or array.max() >= m:
         raise ValueError(f"subsets must have members between 0 and {m - 1}, got {array.min()} to {array.max()}")
     if array.shape[1] > 1 and (np.diff(np.sort(array, axis=1), axis=1) == 0).any():
@@ -86,23 +110,35 @@ def score_pass(bases: Any, subsets: Any, progress: Callable[[int, int], None] | 
 
 
 def score_subsets(bases: Any, subsets: Any, *, per_point: bool = False) -> Any:
-    """Mean scores ``R(S)`` of sets of coordinates.
+    """Return the mean scores ``R(S)`` of sets of coordinates.
 
     ``R(S; i) = 1/2 log max(det(U_S' U_S) / prod_k |u_k^S|^2, 1e-30)`` is the logarithm of the volume spanned by the
-    normalised projections of the tangent vectors: 0 when they are orthogonal, -34.5 when the set has lost rank.
+    normalised projections of the tangent vectors: 0 if they are orthogonal, -34.5 if the set has lost rank.
 
     Parameters
     ----------
-    bases : array (n, m, d)
-        Tangent bases U.
-    subsets : array (q, s) of int
-        0-based.
-    per_point : bool
-        Return the whole table (n, q) instead.
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    subsets : array-like of shape (n_subsets, subset_size)
+        The sets, counted from 0.
+    per_point : bool, default=False
+        Whether to return the score of each set at each point instead of the mean.
 
     Returns
     -------
-    array (q,), or (n, q)
+    ndarray of shape (n_subsets,) or (n_samples, n_subsets)
+        The scores, none of them positive.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> slowest, independent = ies_gpu.score_subsets(bases, [[0, 1], [0, 6]])
+    >>> bool(slowest < independent)
+    True
     """
     bases = check_real_array("bases", bases, 3)
     sets = check_subsets(subsets, bases.shape[1])

@@ -34,7 +34,7 @@ def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
     for member in subset:
         if isinstance(member, str):
             if not re.fullmatch(r"phi[1-9]\d*", member):
-                raise ValueError(f"subset must hold numbers, or names such as 'phi7', got {member!r}")
+                raise ValueError(f"subset must contain numbers, or names such as 'phi7', got {member!r}")
             member = int(member[3:]) - 1
         elif not np.isscalar(member):
             raise TypeError(f"subset must be one set of numbers or names, got {subset!r}")

@@ -17,18 +17,18 @@ TOLERANCE = 1e-10  # a percentile of the regret up to here counts as not positiv
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of the path: between two values of zeta one set is the best.
+    """A piece of the regularization path: a range of zeta on which one set is the best.
 
     Attributes
     ----------
     subset : tuple of int
-        0-based.
+        The set, counted from 0.
     low, high : float
-        The set is optimal for ``low <= zeta <= high``; the first segment of a path has ``high = inf``.
+        The set is the best for ``low <= zeta <= high``. The first segment of a path has ``high = inf``.
     score : float
-        ``R(S)``, the value of its line at zeta = 0.
+        The score ``R(S)``, the value of the set's line at ``zeta = 0``.
     penalty : float
-        ``sum_{k in S} lambda_k``, minus the slope.
+        The sum of the set's eigenvalues, which is minus the slope of its line.
     """
 
     subset: tuple[int, ...]
@@ -39,22 +39,38 @@ class Segment:
 
     @property
     def middle(self) -> float:
-        """The arithmetic middle; for ``[a, inf)`` it is ``2 a``."""
+        """The middle of the range; for a range without an upper end, twice the lower one."""
         return 2 * self.low if np.isinf(self.high) else 0.5 * (self.low + self.high)
 
 
 def regularization_path(scores: Any, subsets: Any, eigenvalues: Any) -> tuple[Segment, ...]:
-    """The sets that maximise ``R(S) - zeta sum_{k in S} lambda_k`` for some zeta >= 0, from zeta = inf down to 0.
+    """Return the sets that maximise ``R(S) - zeta sum_{k in S} lambda_k`` for some ``zeta >= 0``.
 
-    An upper envelope of straight lines, exactly: from each line the next one is where it is first overtaken.
+    The maximum is the upper envelope of straight lines, and is computed exactly: from each line, the next is the one
+    that overtakes it first.
 
     Parameters
     ----------
-    scores : array (q,)
-        Mean scores R(S).
-    subsets : array (q, s) of int
-    eigenvalues : array (m,)
-        Of the unscaled Laplacian.
+    scores : ndarray of shape (n_subsets,)
+        The mean scores ``R(S)``.
+    subsets : array-like of shape (n_subsets, subset_size)
+        The sets, counted from 0.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian.
+
+    Returns
+    -------
+    tuple of Segment
+        One segment per set on the path, from ``zeta = inf`` down to 0.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> path = ies_gpu.regularization_path([-3.0, -1.0], [[0, 1], [0, 2]], [0.1, 0.2, 0.6])
+    >>> [segment.subset for segment in path]
+    [(0, 1), (0, 2)]
+    >>> round(path[0].low, 6)
+    5.0
     """
     values = check_real_array("eigenvalues", _host(eigenvalues), 1)
     sets = check_subsets(_host(subsets), len(values))
@@ -82,22 +98,35 @@ def regularization_path(scores: Any, subsets: Any, eigenvalues: Any) -> tuple[Se
 
 
 def leave_one_out_regret(bases: Any, subsets: Any, *, candidates: Any) -> Any:
-    """The regret ``D(S, i) = R(S_*^i; [n] - i) - R(S; [n] - i)`` of sets at every point.
+    """Return the regret ``D(S, i) = R(S_*^i; [n] - i) - R(S; [n] - i)`` of sets at every point.
 
-    ``S_*^i`` is the best candidate at point i alone, the first among equal ones. Where most regrets are positive, most
-    points would have the others choose another set.
+    ``S_*^i`` is the best candidate at point i alone. If most regrets of a set are positive, the choice that most points
+    would make is better for the other points too.
 
     Parameters
     ----------
-    bases : array (n, m, d)
-    subsets : array (q, s) of int
-        The sets whose regret is wanted.
-    candidates : array (c, s) of int
-        The sets among which points choose, in lexicographic order.
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    subsets : array-like of shape (n_subsets, subset_size)
+        The sets whose regret is wanted, counted from 0.
+    candidates : array-like of shape (n_candidates, subset_size)
+        The sets among which each point chooses, in lexicographic order. The first of equally good ones is taken.
 
     Returns
     -------
-    array (n, q)
+    ndarray of shape (n_samples, n_subsets)
+        The regret of each set at each point.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> candidates = ies_gpu.candidate_subsets(10, 2)
+    >>> ies_gpu.leave_one_out_regret(bases, [[0, 6]], candidates=candidates).shape
+    (400, 1)
     """
     bases = check_real_array("bases", bases, 3)
     sets = check_subsets(subsets, bases.shape[1])

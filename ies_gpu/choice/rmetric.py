@@ -11,7 +11,19 @@ from ..validation import check_integer, check_real_array
 
 
 class RiemannianMetric(NamedTuple):
-    """What RMetric returns: G, H (n, m, m) of rank d, tangent bases U (n, m, d), singular values sigma (n, d)."""
+    """The push-forward metric of a map at every point, as Algorithm 1 of the paper returns it.
+
+    Attributes
+    ----------
+    G : ndarray of shape (n_samples, n_components, n_components)
+        The metric, the pseudo-inverse of ``H``, of rank d.
+    H : ndarray of shape (n_samples, n_components, n_components)
+        The co-metric, reduced to rank d.
+    U : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, orthonormal columns.
+    sigma : ndarray of shape (n_samples, intrinsic_dim)
+        The singular values of ``H``, descending.
+    """
 
     G: Any
     H: Any
@@ -20,18 +32,28 @@ class RiemannianMetric(NamedTuple):
 
 
 def cometric(coordinates: Any, laplacian: Any) -> Any:
-    """The co-metric at every point, ``H(i) = 1/2 (4/eps^2) sum_j P_ij (y_j - y_i)(y_j - y_i)'``.
+    """Return the co-metric at every point, ``H(i) = 1/2 (4/eps^2) sum_j P_ij (y_j - y_i)(y_j - y_i)'``.
 
     Parameters
     ----------
-    coordinates : array (n, m)
-        Y.
-    laplacian : Laplacian or sparse ``I - P``
-        Only off-diagonal entries matter. The factor ``4/eps^2`` is there when the bandwidth is known.
+    coordinates : ndarray of shape (n_samples, n_components)
+        The coordinates Y of the points.
+    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
+        The Laplacian, or a sparse ``I - P``; only its off-diagonal entries matter. The factor ``4/eps^2`` is included
+        if the bandwidth is known.
 
     Returns
     -------
-    array (n, m, m), positive semi-definite
+    ndarray of shape (n_samples, n_components, n_components)
+        One positive semi-definite matrix per point.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> ies_gpu.cometric(strip.X, laplacian).shape
+    (400, 3, 3)
     """
     Y, laplacian, backend = _check(coordinates, laplacian)
     P = laplacian.operator
@@ -45,16 +67,66 @@ def cometric(coordinates: Any, laplacian: Any) -> Any:
 
 
 def tangent_bases(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> Any:
-    """The d leading eigenvectors U (n, m, d) of the co-metric at every point, in blocks: H is never stored."""
+    """Return a basis of the tangent space at every point: the leading eigenvectors of the co-metric.
+
+    Computed in blocks, so that the co-metric of all points is never stored.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n_samples, n_components)
+        The coordinates of the points.
+    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
+        The Laplacian, or a sparse ``I - P``.
+    intrinsic_dim : int
+        The dimension d of the manifold.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The bases U, with orthonormal columns.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2).shape
+    (400, 10, 2)
+    """
     Y, laplacian, backend = _check(coordinates, laplacian)
     d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
     return tangents(Y, laplacian, d, backend)[0]
 
 
 def riemannian_metric(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> RiemannianMetric:
-    """Metric, co-metric, tangent bases and singular values at every point (Algorithm 1).
+    """Return metric, co-metric, tangent bases and singular values at every point (Algorithm 1 of the paper).
 
-    ``H = U diag(sigma) U'`` and its pseudo-inverse ``G = U diag(1/sigma) U'``, both of rank d.
+    The co-metric is ``H = U diag(sigma) U'`` and the metric its pseudo-inverse ``G = U diag(1/sigma) U'``, both of rank
+    d.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n_samples, n_components)
+        The coordinates of the points.
+    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
+        The Laplacian, or a sparse ``I - P``.
+    intrinsic_dim : int
+        The dimension d of the manifold.
+
+    Returns
+    -------
+    RiemannianMetric
+        The arrays ``G``, ``H``, ``U`` and ``sigma``.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> metric = ies_gpu.riemannian_metric(strip.X, laplacian, intrinsic_dim=2)
+    >>> metric.G.shape, metric.U.shape
+    ((400, 3, 3), (400, 3, 2))
     """
     Y, laplacian, backend = _check(coordinates, laplacian)
     xp = backend.xp

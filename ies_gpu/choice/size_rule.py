@@ -13,15 +13,16 @@ FALL = 0.3  # of that share, at most, may be left under the union
 
 
 class SizeVerdict(NamedTuple):
-    """Whether s is large enough, by the histograms of the two top sets and of their union.
+    """Whether the subset size is large enough, by the volume histograms of the two best sets and of their union.
 
     Attributes
     ----------
     best, runner_up, union : tuple of int
-        The chosen set, the best other one at zeta*, and both together.
+        The chosen set, the best other one at the chosen zeta, and both together.
     share_best, share_runner_up, share_union : float
-        Shares of points with a volume below 0.1.
+        The shares of points with a volume below 0.1.
     too_small : bool
+        Whether one more coordinate is needed.
     verdict : str
         The same in words.
     """

@@ -1,6 +1,6 @@
-"""The command line, ``ies-gpu COMMAND``: one module a command, each with ``add`` (its options) and ``run``.
+"""The command line, ``ies-gpu COMMAND``: one module per command, each with ``add`` (its options) and ``run``.
 
-Only the standard library is imported here; each command imports what it needs, so that ``--help`` answers at once.
+Only the standard library is imported here. Each command imports what it needs when it runs, so ``--help`` is instant.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
-SILENT = logging.NullHandler()  # for what libraries log, tracebacks too: without a handler it is printed
+SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
 COMMANDS = (fit, show, plot, transform, data, demo, doctor, estimate, reproduce)
-# errors whose message is a sentence for the user; of others the kind is told too
+# errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
 
 
 def program() -> None:
-    """``ies-gpu``: run a command and end the process with its status."""
+    """Run a command and end the process with its status."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     if sys.stdout.errors == "strict" and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # the name of a file must not fail a job that is done
+        sys.stdout.reconfigure(errors="backslashreplace")  # an odd file name must not fail a finished job
     status = main()
     if status in (INTERRUPTED, TERMINATED):
-        # All is cleaned up, and Python would now wait for its threads: one that was being started when the signal came
-        # may be known to nobody, and would never end.
+        # Everything is cleaned up. Python would now wait for its threads, but one that was just starting when the
+        # signal came may never end.
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
@@ -74,7 +74,7 @@ def main(argv: list[str] | None = None) -> int:
         console.note(f"ies-gpu: stopped by {how}")
         console.end(f"stopped by {how}", status)
         return status
-    except BrokenPipeError:  # whoever read the output has enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except Exception as error:
@@ -90,16 +90,16 @@ def sentence(error: Exception) -> str:
     kinds = [kind.__name__ for kind in type(error).__mro__]
     text = str(error)
     if isinstance(error, MemoryError):
-        return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed or fewer points"
+        return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
     if not any(kind in kinds for kind in EXPECTED):
-        return f"{type(error).__name__}: {text} (unexpected; --debug shows where)"
+        return f"{type(error).__name__}: {text} (unexpected; --debug shows the traceback)"
     return as_options(text)
 
 
 def as_options(text: str) -> str:
-    """Advice in Python, components='largest' or "use radius=0.6", in the words of the command line."""
+    """Advice for Python, components='largest' or "use radius=0.6", in the words of the command line."""
     text = re.sub(r"\b(components|device|dtype|search)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bresume=True\b", "--resume", text)
     text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
@@ -112,7 +112,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def stopped_once() -> Iterator[None]:
-    """SIGTERM as an exception, and Ctrl-C, once: no further one may break into what the process still has to do."""
+    """Turn the first SIGTERM or Ctrl-C into an exception; ignore later ones, which would interrupt the cleaning up."""
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
@@ -148,7 +148,7 @@ def shown_warnings(console: Console) -> Iterator[None]:
 
 
 def style_of(args: argparse.Namespace) -> str:
-    """How the console speaks."""
+    """The style of the console."""
     if getattr(args, "log_format", "text") == "json":
         return "json"
     if getattr(args, "quiet", False):
@@ -157,7 +157,7 @@ def style_of(args: argparse.Namespace) -> str:
 
 
 def early_style(argv: list[str]) -> str:
-    """How to speak of wrong use, when the options are not known yet."""
+    """The style for usage errors, before the options are known."""
     words = [part for word in argv for part in word.split("=", 1)]
     flags = dict(pairwise(words))
     asked = flags.get("--log-format") or os.environ.get("IES_GPU_LOG_FORMAT")
@@ -173,10 +173,10 @@ def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     parser = Parser(
         prog="ies-gpu",
-        description="Choose the few coordinates of a diffusion map that make a full map of a manifold, however "
-        "long and thin it is.",
-        epilog="Start with 'ies-gpu demo'. 'ies-gpu COMMAND --help' tells more. Exit status: 0 done, 1 failed, "
-        "2 wrong use, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
+        description="Choose the few coordinates of a diffusion map that give a complete map of a manifold, even a "
+        "long and thin one.",
+        epilog="Start with 'ies-gpu demo'. For details: 'ies-gpu COMMAND --help'. Exit status: 0 done, 1 failed, "
+        "2 usage error, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"ies-gpu {__version__}")

@@ -1,4 +1,4 @@
-"""Options from a file, from the environment and from flags, in rising priority, and where each value came from."""
+"""Options from a file, the environment and flags (later ones win), and where each value came from."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from .options import Parser
 
 PREFIX = "IES_GPU_"
 EPILOG = """
-Every option may also stand in JOB.TOML (bandwidth = 0.25) or in a variable
-(IES_GPU_BANDWIDTH=0.25); flags win over variables, and these over the file.
-Exit status: 0 done, 1 failed, 2 wrong use, 130 Ctrl-C, 143 SIGTERM.
+You can also set any option in JOB.TOML (bandwidth = 0.25) or in an environment
+variable (IES_GPU_BANDWIDTH=0.25). Flags override variables, and variables
+override the file.
+
+Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
 """
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -44,7 +46,7 @@ class Option(NamedTuple):
 
 
 def layered(parser: Parser) -> None:
-    """Let all options of a command come from a file (``--config``) and the environment too."""
+    """Let a file (``--config``) and the environment set all options of a command."""
     options = {}
     for action in parser._actions:
         if isinstance(action, argparse._HelpAction):
@@ -96,19 +98,19 @@ def from_file(parser: Parser, options: dict[str, Option], path: str) -> dict[str
     for key, value in content.items():
         name = key.replace("_", "-")
         if isinstance(value, dict):
-            parser.error(f"{path}: [{key}] is a table; write the options without one, at the top")
+            parser.error(f"{path}: [{key}] is a table; put the options at the top level instead")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"valid are {', '.join(known)}"
-            parser.error(f"{path}: {key!r} is no option; {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else f"valid options are {', '.join(known)}"
+            parser.error(f"{path}: {key!r} is not an option; {hint}")
         if known[name] in found:
-            parser.error(f"{path}: {name!r} is given twice, as '-' and '_' are the same")
+            parser.error(f"{path}: {name!r} is given twice ('-' and '_' mean the same)")
         found[known[name]] = converted(parser, options[known[name]], value, f"{path}: {key}")
     return found
 
 
 def from_environment(parser: Parser, options: dict[str, Option]) -> dict[str, Any]:
-    """The values of ``IES_GPU_<OPTION>``; one that is empty counts as not set."""
+    """The values of ``IES_GPU_<OPTION>``; an empty one counts as not set."""
     variables = {option.variable: dest for dest, option in options.items()}
     found = {}
     for variable, text in sorted(os.environ.items()):
@@ -118,12 +120,12 @@ def from_environment(parser: Parser, options: dict[str, Option]) -> dict[str, An
             option = options[variables[variable]]
             found[variables[variable]] = converted(parser, option, text, variable)
         elif near := difflib.get_close_matches(variable, variables, n=1, cutoff=0.9):
-            parser.error(f"{variable} is no option; did you mean {near[0]}?")
+            parser.error(f"{variable} is not an option; did you mean {near[0]}?")
     return found
 
 
 def converted(parser: Parser, option: Option, value: Any, where: str) -> Any:
-    """A value as the flag would have it, with the same checks."""
+    """A value as the flag would give it, with the same checks."""
     if option.is_switch:
         if isinstance(value, str) and value.lower() in YES + NO:
             value = value.lower() in YES

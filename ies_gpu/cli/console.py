@@ -14,7 +14,7 @@ EVERY = 0.5  # seconds between two JSON lines of one stage
 
 
 class Console:
-    """One run's messages; ``progress`` goes into ``select_coordinates``.
+    """The messages of one run; ``progress`` is passed to ``select_coordinates``.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Console:
                 self._stand()
 
     def _stand(self) -> None:
-        """How far the stage is; a total of null is not known."""
+        """Report how far the stage is; a total of null is unknown."""
         self.last = time.perf_counter()
         done, total = self.reached
         self._event("info", stage=self.stage, done=done, total=total, seconds=round(self.last - self.begin, 3))
@@ -94,7 +94,7 @@ class Console:
             self.bar = None
 
     def close(self) -> None:
-        """Leave the line clean, wherever the run ended."""
+        """Clean up the line, wherever the run ended."""
         self._close_bar()
         self.stage = ""
 
@@ -112,7 +112,7 @@ class Console:
         self._say("error", message, status=status)
 
     def end(self, message: str, status: int) -> None:
-        """How the run ended, other than by an error: the last JSON line; people see it by themselves."""
+        """Write the last JSON line: how the run ended, unless by an error. People see that without it."""
         self._close_bar()
         if self.style == "json":
             self._event("info" if status == 0 else "error", message=message, status=status)
@@ -136,5 +136,5 @@ class Console:
             self.stream.flush()
         except BrokenPipeError:
             raise
-        except OSError:  # a log that cannot be written, on a full disk say, is no reason to lose the work
+        except OSError:  # failing to write the log, say on a full disk, must not lose the work
             pass

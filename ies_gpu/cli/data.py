@@ -13,12 +13,12 @@ from .output import say
 
 def add(commands: Any) -> None:
     data = add_command(
-        commands, "data", run, "make one of the paper's data sets, or list them", "ies-gpu data D1 -o d1.npy"
+        commands, "data", run, "generate one of the paper's data sets, or list them", "ies-gpu data D1 -o d1.npy"
     )
-    data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; leave it out for the list")
-    data.add_argument("-o", "--output", metavar="FILE.NPY", help="where the points go")
-    data.add_argument("--n", type=count, metavar="N", help="how many points (as in the paper)")
-    data.add_argument("--seed", type=seed, default=0, metavar="N", help="seed (0)")
+    data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
+    data.add_argument("-o", "--output", metavar="FILE.NPY", help="file for the points")
+    data.add_argument("--n", type=count, metavar="N", help="number of points (as in the paper)")
+    data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)
 
 
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     if args.name is None:
         if args.output:
-            args.parser.error("which data set? give its NAME before -o")
+            args.parser.error("which data set? put its NAME before -o")
         return list_data(TABLE)
     name = args.name.upper()
     if name not in TABLE:
@@ -39,12 +39,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
         check_output(output, ".npy")
         found = load(name, n_samples=args.n, random_state=args.seed)
         write_array(output, found.X)
-        say(f"{output}: {found.X.shape[0]:,} points with {found.X.shape[1]} columns, the {found.title} {name}")
+        say(f"{output}: {found.X.shape[0]:,} points with {found.X.shape[1]} columns ({name}, {found.title})")
     _, _, bandwidth, d, s, chosen, usual = TABLE[name]
     say(f"the paper chooses {', '.join(f'phi{k}' for k in chosen)}")
     if args.n and args.n != usual:
         bandwidth = float(f"{bandwidth * (usual / args.n) ** (1 / d):.2g}")
-        say(f"bandwidth changed with the number of points ({usual:,} in the paper): each keeps as many neighbours")
+        say(f"bandwidth adapted to the number of points ({usual:,} in the paper) to keep as many neighbours per point")
     if not args.output:
         say(f"  ies-gpu data {name} -o {output}")
     run = f"{output[: -len('.npy')]}-run.npz"  # a URL stays one
@@ -57,5 +57,5 @@ def list_data(table: dict[str, Any]) -> int:
     for name, (title, _, bandwidth, d, s, chosen, n) in table.items():
         names = ", ".join(f"phi{k}" for k in chosen)
         say(f"{name:<5} {title:<24} {n:>7,}  {d}  {s}  {bandwidth:>9g}  {names}")
-    say("\nMake one with: ies-gpu data D1 -o d1.npy")
+    say("\nGenerate one with: ies-gpu data D1 -o d1.npy")
     return 0

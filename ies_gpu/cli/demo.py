@@ -1,6 +1,6 @@
 """``ies-gpu demo``: the paper's opening example in words and pictures.
 
-A long strip, the obvious map, and the one that unrolls it.
+A long strip, the obvious map, and the map that recovers it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     demo = add_command(commands, "demo", run, "see it work on a long strip, with pictures", "ies-gpu demo -o my-folder")
-    demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="for the pictures (ies-gpu-demo)")
-    demo.add_argument("--n", type=count, metavar="N", help="how many points (10,000)")
-    demo.add_argument("--seed", type=seed, default=0, metavar="N", help="seed of the points (0)")
+    demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="folder (ies-gpu-demo)")
+    demo.add_argument("--n", type=count, metavar="N", help="number of points (10,000)")
+    demo.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed of the points (0)")
     add_talk(demo)
 
 
@@ -46,16 +46,16 @@ def run_demo(
     say: Callable[[str], None],
     progress: Progress | None = None,
 ) -> Selection:
-    """Make the strip D1, choose its coordinates, and tell what happened.
+    """Generate the strip D1, choose its coordinates, and explain what happened.
 
     Parameters
     ----------
     folder : path
-        For the pictures, the points and ``run.npz``; made if need be.
+        For the pictures, the points and ``run.npz``; created if necessary.
     n_samples, random_state
-        Of the strip; 10,000 points and seed 0 as shown in the documentation.
+        Number of points and seed of the strip; 10,000 and 0 as shown in the documentation.
     say : callable
-        Takes each line of the story.
+        Called with each line of the story.
     progress : callable, optional
         As for ``select_coordinates``.
     """
@@ -88,10 +88,10 @@ def run_demo(
 
 
 def introduce(data: Dataset, bandwidth: float, say: Callable[[str], None]) -> None:
-    """What is put in."""
+    """Describe the input."""
     say(f"A strip of {len(data.X):,} noisy points, six times as long (x) as it is wide (y).")
     say("Its diffusion map has coordinates phi1, phi2, ... from slow to fast. Which two")
-    say("of the first 20 make a flat map of the strip? The usual answer is the first two.")
+    say("of the first 20 give a flat map of the strip? The usual answer: the first two.")
     say(f"  select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth={bandwidth:g})")
 
 
@@ -120,13 +120,13 @@ def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> 
 
 
 def verdict(chosen: tuple[int, ...], naive: tuple[int, ...], lost: float, found: float, likeness: float) -> list[str]:
-    """What the numbers mean; each sentence only where it is true.
+    """What the numbers mean; each sentence only if it is true.
 
     Parameters
     ----------
     chosen, naive : tuple of int
     lost, found : float
-        Share of the variance of y that each keeps.
+        Share of the variance of y that the naive and the chosen map keep.
     likeness : float
         Correlation of the second chosen coordinate with y, without its sign.
     """
@@ -134,28 +134,28 @@ def verdict(chosen: tuple[int, ...], naive: tuple[int, ...], lost: float, found:
 
     names, first = (f"{{{names_text(s)}}}" for s in (chosen, naive))
     if chosen == naive:
-        return [f"Here the search keeps {first}: for this sample the first two were not refused."]
+        return [f"For this sample the search keeps {first}: the first two pass the test."]
     lines = []
     if lost < 0.5:
-        lines += [f"{first} collapses the strip to a curve: phi2 is a function of phi1, and", "the width y is gone."]
+        lines += [f"{first} collapses the strip to a curve: phi2 is a function of phi1, and", "the width y is lost."]
     else:
         lines += [f"{first} keeps {lost:.0%} of the width y."]
     if found > 0.8:
-        # a product of waves along x and y, as phi8 often is, unrolls the strip but is not its width
+        # a product of waves along x and y, as phi8 often is, recovers the strip but is not its width
         width = f"phi1 is its length, {coordinate_names(chosen)[1]} its width."
-        lines += [f"{names} is found, and unrolls the strip: {width if likeness > 0.8 else 'x and y are in it.'}"]
+        lines += [f"{names} recovers the strip: {width if likeness > 0.8 else 'it keeps both x and y.'}"]
     else:
-        lines += [f"{names} is found; it keeps {found:.0%} of the width y."]
+        lines += [f"{names} is chosen; it keeps {found:.0%} of the width y."]
     if chosen != (0, 6):
         lines += [
-            "The paper reports {phi1, phi7}; this sample gives another set: eigenvalues",
-            "close to each other change places from sample to sample.",
+            "The paper reports {phi1, phi7}. This sample gives another set, because",
+            "eigenvalues close to each other swap places from sample to sample.",
         ]
     return lines
 
 
 def draw(selection: Selection, data: Dataset, folder: Path, say: Callable[[str], None]) -> None:
-    """The pictures, where matplotlib is installed."""
+    """Draw the pictures, if matplotlib is installed."""
     say("")
     say(f"In {folder}:")
     if importlib.util.find_spec("matplotlib") is None:
@@ -186,10 +186,10 @@ def pictures(selection: Selection, data: Dataset) -> list[tuple[str, str, Any]]:
 
 
 def finish(folder: Path, bandwidth: float, say: Callable[[str], None]) -> None:
-    """Where things are, and the next command."""
+    """Say where things are, and what to run next."""
     say("  points.npy      the points")
-    say(f"  run.npz         the result; look at it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
+    say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
     say("")
-    say("Next, your own points. What you do not give is found; it is faster if you know it:")
+    say("Next, your own points. If you know the parameters, pass them: it is faster.")
     say("  ies-gpu fit your_points.npy -o run.npz")
     say(f"  ies-gpu fit your_points.npy -d 2 -s 2 --bandwidth {bandwidth:g} -o run.npz")

@@ -23,14 +23,14 @@ FEWEST_POINTS = 1_000
 
 def add(commands: Any) -> None:
     doctor = add_command(
-        commands, "doctor", run, "tell what is installed and which device would be used", "ies-gpu doctor --selftest"
+        commands, "doctor", run, "show what is installed and which device would be used", "ies-gpu doctor --selftest"
     )
     option = doctor.add_argument_group("self-test").add_argument
-    option("--selftest", action="store_true", help="compare the device with the CPU, stage by stage (minutes)")
-    option("--points", type=count, metavar="N", help="points of each data set (10000)")
+    option("--selftest", action="store_true", help="compare the device with the CPU, stage by stage (takes minutes)")
+    option("--points", type=count, metavar="N", help="points per data set (10000)")
     option("--device", type=device, metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
-    option("-o", "--output", metavar="FILE.JSON", help="where the report goes, to be sent in")
-    add_talk(doctor, as_json="print it as one JSON object", progress=False)
+    option("-o", "--output", metavar="FILE.JSON", help="file for the report, which you can attach to an issue")
+    add_talk(doctor, as_json="print the report as one JSON object", progress=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return run_selftest(args, console)
     for name in ("points", "device", "output"):
         if getattr(args, name):
-            args.parser.error(f"--{name} goes with --selftest")
+            args.parser.error(f"--{name} needs --selftest")
     facts = examine()
     if args.json:
         say(json.dumps(facts))
@@ -52,18 +52,18 @@ def tell(facts: dict[str, Any]) -> None:
     listed("versions", [f"{name} {version}" for name, version in facts["versions"].items()])
     listed("missing", [f"{name} ({what})" for name, what in facts["missing"].items()])
     listed("system", [facts["system"]])
-    listed("processor", [f"{facts['cores']} cores, of which {facts['threads']} may be used"])
-    listed("memory", [f"{facts['memory_free'] / 2**30:.1f} GiB free; a run takes at most half unless told otherwise"])
+    listed("processor", [f"{facts['cores']} cores, {facts['threads']} of them available"])
+    listed("memory", [f"{facts['memory_free'] / 2**30:.1f} GiB free; a run uses at most half of it by default"])
     listed("kernels", [facts["kernels"]])
     listed("kernel cache", [facts["kernel_cache"]])
     listed("device", [f"{facts['device']}: {facts['device_reason']}"])
 
 
 def run_selftest(args: argparse.Namespace, console: Console) -> int:
-    """Facts, then a line for each stage as it is done; the report as JSON where it is asked for."""
+    """Print facts, then a line per stage as it finishes, or the report as JSON."""
     points = args.points or 10_000
     if points < FEWEST_POINTS:
-        args.parser.error(f"--points must be {FEWEST_POINTS} or more, got {points}")
+        args.parser.error(f"--points must be at least {FEWEST_POINTS}, got {points}")
     check_ending(args.parser, "-o", args.output, ".json")
     from ..files.points import check_output, whole_or_nothing
     from .selftest import compare, sides
@@ -88,23 +88,23 @@ def run_selftest(args: argparse.Namespace, console: Console) -> int:
         say(json.dumps(report))
     else:
         wrong = [f"{outcome.data} {outcome.stage}" for outcome in outcomes if not outcome.ok]
-        say("  all stages agree" if not wrong else f"  beyond their bounds: {'; '.join(wrong)}")
+        say("  all stages agree" if not wrong else f"  out of bounds: {'; '.join(wrong)}")
         if args.output:
-            say(f"  the report is in {args.output}; please attach it to an issue")
+            say(f"  report saved in {args.output}; please attach it to your issue")
     return 0 if report["ok"] else 1
 
 
 def begin_table(reference: Side, tested: Side, points: int) -> None:
-    """What is compared, and the heads of the columns."""
+    """Say what is compared, and print the column heads."""
     if tested.backend.device == "cpu":
-        listed("self-test", ["no CUDA device is tested: the CPU kernels are compared with plain code"])
+        listed("self-test", ["no CUDA device; testing the CPU kernels against plain code instead"])
     listed("compared", [f"{tested.label} with {reference.label}, {points:,} points"])
     say("")
     say(f"  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{reference.label:>11} s{tested.label:>11} s")
 
 
 def tell_outcome(outcome: Outcome) -> None:
-    """One line, and where something is wrong another."""
+    """Print one line, and another if something is wrong."""
     slow, fast = outcome.seconds
     numbers = f"{outcome.difference:>11.1e}{outcome.bound:>9.0e}{slow:>13.3f}{fast:>13.3f}"
     say(f"  {outcome.data:<5}{outcome.stage:<16}{numbers}{'' if outcome.ok else '  WRONG'}")
@@ -139,7 +139,7 @@ def make_report(
 
 
 def examine(device: str = "auto") -> dict[str, Any]:
-    """Everything that ``doctor`` tells."""
+    """Collect everything that ``doctor`` shows."""
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
@@ -172,7 +172,7 @@ def examine(device: str = "auto") -> dict[str, Any]:
 
 
 def kernel_cache(kernels: Any) -> str:
-    """Where compiled CPU kernels are kept, so that only the first run waits for the compiler."""
+    """Where compiled CPU kernels are kept, so that only the first run has to compile."""
     if kernels.NAME == "plain":
         return "none: plain kernels are not compiled"
     if given := os.environ.get("NUMBA_CACHE_DIR"):
@@ -180,4 +180,4 @@ def kernel_cache(kernels: Any) -> str:
     folder = Path(kernels.__file__).parent
     if os.access(folder, os.W_OK):
         return str(folder / "__pycache__")
-    return "the user's cache folder, as the package cannot be written to; NUMBA_CACHE_DIR chooses another"
+    return "your cache folder, because the package folder is read-only; set NUMBA_CACHE_DIR to change it"

@@ -39,16 +39,16 @@ def add(commands: Any) -> None:
         commands, "fit", run, "choose coordinates for points in a file",
         "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz",
     )  # fmt: skip
-    fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv, or a URL of one; one row a point")
+    fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv file or URL, one row per point")
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
     number, length = or_auto(count), or_auto(positive)
     option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
-    option("-s", "--subset-size", type=number, metavar="S", help="coordinates to choose (auto)")
-    option("--bandwidth", type=length, metavar="EPS", help="how far neighbours reach (auto)")
-    option("-o", "--output", metavar="RUN.NPZ", help="where the result goes")
-    option("--model", metavar="MODEL.NPZ", help="where the model goes, for 'ies-gpu transform'")
-    option("--plot", metavar="MAP.PNG", help="where a picture of the result goes (.png, .pdf or .svg)")
+    option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
+    option("--bandwidth", type=length, metavar="EPS", help="bandwidth of the kernel, in units of the points (auto)")
+    option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
+    option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
+    option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     add_job(fit.add_argument_group("a job").add_argument)
@@ -65,11 +65,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
-        args.parser.error("--quiet without -o would leave nothing behind; give -o, or --json")
+        args.parser.error("--quiet without -o would produce nothing; add -o or --json")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
-        args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume for it")
+        args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     from ..files.points import check_output, read_points
     from ..results.export import as_plain
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
     if not args.output:
-        console.note("no -o: the result will be shown, not saved")
+        console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
     console.progress("read", 0, 0)
     points = read_points(args.points)
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    """Numbers that fit together, where they are given."""
+    """Check that the given numbers fit together."""
     d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
     least = 1 if d == "auto" else d
     if s == "auto" and least > m:
@@ -120,7 +120,7 @@ def check_numbers(args: argparse.Namespace) -> None:
     if s != "auto" and not least <= s <= m:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
     if args.bandwidth == "auto" and args.radius is not None:
-        args.parser.error(f"--radius goes with --bandwidth, got {args.radius:g} without it")
+        args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
 
 
 def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:

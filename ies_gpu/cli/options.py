@@ -1,4 +1,4 @@
-"""What the commands' options share: the parser, groups of options, and values with errors in words."""
+"""What the commands share: the parser, groups of options, and values with readable errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WrongUse(SystemExit):
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong use gets one line, not the whole usage.
+    """A parser that reports a usage error in one line, not with the whole usage.
 
     Attributes
     ----------
@@ -62,15 +62,21 @@ def add_command(commands: Any, name: str, run: Callable[..., int], text: str, ex
 
 
 def add_details(option: Callable[..., Any]) -> None:
-    option("-m", "--n-components", type=count, metavar="M", help="coordinates to choose from (20)")
-    option("--radius", type=positive, metavar="R", help="neighbours are this close (3 * EPS)")
-    option("--no-self-loops", action="store_true", help="no point is its own neighbour, for noise in many dimensions")
-    option("--zeta", type=weight, metavar="Z", help="weight of the penalty, or auto (auto)")
-    option("--percentile", type=percent, metavar="P", help="of the regret, for zeta auto (75)")
+    option("-m", "--n-components", type=count, metavar="M", help="how many eigenvectors to choose from (20)")
+    option("--radius", type=positive, metavar="R", help="largest distance between neighbours (3 * EPS)")
+    option("--no-self-loops", action="store_true", help="no point is its own neighbour; for noise in many dimensions")
+    option("--zeta", type=weight, metavar="Z", help="weight of the smoothness penalty, or auto (auto)")
+    option("--percentile", type=percent, metavar="P", help="percentile of the regret, for --zeta auto (75)")
     searches = CHOICES["search"]
-    option("--search", choices=searches, metavar="HOW", help="; ".join(searches) + " (exhaustive)")
-    option("--components", choices=CHOICES["components"], help="when the graph is in parts (raise)")
-    option("--tol", type=positive, metavar="T", help="bound on eigenvector residuals (1e-8)")
+    option(
+        "--search", choices=searches, metavar="HOW", help=f"{', '.join(searches[:-1])} or {searches[-1]} (exhaustive)"
+    )
+    option(
+        "--components",
+        choices=CHOICES["components"],
+        help="what to do if the graph is disconnected (auto)",
+    )
+    option("--tol", type=positive, metavar="T", help="upper bound on eigenvector residuals (1e-8)")
     option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
 
 
@@ -78,14 +84,14 @@ def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:
     option("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
     if dtype:
         option("--dtype", choices=CHOICES["dtype"], help="precision (float64)")
-    option("--memory-limit", type=size, metavar="SIZE", help="such as 4G or 500M (half of what is free)")
-    option("--threads", dest="n_threads", type=count, metavar="N", help="CPU threads (all that are allowed)")
+    option("--memory-limit", type=size, metavar="SIZE", help="memory to use, such as 4G or 500M (half of what is free)")
+    option("--threads", dest="n_threads", type=count, metavar="N", help="CPU threads (all that the process may use)")
 
 
 def add_job(option: Callable[..., Any]) -> None:
-    option("--config", metavar="JOB.TOML", help="a file with these options, such as bandwidth = 0.25")
+    option("--config", metavar="JOB.TOML", help="TOML file with options, such as bandwidth = 0.25")
     option("--checkpoint", metavar="DIR", help="save each finished stage in a local folder")
-    option("--resume", action="store_true", help="go on from the stages in DIR; none is fine too")
+    option("--resume", action="store_true", help="continue from the stages in DIR, if there are any")
 
 
 def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: bool = True) -> None:
@@ -94,23 +100,23 @@ def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: b
     if as_json:
         option("--json", action="store_true", help=as_json)
     if progress:
-        option("-q", "--quiet", action="store_true", help="no progress and no summary, only warnings and errors")
-        option("--log-format", choices=("text", "json"), default="text", help="of the progress on stderr (text)")
+        option("-q", "--quiet", action="store_true", help="show only warnings and errors, no progress or summary")
+        option("--log-format", choices=("text", "json"), default="text", help="format of the progress on stderr (text)")
     option("--debug", action="store_true", help="show the traceback of an error")
 
 
 def check_ending(parser: argparse.ArgumentParser, option: str, path: str | None, ending: str) -> None:
-    """An output whose name tells what it holds."""
+    """Check that the name of an output has the right ending."""
     if path and os.path.splitext(shown(path))[1].lower() != ending:
         parser.error(f"{option} must name {'an' if ending[1] == 'n' else 'a'} {ending} file, got {shown(path)}")
 
 
 def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None]) -> None:
-    """Nothing is read from and written to the same file."""
+    """Check that no file is used twice."""
     named = [(name, path) for name, path in paths.items() if path]
     for (name, path), (other, second) in combinations(named, 2):
         if os.path.realpath(path) == os.path.realpath(second):
-            parser.error(f"{name} and {other} must name different files, got {shown(path)} twice")
+            parser.error(f"{name} and {other} must be different files, got {shown(path)} twice")
 
 
 def positive(text: str) -> float:
@@ -160,7 +166,7 @@ def weight(text: str) -> float | str:
 def percent(text: str) -> float:
     number = real(text)
     if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"must lie between 0 and 100, got {text}")
+        raise argparse.ArgumentTypeError(f"must be between 0 and 100, got {text}")
     return number
 
 

@@ -1,4 +1,4 @@
-"""What the commands print: folded lines, lists with a label."""
+"""How the commands print: folded lines, lists with a label."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def say(text: str) -> None:
 
 
 def announce_compiling(console: Console, device: str = "auto") -> None:
-    """Say it where the first stages will take longer than ever after."""
+    """Say so if the first stages will take longer because kernels must be compiled."""
     from ..backend import get_backend
     from ..backend.cpu import compiles_first
 
     if get_backend(device).device == "cpu" and compiles_first():
-        console.note("the first run here compiles its kernels: half a minute more, once")
+        console.note("this first run compiles the kernels, which takes about half a minute, once")
 
 
 def listed(label: str, items: list[str]) -> None:
-    """A label and what belongs to it."""
+    """Print a label and its items."""
     if items:
         say(f"  {label:<16}{', '.join(items)}")

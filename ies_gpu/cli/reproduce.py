@@ -18,16 +18,18 @@ def add(commands: Any) -> None:
         commands,
         "reproduce",
         run,
-        "compute the paper's tables and figures again",
+        "recompute the paper's tables and figures",
         "ies-gpu reproduce --only synthetic -o paper",
     )
-    command.add_argument("-o", "--output", metavar="DIR", required=True, help="for the page, tables and pictures")
+    command.add_argument("-o", "--output", metavar="DIR", required=True, help="folder for the page, tables and figures")
     command.add_argument(
-        "--only", metavar="NAME", choices=tuple(EXPERIMENTS), help=f"one experiment: {', '.join(EXPERIMENTS)}"
+        "--only", metavar="NAME", choices=tuple(EXPERIMENTS), help=f"only one experiment: {', '.join(EXPERIMENTS)}"
     )
-    command.add_argument("--full", action="store_true", help="full size, where the usual run takes fewer points")
-    command.add_argument("--data", metavar="DIR", help="folder with the real data, where an experiment needs it")
-    command.add_argument("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N")
+    command.add_argument("--full", action="store_true", help="use the paper's number of points, not fewer")
+    command.add_argument("--data", metavar="DIR", help="folder with the real data, for the experiment 'real'")
+    command.add_argument(
+        "--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)"
+    )
     add_talk(command)
 
 
@@ -51,13 +53,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if data is None and args.only == "real":
         raise WrongUse("--only real needs --data DIR (see 'ies-gpu reproduce --help')")
     if data is not None and not data.is_dir():
-        raise FileNotFoundError(f"--data: there is no folder {data}; check the path")
+        raise FileNotFoundError(f"--data: the folder {data} does not exist; check the path")
     if data is not None and "real" in names and not any((data / case.file).exists() for case in CASES):
-        raise FileNotFoundError(f"--data: {data} holds none of {', '.join(case.file for case in CASES)}")
-    size = "at full size" if args.full else "in the usual size (--full takes more points where the page says so)"
+        raise FileNotFoundError(f"--data: {data} contains none of {', '.join(case.file for case in CASES)}")
+    size = "at full size" if args.full else "at the default size (--full uses more points where the page says so)"
     words = f"Tables and figures of Chen and Meila (2019) from ies-gpu {__version__}: {', '.join(names)}, {size}."
     book = Book(args.output, introduction=words)
-    if without_umap:  # said now, not after the other experiments
+    if without_umap:  # say so now, not after the other experiments
         console.warning(f"not computed: {NO_UMAP}")
         book.text("umap-missing", "UMAP: not computed", f"{NO_UMAP[0].upper()}{NO_UMAP[1:]}.")
         names.remove("umap")
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             experiment(name).run(book, full=args.full, device=args.device, data=data, progress=console.progress)
         except BaseException:  # Ctrl-C too
             if book.items:
-                book.text(f"{name}-stopped", f"{name}: not finished", "It was stopped, or failed, before its end.")
+                book.text(f"{name}-stopped", f"{name}: not finished", "It stopped or failed before the end.")
                 book.write()
             raise
         seconds[name] = time.perf_counter() - begin

@@ -1,7 +1,7 @@
-"""A device put to the test: the pipeline on D1 and D7, stage by stage, against a device that is known to be right.
+"""Self-test of a device: the pipeline on D1 and D7, stage by stage, against a device that is known to be right.
 
-Every stage gets the reference's input, so a fault shows where it arises and not in what follows. Without a CUDA device
-the fused CPU kernels are compared with plain code.
+Every stage starts from the reference's input, so a fault shows up where it arises and not in later stages. Without a
+CUDA device, the fused CPU kernels are compared with plain code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ POINTS = 10_000
 M = 20  # eigenvectors
 TOL = 1e-8
 SOUND = -2.0  # mean scores above this are not the logarithm of rounding
-# what each stage may differ by; relative to the largest entry, or absolute where that is the natural size
+# allowed differences; relative to the largest entry, or absolute where that is the natural scale
 BOUNDS = {
     "graph": 1e-12,
     "kernel": 1e-12,
@@ -50,7 +50,7 @@ BOUNDS = {
 
 
 class Outcome(NamedTuple):
-    """One stage of one data set: the largest difference, what it may be, and the seconds of both sides."""
+    """One stage of one data set: the largest difference, its bound, and the seconds of both sides."""
 
     data: str
     stage: str
@@ -262,7 +262,7 @@ def choice_steps(trial: Trial, laplacian: Laplacian, embedding: Embedding) -> It
 
 
 def number(value: float) -> float:
-    """NaN is no agreement."""
+    """NaN counts as disagreement."""
     return value if np.isfinite(value) else float("inf")
 
 

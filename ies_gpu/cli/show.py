@@ -1,4 +1,4 @@
-"""``ies-gpu show``: a result that was saved."""
+"""``ies-gpu show``: print a saved result."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    show = add_command(commands, "show", run, "show a result that 'fit' wrote", "ies-gpu show run.npz")
-    show.add_argument("run_file", metavar="RUN.NPZ")
-    show.add_argument("--csv", metavar="FILE.CSV", help="write the chosen coordinates as a table, a row a point")
-    add_talk(show, as_json="print it as one JSON object", progress=False)
+    show = add_command(commands, "show", run, "print a saved result", "ies-gpu show run.npz")
+    show.add_argument("run_file", metavar="RUN.NPZ", help="file that 'ies-gpu fit -o' wrote")
+    show.add_argument("--csv", metavar="FILE.CSV", help="also write the chosen coordinates as a table")
+    add_talk(show, as_json="print the result as one JSON object", progress=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def write_csv(selection: Selection, path: str) -> None:
-    """The chosen coordinates with the number of each point's row in the input."""
+    """Write the chosen coordinates, with the row of each point in the input."""
     import numpy as np
 
     from ..files.points import check_output, whole_or_nothing
@@ -51,7 +51,7 @@ def write_csv(selection: Selection, path: str) -> None:
 
 
 def show_tables(selection: Selection) -> None:
-    """The path, the best sets, the settings and the seconds."""
+    """Print the path, the best sets, the settings and the seconds."""
     from ..choice.naming import names_text
     from ..results.export import best_sets
 

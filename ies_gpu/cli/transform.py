@@ -1,4 +1,4 @@
-"""``ies-gpu transform``: new points in the coordinates of a model."""
+"""``ies-gpu transform``: place new points in the map of a model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from .output import say
 
 def add(commands: Any) -> None:
     transform = add_command(
-        commands, "transform", run, "put new points into the map of a model",
+        commands, "transform", run, "place new points in the map of a model",
         "ies-gpu transform model.npz new.npy -o new_phi.npy",
     )  # fmt: skip
-    transform.add_argument("model", metavar="MODEL.NPZ", help="what 'ies-gpu fit --model' wrote")
-    transform.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv with the columns of the training")
-    transform.add_argument("-o", "--output", required=True, metavar="PHI.NPY", help="where the coordinates go")
-    transform.add_argument("--every", action="store_true", help="every coordinate, not only the chosen ones")
+    transform.add_argument("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
+    transform.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv file, columns as in training")
+    transform.add_argument("-o", "--output", required=True, metavar="PHI.NPY", help="file for the coordinates")
+    transform.add_argument("--every", action="store_true", help="all coordinates, not only the chosen ones")
     transform.add_argument(
-        "--isolated", choices=("nan", "nearest"), default="nan", help="points without a training point near (nan)"
+        "--isolated",
+        choices=("nan", "nearest"),
+        default="nan",
+        help="value for points far from the training points (nan)",
     )
     add_machine(transform.add_argument_group("the machine").add_argument, dtype=False)
-    add_talk(transform, as_json="print what was written as one JSON object")
+    add_talk(transform, as_json="print a summary as one JSON object")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

@@ -1,4 +1,4 @@
-"""FITS files of spectra, through astropy: tables as SDSS writes them, and images whose rows are spectra."""
+"""FITS files of spectra, read with astropy: tables as SDSS writes them, and images whose rows are spectra."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Read = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
 
 
 def read_fits(path: Path) -> Read:
-    """Flux (n, channels), wavelengths (channels,) and, where it is given, the redshift of each."""
+    """Flux (n, channels), wavelengths (channels,) and other values per spectrum, such as the redshift."""
     try:
         from astropy.io import fits
     except ImportError:
@@ -29,9 +29,11 @@ def read_fits(path: Path) -> Read:
         except ContentError:
             raise
         except Exception as error:  # astropy raises many kinds about a damaged file
-            raise ValueError(f"{path} is no FITS file, or is cut short or damaged ({error}); fetch it again") from None
+            raise ValueError(
+                f"{path} is not a FITS file, or is cut short or damaged ({error}); fetch it again"
+            ) from None
     if found is None:
-        raise ValueError(f"{path} holds neither a table with a column flux nor an image of spectra")
+        raise ValueError(f"{path} has neither a table with a column flux nor an image of spectra")
     flux, waves, values = found
     if redshift is not None and "redshift" not in values and len(flux) == 1:
         values["redshift"] = np.array([redshift])
@@ -48,11 +50,11 @@ def _from_tables(path: Path, units: Any) -> Read | None:
         waves = wavelengths_of(columns)
         if flux.ndim == 1:  # one spectrum, a channel in each row
             if waves is None:
-                raise ContentError(f"{path}: the table has a flux but no wavelength or loglam")
+                raise ContentError(f"{path}: the table has a column flux but no wavelength or loglam")
             return _filled(path, flux[None], None if weights is None else weights[None], waves), waves, {}
         if waves is not None and waves.ndim == 2:
             if (waves != waves[0]).any():
-                raise ContentError(f"{path}: each spectrum has wavelengths of its own; write one file for each")
+                raise ContentError(f"{path}: each spectrum has its own wavelengths; write one file per spectrum")
             waves = waves[0]
         if waves is None:
             waves = _header_wavelengths(unit.header, flux.shape[1])
@@ -94,7 +96,7 @@ def _header_wavelengths(header: Any, count: int) -> np.ndarray | None:
 
 
 def _redshift(units: Any) -> float | None:
-    """From the header, or from the table in which SDSS keeps what it fitted to the spectrum."""
+    """The redshift from the header, or from the table in which SDSS keeps its fit to the spectrum."""
     for unit in units:
         names = {name.lower(): name for name in getattr(getattr(unit, "columns", None), "names", None) or ()}
         if "z" in names and "flux" not in names and len(unit.data) == 1:
@@ -104,7 +106,7 @@ def _redshift(units: Any) -> float | None:
 
 
 def _filled(path: Path, flux: np.ndarray, weights: np.ndarray | None, waves: np.ndarray) -> np.ndarray:
-    """Flux (n, channels), in which channels without a measurement (weight 0) lie between their neighbours."""
+    """Flux (n, channels), with channels that were not measured (weight 0) interpolated between their neighbours."""
     if weights is None or weights.shape != flux.shape or waves.shape != flux.shape[1:]:
         return flux
     order = np.argsort(waves)  # np.interp asks for rising wavelengths
@@ -113,12 +115,14 @@ def _filled(path: Path, flux: np.ndarray, weights: np.ndarray | None, waves: np.
     for row in np.flatnonzero(~good.all(axis=1)):
         known = order[good[row, order]]
         if len(known) < 2:
-            raise ContentError(f"{path}: {len(known)} channels of spectrum {row} were measured; a spectrum needs 2")
+            raise ContentError(
+                f"{path}: only {len(known)} channels of spectrum {row} were measured; at least 2 are needed"
+            )
         filled[row] = np.interp(waves, waves[known], flux[row, known])
     return filled
 
 
 def _native(array: Any) -> np.ndarray:
-    """In this machine's byte order; FITS has the other one."""
+    """The array in this machine's byte order; FITS is big-endian."""
     array = np.asarray(array)
     return array.astype(array.dtype.newbyteorder("=")) if array.dtype.kind in "iuf" else array

@@ -1,4 +1,4 @@
-"""Molecules: trajectories from files, and features of their shape that neither moves nor turns with the molecule."""
+"""Molecules: trajectories from files, and features of their shape that do not depend on position and orientation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..validation import check_integer, check_real_array
 from .xyz import SYMBOLS, check_atoms, read_xyz
 
 POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
-STRAIGHT = 1e-10  # the sine of an angle up to here is rounding
+STRAIGHT = 1e-10  # a sine up to this is rounding error
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")
 
 
@@ -27,12 +27,12 @@ class Trajectory:
 
     Attributes
     ----------
-    R : array (n, atoms, 3)
-        Positions in the unit of the file, usually Angstrom.
-    z : array (atoms,)
+    R : ndarray of shape (n_frames, n_atoms, 3)
+        Positions, in the unit of the file, usually Angstrom.
+    z : ndarray of shape (n_atoms,)
         Atomic numbers.
-    values : dict of array (n, ...)
-        Whatever else the file gives for each frame: energies, forces, torsions.
+    values : dict of {str: ndarray of shape (n_frames, ...)}
+        Whatever else the file gives per frame: energies, forces, torsions.
     path : str
         Where it came from.
     """
@@ -44,6 +44,7 @@ class Trajectory:
 
     @property
     def symbols(self) -> tuple[str, ...]:
+        """The chemical symbol of each atom."""
         return tuple(SYMBOLS[k - 1] for k in self.z)
 
     def __len__(self) -> int:
@@ -55,21 +56,35 @@ class Trajectory:
 
 
 def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
-    """A trajectory from an ``.npz`` of MD17, rMD17 or sGDML, or from an ``.xyz`` or ``.extxyz`` file.
+    """Read a trajectory from a file.
 
     Parameters
     ----------
-    path : path
-        An ``.npz`` with positions called R, coords or positions (n, atoms, 3), and atomic numbers called z,
-        nuclear_charges, numbers or atomic_numbers (atoms,); or XYZ, plain or extended, every frame with the same atoms
-        in the same order.
+    path : str or path-like
+        An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3), and
+        atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,); or an ``.xyz`` or ``.extxyz``
+        file, plain or extended, with the same atoms in the same order in every frame.
+
+    Returns
+    -------
+    Trajectory
+        Positions, atomic numbers, and whatever else the file gives per frame.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is damaged or holds something else; the message names the file, and the line of an XYZ file.
+        If it is damaged or holds something else. The message names the file, and the line of an XYZ file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> water = np.array([[0.0, 0.0, 0.0], [0.96, 0.0, 0.0], [-0.24, 0.93, 0.0]])
+    >>> datasets.write_xyz("water.xyz", [water, 1.1 * water], [8, 1, 1])
+    >>> datasets.load_molecule("water.xyz")
+    Trajectory(2 frames of OHH; water.xyz)
     """
     path = Path(path)
     check_readable(path)
@@ -87,7 +102,7 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]
         name = next((name for name in names if name in arrays), None)
         if name is None:
             raise ValueError(
-                f"{path} has no {what}, which are called {', '.join(names)}; its arrays of numbers: {listed(arrays)}"
+                f"{path} has no {what} (looked for {', '.join(names)}); its arrays of numbers: {listed(arrays)}"
             )
         chosen.append(name)
     R, z = arrays[chosen[0]], arrays[chosen[1]]
@@ -101,25 +116,34 @@ def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.n
     if z.ndim == 2 and len(z) and (z == z[0]).all():
         z = z[0]  # some files repeat the atoms for each frame
     if z.shape != R.shape[1:2]:
-        raise ValueError(f"{path}: one atomic number for each of {R.shape[1]} atoms is needed, got shape {z.shape}")
+        raise ValueError(f"{path}: {R.shape[1]} atoms need one atomic number each, got shape {z.shape}")
     check_atoms(str(path), z)
     bad = np.flatnonzero(~np.isfinite(R).all(axis=(1, 2)))
     if len(bad):
-        raise ValueError(f"{path}: {len(bad)} frames hold NaN or infinite positions, the first is frame {bad[0]}")
+        raise ValueError(f"{path}: {len(bad)} frames contain NaN or infinite positions, the first is frame {bad[0]}")
     return R, z.astype(np.int64)
 
 
 def pairwise_distances(R: Any) -> Any:
-    """Distances between all pairs of atoms.
+    """Compute the distances between all pairs of atoms.
 
     Parameters
     ----------
-    R : array (n, atoms, 3)
+    R : ndarray of shape (n_frames, n_atoms, 3)
+        Positions.
 
     Returns
     -------
-    array (n, atoms * (atoms - 1) / 2)
-        Pairs (0, 1), (0, 2), ... in lexicographic order.
+    ndarray of shape (n_frames, n_atoms * (n_atoms - 1) / 2)
+        Distances of the pairs (0, 1), (0, 2), ... in lexicographic order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> frames = np.array([[[0.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, 4.0, 0.0]]])
+    >>> datasets.pairwise_distances(frames)
+    array([[3., 4., 5.]])
     """
     R, backend = _positions(R, least=2)
     first, second = _columns(list(combinations(range(R.shape[1]), 2)), backend)
@@ -132,22 +156,31 @@ def pairwise_distances(R: Any) -> Any:
 
 
 def planar_angles(R: Any) -> Any:
-    """The three inner angles of every triangle of atoms, in radians.
+    """Compute the three inner angles of every triangle of atoms, in radians.
 
     Parameters
     ----------
-    R : array (n, atoms, 3)
+    R : ndarray of shape (n_frames, n_atoms, 3)
+        Positions.
 
     Returns
     -------
-    array (n, 3 * C(atoms, 3))
-        Triangles (0, 1, 2), (0, 1, 3), ... in lexicographic order; of each the angles at its first, second and third
+    ndarray of shape (n_frames, 3 * C(n_atoms, 3))
+        Triangles (0, 1, 2), (0, 1, 3), ... in lexicographic order, each with the angles at its first, second and third
         atom.
 
     Raises
     ------
     ValueError
-        Where two atoms of a frame coincide, which leaves an angle without a value.
+        If two atoms of a frame coincide, because their angles are undefined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> frames = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> np.degrees(datasets.planar_angles(frames)).round(6)
+    array([[90., 45., 45.]])
     """
     R, backend = _positions(R, least=3)
     triangles = list(combinations(range(R.shape[1]), 3))
@@ -161,7 +194,7 @@ def planar_angles(R: Any) -> Any:
 
 
 def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Any:
-    """Angles at ``corners[0]`` between the ways to ``corners[1]`` and ``corners[2]``."""
+    """Angles at ``corners[0]`` between the directions to ``corners[1]`` and ``corners[2]``."""
     xp = backend.xp
     atoms = R.shape[1]
     ways = R[:, None, :, :] - R[:, :, None, :]  # [frame, from, to]
@@ -169,7 +202,7 @@ def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int
     lengths[:, xp.arange(atoms), xp.arange(atoms)] = 1.0
     if bool((lengths == 0).any()):
         frame, a, b = (int(k[0]) for k in xp.nonzero(lengths == 0))
-        raise ValueError(f"R: atoms {a} and {b} coincide in frame {first_frame + frame}; their angles have no value")
+        raise ValueError(f"R: atoms {a} and {b} coincide in frame {first_frame + frame}; their angles are undefined")
     units = xp.ascontiguousarray((ways / lengths[..., None]).reshape(len(R), -1, 3).transpose(2, 0, 1))
     u = units[:, :, corners[0] * atoms + corners[1]]
     v = units[:, :, corners[0] * atoms + corners[2]]
@@ -178,19 +211,28 @@ def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int
 
 
 def torsion(R: Any, atoms: Sequence[int]) -> Any:
-    """The torsion (dihedral angle) of a chain of four atoms, in radians.
+    """Compute the torsion (dihedral angle) of a chain of four atoms, in radians.
 
     Parameters
     ----------
-    R : array (n, atoms, 3)
-    atoms : four int
+    R : ndarray of shape (n_frames, n_atoms, 3)
+        Positions.
+    atoms : sequence of 4 int
         The chain a-b-c-d, 0-based.
 
     Returns
     -------
-    array (n,)
-        In [-pi, pi]: 0 where a and d eclipse each other; positive where, seen along b to c, d stands clockwise of a.
-        NaN where three of the atoms stand in one line.
+    ndarray of shape (n_frames,)
+        In [-pi, pi]: 0 if a and d eclipse each other; positive if d is clockwise of a, looking from b to c. NaN if
+        three of the atoms are on one line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> chain = np.array([[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 1.0]]])
+    >>> np.degrees(datasets.torsion(chain, (0, 1, 2, 3))).round(6)
+    array([90.])
     """
     R, backend = _positions(R, least=4)
     chain = [check_integer("atoms", k, low=0) for k in atoms]

@@ -1,4 +1,4 @@
-"""Principal components of many columns, in blocks of rows: neither the features nor a copy of them has to exist."""
+"""Principal components of many columns, in blocks of rows: the features never have to exist as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import Backend, Block, backend_of
 from ..validation import check_integer, check_real_array
 
-DENSE = 600  # up to so many columns all eigenvectors are computed; beyond only the wanted ones
+DENSE = 600  # with more columns than this, only the eigenvectors that are needed are computed
 
 
 class Components(NamedTuple):
@@ -18,15 +18,16 @@ class Components(NamedTuple):
 
     Attributes
     ----------
-    scores : array (n, k)
-        The centred features on the leading axes.
-    axes : array (p, k)
-        Orthonormal; the largest entry of each is positive.
-    variances : array (k,)
-        Falling.
-    mean : array (p,)
+    scores : ndarray of shape (n_samples, n_columns)
+        The centred features, projected on the leading axes.
+    axes : ndarray of shape (n_features, n_columns)
+        The axes, orthonormal; the largest entry of each is positive.
+    variances : ndarray of shape (n_columns,)
+        The variance along each axis, largest first.
+    mean : ndarray of shape (n_features,)
+        The mean of the features.
     explained : float
-        The share of the total variance that the k axes hold.
+        The share of the total variance that these axes explain.
     """
 
     scores: Any
@@ -37,21 +38,33 @@ class Components(NamedTuple):
 
 
 def pca(features: Any, n_columns: int = 50, *, transform: Callable[[Any], Any] | None = None) -> Components:
-    """The leading principal components, by the covariance summed in blocks of rows.
+    """Compute the leading principal components.
+
+    The covariance is summed in blocks of rows.
 
     Parameters
     ----------
-    features : array (n, p), or (n, ...) with a ``transform``
+    features : ndarray of shape (n_samples, n_features), or (n_samples, ...) with a ``transform``
         On the host or on a device.
-    n_columns : int
-        How many components to keep; all, where there are fewer.
+    n_columns : int, default=50
+        How many components to keep; all of them if there are fewer.
     transform : callable, optional
-        Makes the features (rows, p) of a block of rows, so that they never exist for all at once:
+        Computes the features of a block of rows, so that they never exist for all rows at once:
         ``pca(R, transform=planar_angles)``.
 
     Returns
     -------
     Components
+        Scores, axes, variances, mean, and the share of the variance that they explain.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets
+    >>> found = datasets.pca(datasets.load("D7", n_samples=400).X, n_columns=3)
+    >>> found.scores.shape, found.axes.shape
+    ((400, 3), (13, 3))
+    >>> found.explained > 0.9
+    True
     """
     k = check_integer("n_columns", n_columns, low=1)
     X = check_real_array("features", features, np.ndim(features) if transform is not None else 2)
@@ -78,7 +91,7 @@ def _features(rows: Any, transform: Callable[[Any], Any] | None) -> Any:
         return rows
     made = check_real_array("transform(features)", transform(rows), 2)
     if len(made) != len(rows):
-        raise ValueError(f"transform must give one row for each of {len(rows)} rows, got {len(made)}")
+        raise ValueError(f"transform must return one row for each of the {len(rows)} rows, got {len(made)}")
     return made
 
 
@@ -86,8 +99,8 @@ def _check_room(p: int, backend: Backend) -> None:
     needed, budget = 24 * p * p, backend.memory_budget()
     if needed > budget:
         raise ValueError(
-            f"the covariance of {p:,} columns needs {needed / 2**30:.1f} GB of the {budget / 2**30:.1f} GB there are; "
-            "take fewer features, such as pairwise distances instead of angles, or some of the atoms"
+            f"the covariance of {p:,} columns needs {needed / 2**30:.1f} GB of the {budget / 2**30:.1f} GB allowed; "
+            "use fewer features, such as pairwise distances instead of angles, or fewer atoms"
         )
 
 
@@ -96,7 +109,7 @@ def _blocks(n: int, p: int, backend: Backend) -> Iterator[Block]:
 
 
 def _moments(X: Any, transform: Callable[[Any], Any] | None, p: int, backend: Backend) -> tuple[Any, Any]:
-    """Mean (p,) and covariance (p, p), summed about the mean of the first block so that little cancels."""
+    """Mean (p,) and covariance (p, p), summed about the mean of the first block to avoid cancellation."""
     xp = backend.xp
     sums, products, centre = xp.zeros(p), xp.zeros((p, p)), None
     for block in _blocks(len(X), p, backend):
@@ -114,7 +127,7 @@ def _moments(X: Any, transform: Callable[[Any], Any] | None, p: int, backend: Ba
 
 
 def _leading(covariance: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k largest eigenvalues, falling, and their eigenvectors (p, k) with a fixed sign."""
+    """The k largest eigenvalues, largest first, and their eigenvectors (p, k) with a fixed sign."""
     p = len(covariance)
     if p <= DENSE or k > p // 3 or not covariance.any():  # ARPACK refuses a matrix of zeros
         values, vectors = np.linalg.eigh(covariance)

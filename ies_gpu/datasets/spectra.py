@@ -1,4 +1,4 @@
-"""Spectra from FITS or ``.npz`` files, brought to one grid of wavelengths and to one brightness."""
+"""Spectra from FITS or ``.npz`` files, on a common grid of wavelengths and with the same brightness."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ FITS = (".fits", ".fit", ".fits.gz", ".fit.gz", ".fits.fz")
 
 @dataclass(frozen=True, eq=False)
 class Spectra:
-    """Spectra on one grid.
+    """Spectra on one grid of wavelengths.
 
     Attributes
     ----------
-    flux : array (n, channels)
-    wavelengths : array (channels,)
-        Rising, in the unit of the file.
-    values : dict of array (n,)
-        What else the file gives for each spectrum, such as a redshift.
+    flux : ndarray of shape (n_spectra, n_channels)
+        One spectrum per row.
+    wavelengths : ndarray of shape (n_channels,)
+        In rising order, in the unit of the file.
+    values : dict of {str: ndarray of shape (n_spectra,)}
+        What else the file gives per spectrum, such as a redshift.
     path : str
+        Where they came from.
     """
 
     flux: np.ndarray
@@ -39,11 +41,33 @@ class Spectra:
     path: str = ""
 
     def normalized(self, how: str = "length") -> Spectra:
-        """The same with :func:`normalize_spectra`."""
+        """Return the same spectra without their brightness.
+
+        Parameters
+        ----------
+        how : {"length", "mean", "none"}, default="length"
+            As in :func:`normalize_spectra`.
+
+        Returns
+        -------
+        Spectra
+            A copy with normalised flux.
+        """
         return replace(self, flux=normalize_spectra(self.flux, how=how))
 
     def band_ratio(self, above: tuple[float, float], below: tuple[float, float]) -> np.ndarray:
-        """Mean flux between two wavelengths over the mean between two others (n,): a colour."""
+        """Compute a colour: the mean flux in one band divided by that in another.
+
+        Parameters
+        ----------
+        above, below : tuple of (float, float)
+            First and last wavelength of the two bands.
+
+        Returns
+        -------
+        ndarray of shape (n_spectra,)
+            The ratio for each spectrum.
+        """
         return self._band(above) / self._band(below)
 
     def _band(self, ends: tuple[float, float]) -> np.ndarray:
@@ -51,7 +75,7 @@ class Spectra:
         if not inside.any():
             low, high = self.wavelengths[[0, -1]]
             raise ValueError(
-                f"no channel lies between {ends[0]:g} and {ends[1]:g}; they reach from {low:g} to {high:g}"
+                f"no channel lies between {ends[0]:g} and {ends[1]:g}; the channels go from {low:g} to {high:g}"
             )
         return self.flux[:, inside].mean(axis=1)
 
@@ -65,14 +89,28 @@ class Spectra:
 
 
 def normalize_spectra(flux: Any, *, how: str = "length") -> Any:
-    """Spectra without their brightness, so that distances compare shapes.
+    """Remove the brightness of spectra, so that distances compare shapes.
 
     Parameters
     ----------
-    flux : array (n, channels)
-    how : {"length", "mean", "none"}
-        ``"length"``: each spectrum divided by its Euclidean length, as is usual for the principal components of SDSS
-        galaxies (Yip et al. 2004). ``"mean"``: by its mean, which keeps the integrated flux.
+    flux : ndarray of shape (n_spectra, n_channels)
+        One spectrum per row.
+    how : {"length", "mean", "none"}, default="length"
+        What to divide each spectrum by: its Euclidean length, as is usual for the principal components of SDSS
+        galaxies (Yip et al. 2004); its mean, which keeps the integrated flux; or nothing.
+
+    Returns
+    -------
+    ndarray of shape (n_spectra, n_channels)
+        The normalised spectra.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> datasets.normalize_spectra(np.array([[3.0, 4.0], [6.0, 8.0]]))
+    array([[0.6, 0.8],
+           [0.6, 0.8]])
     """
     check_choice("how", how, ("length", "mean", "none"))
     flux = check_real_array("flux", flux, 2)
@@ -81,30 +119,41 @@ def normalize_spectra(flux: Any, *, how: str = "length") -> Any:
     size = (flux**2).sum(axis=1) ** 0.5 if how == "length" else flux.mean(axis=1)
     bad = size <= 0
     if bool(bad.any()):
-        raise ValueError(f"{int(bad.sum())} spectra have a {how} of zero or less; leave them out before normalising")
+        raise ValueError(f"{int(bad.sum())} spectra have a {how} of zero or less; remove them before normalising")
     return flux / size[:, None]
 
 
 def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Spectra:
-    """Spectra from a file, a folder of FITS files, or several FITS files.
+    """Read spectra from a file, a folder of FITS files, or several FITS files.
 
     Parameters
     ----------
-    path : path, or several
-        An ``.npz`` with spectra (or flux) (n, channels) and wavelengths (or loglam) (channels,). A FITS file with a
-        table whose column flux holds a spectrum in each row or one channel in each row (as SDSS writes them), or with
-        an image whose rows are spectra; needs astropy: ``pip install 'ies-gpu[astro]'``. Of several files each is one
-        spectrum or more; where a redshift is given they are moved to rest, then read off one grid of wavelengths.
+    path : str or path-like, or iterable of these
+        An ``.npz`` with spectra (or flux) (n_spectra, n_channels) and wavelengths (or loglam) (n_channels,). A FITS
+        file with a table whose column flux holds one spectrum per row or one channel per row (as SDSS writes them), or
+        with an image whose rows are spectra; this needs astropy: ``pip install 'ies-gpu[astro]'``. With several files,
+        each holds one spectrum or more. Spectra with a redshift are moved to the rest frame, and all are interpolated
+        to a common grid.
 
     Returns
     -------
     Spectra
-        As in the file; :meth:`Spectra.normalized` takes away the brightness.
+        As in the file; :meth:`Spectra.normalized` removes the brightness.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file.
     ValueError
         If a file is damaged or holds no spectra; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> np.savez("lamps.npz", flux=np.ones((5, 3)), wavelengths=[400.0, 500.0, 600.0])
+    >>> datasets.load_spectra("lamps.npz")
+    Spectra(5 of 3 channels from 400 to 600; lamps.npz)
     """
     if not isinstance(path, str | os.PathLike):
         return _joined([Path(p) for p in path], "several files")
@@ -128,13 +177,13 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]
     waves = wavelengths_of(arrays)
     if flux is None or waves is None:
         what, names = ("spectra", FLUX) if flux is None else ("wavelengths", (*WAVELENGTHS, *LOG_WAVELENGTHS))
-        raise ValueError(f"{path} has no {what}, which are called {', '.join(names)}; its arrays of numbers: {there}")
+        raise ValueError(f"{path} has no {what} (looked for {', '.join(names)}); its arrays of numbers: {there}")
     n = len(flux) if flux.ndim else 0
     return flux, waves, {name: a for name, a in arrays.items() if a.shape == (n,)}
 
 
 def wavelengths_of(arrays: dict[str, Any]) -> np.ndarray | None:
-    """The wavelengths among named arrays, which lose them; None without."""
+    """Take the wavelengths out of the named arrays; None if there are none."""
     for name in (*WAVELENGTHS, *LOG_WAVELENGTHS):
         if name in arrays:
             values = np.asarray(arrays.pop(name), dtype=np.float64)
@@ -153,28 +202,30 @@ def _checked(path: Path | str, flux: np.ndarray, waves: np.ndarray, values: dict
     flux, waves = np.asarray(flux, dtype=np.float64), np.asarray(waves, dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(flux).all(axis=1))
     if len(bad):
-        raise ValueError(f"{path}: {len(bad)} spectra hold NaN or infinite values, the first is number {bad[0]}")
+        raise ValueError(f"{path}: {len(bad)} spectra contain NaN or infinite values, the first is number {bad[0]}")
     if not np.isfinite(waves).all() or len(np.unique(waves)) < len(waves):
-        raise ValueError(f"{path}: wavelengths must be finite, none twice")
+        raise ValueError(f"{path}: wavelengths must be finite and different")
     order = np.argsort(waves)
     return Spectra(flux[:, order], waves[order], values, str(path))
 
 
 def _joined(paths: list[Path], where: str) -> Spectra:
-    """Files with spectra on grids of their own, at rest, on the grid that all of them cover."""
+    """Spectra of several files, moved to the rest frame and to a grid that all of them cover."""
     if not paths:
-        raise ValueError(f"{where}: no FITS files ({', '.join(FITS)}) in it")
+        raise ValueError(f"{where} contains no FITS files ({', '.join(FITS)})")
     parts = [load_spectra(p) for p in paths]
     rests = []
     for part in parts:
         shifts = 1 + part.values.get("redshift", np.zeros(len(part)))
         bad = np.flatnonzero(~(np.isfinite(shifts) & (shifts > 0)))
         if len(bad):
-            raise ValueError(f"{part.path}: spectrum {bad[0]} has the redshift {shifts[bad[0]] - 1:g}; leave it out")
+            raise ValueError(f"{part.path}: spectrum {bad[0]} has a redshift of {shifts[bad[0]] - 1:g}; remove it")
         rests += [(part.wavelengths / shift, row) for shift, row in zip(shifts, part.flux, strict=True)]
     low, high = max(w[0] for w, _ in rests), min(w[-1] for w, _ in rests)
     if low >= high:
-        raise ValueError(f"{where}: the spectra share no wavelengths (one begins at {low:g}, another ends at {high:g})")
+        raise ValueError(
+            f"{where}: the spectra have no wavelengths in common (one begins at {low:g}, another ends at {high:g})"
+        )
     count = min(int(((w >= low) & (w <= high)).sum()) for w, _ in rests)
     grid = np.geomspace(low, high, max(count, 2)) if low > 0 else np.linspace(low, high, max(count, 2))
     flux = np.array([np.interp(grid, w, row) for w, row in rests])

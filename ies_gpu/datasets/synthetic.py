@@ -1,7 +1,7 @@
 """D1 to D13: strips, rolls, a cube and tori that are longer in one direction than in the others.
 
-Parameters are those of the authors' published experiment, which differ in places from the supplement's text.
-``N(0, x)`` below names the standard deviation x.
+Parameters are those of the authors' published experiment, which differ in places from the text of the supplement.
+In ``N(0, x)`` below, x is the standard deviation.
 """
 
 from __future__ import annotations
@@ -24,13 +24,18 @@ class Dataset:
 
     Attributes
     ----------
-    X : array (n, D)
-    truth : array (n, s)
+    name, title : str
+        Such as "D1" and "strip".
+    X : ndarray of shape (n_samples, n_features)
+        The points.
+    truth : ndarray of shape (n_samples, n_true)
         Flat coordinates for D1 to D6, the noiseless surface for the tori.
-    colors : dict of array (n,)
+    colors : dict of {str: ndarray of shape (n_samples,)}
         True parameters by name.
-    bandwidth, intrinsic_dim, subset_size
-        What the paper's authors used.
+    bandwidth : float
+        The bandwidth that the paper's authors used for their number of points.
+    intrinsic_dim, subset_size : int
+        The dimension d and the number of coordinates s that they used.
     reference_subset : tuple of int
         The set they report, 0-based.
     """
@@ -61,7 +66,7 @@ def _strip(rng: np.random.Generator, n: int, half: tuple[float, float]) -> np.nd
 
 
 def _cut(rng: np.random.Generator, n: int, half: tuple[float, float], hole: tuple[float, float]) -> np.ndarray:
-    """A noisy strip less the points (by their noisy coordinates) in a central hole."""
+    """A noisy strip without the points (by their noisy coordinates) in a central hole."""
     points = _strip(rng, n, half)
     return points[(np.abs(points[:, 0]) > hole[0]) | (np.abs(points[:, 1]) > hole[1])]
 
@@ -176,20 +181,48 @@ TABLE: dict[str, tuple[str, Callable[[np.random.Generator, int], Sample], float,
 
 
 def names() -> tuple[str, ...]:
-    """The data sets there are."""
+    """List the synthetic data sets.
+
+    Returns
+    -------
+    tuple of str
+        The names that :func:`load` takes.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets
+    >>> datasets.names()[:3]
+    ('D1', 'D2', 'D3')
+    """
     return tuple(TABLE)
 
 
 def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Dataset:
-    """Draw a synthetic manifold.
+    """Draw points from one of the paper's synthetic manifolds.
 
     Parameters
     ----------
-    name : {"D1", ..., "D13"}
+    name : str
+        "D1" to "D13".
     n_samples : int, optional
-        10,000, or 50,000 for D13. Sets with a cavity keep a little less; D5 a little more.
-    random_state : int
+        How many points to draw; 10,000 by default, 50,000 for D13. Sets with a cavity end up with a few less, D5 with
+        a few more.
+    random_state : int, default=0
         Seed.
+
+    Returns
+    -------
+    Dataset
+        The points, the truth, and the parameters that the paper's authors used.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets
+    >>> strip = datasets.load("D1", n_samples=400)
+    >>> strip
+    Dataset(D1, strip: 400 x 3, bandwidth=0.25, intrinsic_dim=2, subset_size=2, the paper chooses phi1, phi7)
+    >>> strip.X.shape, sorted(strip.colors)
+    ((400, 3), ['x', 'y'])
     """
     check_choice("name", name, names())
     title, sample, bandwidth, d, s, chosen, default = TABLE[name]

@@ -36,31 +36,43 @@ def read_xyz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
         if atoms is None:
             atoms = names
         elif names != atoms:
-            raise ValueError(f"{path}, line {line}: the atoms of this frame are not those of the first, in their order")
+            raise ValueError(f"{path}, line {line}: this frame has other atoms than the first, or in another order")
         positions.append(_numbers(path, line, rows, where))
         comments.append({key: float(value) for key, value in properties.items() if _is_number(value)})
     if atoms is None:
-        raise ValueError(f"{path} holds no frames")
+        raise ValueError(f"{path} contains no frames")
     known = [ATOMIC_NUMBER.get(name, 0) for name in atoms]
     if 0 in known:
-        raise ValueError(f"{path}: {atoms[known.index(0)]!r} is no chemical element")
+        raise ValueError(f"{path}: {atoms[known.index(0)]!r} is not a chemical element")
     shared = [key for key in comments[0] if all(key in comment for comment in comments)]
     values = {key: np.array([comment[key] for comment in comments]) for key in shared}
     return np.stack(positions), np.array(known), values
 
 
 def write_xyz(path: str | os.PathLike[str], R: Any, z: Any, *, values: dict[str, Any] | None = None) -> None:
-    """Write frames as extended XYZ, whole or not at all; positions keep every digit.
+    """Write frames as extended XYZ.
+
+    The file is written completely or not at all, and positions keep every digit.
 
     Parameters
     ----------
-    path : path
+    path : str or path-like
         An ``.xyz`` file.
-    R : array (n, atoms, 3)
-    z : array (atoms,)
+    R : ndarray of shape (n_frames, n_atoms, 3)
+        Positions.
+    z : ndarray of shape (n_atoms,)
         Atomic numbers.
-    values : dict of array (n,), optional
-        A number for each frame, into its comment line.
+    values : dict of {str: ndarray of shape (n_frames,)}, optional
+        Numbers per frame, for its comment line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> frames = np.array([[[0.0, 0.0, 0.0], [0.74, 0.0, 0.0]]])
+    >>> datasets.write_xyz("hydrogen.xyz", frames, [1, 1], values={"energy": [-1.17]})
+    >>> datasets.load_molecule("hydrogen.xyz").values["energy"].tolist()
+    [-1.17]
     """
     check_output(path, ".xyz")
     R, z = np.asarray(R, dtype=np.float64), np.asarray(z)
@@ -70,7 +82,7 @@ def write_xyz(path: str | os.PathLike[str], R: Any, z: Any, *, values: dict[str,
     for key, column in (values or {}).items():
         if np.shape(column) != R.shape[:1]:
             shape = np.shape(column)
-            raise ValueError(f"values[{key!r}] must have one number for each of {len(R)} frames, got shape {shape}")
+            raise ValueError(f"values[{key!r}] must have one number for each of the {len(R)} frames, got shape {shape}")
     symbols = [SYMBOLS[int(k) - 1] for k in z]
     with whole_or_nothing(path) as file:
         for i, frame in enumerate(R):
@@ -80,13 +92,13 @@ def write_xyz(path: str | os.PathLike[str], R: Any, z: Any, *, values: dict[str,
 
 
 def check_atoms(name: str, z: np.ndarray) -> None:
-    """Whole numbers that are elements."""
+    """Check that all are whole numbers of known elements."""
     if not ((z == np.floor(z)) & (z >= 1) & (z <= len(SYMBOLS))).all():
-        raise ValueError(f"{name}: atomic numbers must lie between 1 and {len(SYMBOLS)}, got {z.tolist()}")
+        raise ValueError(f"{name}: atomic numbers must be between 1 and {len(SYMBOLS)}, got {z.tolist()}")
 
 
 def _frames(path: Path) -> Iterator[tuple[int, str, list[list[str]]]]:
-    """Of each frame the number of its first line, its comment and the cells of its atoms."""
+    """For each frame, the number of its first line, its comment and the cells of its atoms."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             numbered = enumerate(file, 1)
@@ -94,13 +106,13 @@ def _frames(path: Path) -> Iterator[tuple[int, str, list[list[str]]]]:
                 if not text.strip():
                     continue  # blank lines between or after frames
                 if not text.strip().isdecimal() or int(text) == 0:
-                    raise ValueError(f"{path}, line {number}: the number of atoms was expected, got {text.strip()!r}")
+                    raise ValueError(f"{path}, line {number}: expected the number of atoms, got {text.strip()!r}")
                 body = [line for _, (_, line) in zip(range(int(text) + 1), numbered, strict=False)]
                 if len(body) < int(text) + 1:
                     raise ValueError(f"{path}, line {number}: a frame of {int(text)} atoms is cut short")
                 yield number, body[0], [line.split() for line in body[1:]]
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text in UTF-8, as XYZ files are; write it anew in it") from None
+        raise ValueError(f"{path} is not text in UTF-8, as XYZ files must be; write it again as UTF-8") from None
 
 
 def _layout(path: Path, line: int, properties: str) -> tuple[int, int]:
@@ -119,7 +131,7 @@ def _layout(path: Path, line: int, properties: str) -> tuple[int, int]:
 
 def _cell(path: Path, line: int, row: list[str], column: int) -> str:
     if column >= len(row):
-        raise ValueError(f"{path}, line {line}: an atom with its position was expected, got {' '.join(row)!r}")
+        raise ValueError(f"{path}, line {line}: expected an atom and its position, got {' '.join(row)!r}")
     return row[column]
 
 
@@ -127,7 +139,7 @@ def _numbers(path: Path, line: int, rows: list[list[str]], first: int) -> np.nda
     for k, row in enumerate(rows):
         cells = row[first : first + 3]
         if len(cells) < 3 or not all(map(_is_number, cells)):
-            raise ValueError(f"{path}, line {line + 2 + k}: three coordinates were expected, got {' '.join(row)!r}")
+            raise ValueError(f"{path}, line {line + 2 + k}: expected three coordinates, got {' '.join(row)!r}")
     return np.array([row[first : first + 3] for row in rows], dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Whether the points hang together at a radius, and what to say where they do not."""
+"""Whether the graph of the points is connected at a radius, and the error if it is not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from ..errors import DisconnectedGraphError
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
+STRAY = 0.05  # share of the points that components="most" may leave out
+CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
+FEWEST = {"raise": 1.0, "most": 1 - STRAY, "largest": 0.0}  # share of the points that the largest part must hold
 
 
 def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
-    """Mean degree from sampled rows; a radius that isolates most points or connects all of them ends here.
+    """Mean degree from sampled rows; a radius that isolates most points or connects all of them is refused here.
 
-    With ``components="largest"`` isolated points are no error, unless all sampled ones are.
+    With ``components="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
+    may be isolated as that may leave out, since it is a sample.
     """
     n = len(X)
     rows = np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
@@ -33,15 +37,16 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
     degrees = np.concatenate(counts) - 1
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
-    if alone > 0.05 * len(degrees) and (components == "raise" or alone == len(degrees)):
+    enough = {"raise": STRAY, "most": 2 * STRAY, "largest": 1 - 1e-9}[components]
+    if alone > enough * len(degrees):
         lonely = rows[: len(degrees)][degrees == 0][:50]
         raise DisconnectedGraphError(
-            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (3 * bandwidth "
-            f"unless given); raise bandwidth: the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
+            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (by default "
+            f"3 * bandwidth); raise bandwidth, the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
         )
     if (degrees == n - 1).all():
         raise ValueError(
-            f"radius={radius:g} (3 * bandwidth unless given) connects every sampled point with all {n} points, so that "
+            f"radius={radius:g} (by default 3 * bandwidth) connects every sampled point to all {n} points, so "
             "no shape is left to see; lower bandwidth"
         )
     return float(degrees.mean() + 1)
@@ -89,13 +94,23 @@ def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
     return 1.001 * unit * longest  # printed with four digits, it must not fall short
 
 
-def disconnected(sizes: np.ndarray, radius: float | None) -> str:
-    """The sentence for a graph in several parts."""
+def share_of_pairs(X: Any, radius: float, backend: Backend) -> float:
+    """The share of all pairs of points that a radius joins, from at most 100 points."""
+    rows = np.random.default_rng(0).choice(len(X), size=min(100, len(X)), replace=False)
+    Z, reach, _ = in_units_of(radius, X)
+    counts = backend.kernels.tile_graph(Z[backend.asarray(rows)], Z, reach)[0]
+    return float(counts.mean()) / len(X)
+
+
+def disconnected(sizes: np.ndarray, radius: float | None = None) -> str:
+    """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at."""
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
-    way = f"use bandwidth={radius / 3:.4g} or more (radius {radius:.4g}), " if radius else "connect the graph, "
-    if radius and len(sizes) > 50:
-        way = f"bandwidth={radius / 3:.4g} (radius {radius:.4g}) would join the 50 largest, "
-    return (
-        f"the neighbour graph has {len(sizes)} parts ({shown} points), and each would need a map of its own; "
-        f"{way}or pass components='largest'"
-    )
+    few = sizes.sum() - sizes.max()
+    way = "pass components='largest' to continue with the largest part"
+    if few <= 2 * STRAY * sizes.sum():
+        far = "1 point is" if few == 1 else f"{few:,} points are"
+        way = f"{far} far from the rest: {way}"
+    if radius is not None:
+        joins = "join the parts" if len(sizes) <= 50 else "join the 50 largest"
+        way += f", or use bandwidth={radius / 3:.4g} or more (radius {radius:.4g}) to {joins}"
+    return f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map; {way}"

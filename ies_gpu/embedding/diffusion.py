@@ -13,7 +13,7 @@ from ..errors import DisconnectedGraphError, warn_caller
 from ..validation import check_choice, check_integer, check_number
 from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from .eigensolvers.library import SOLVERS
-from .laplacian import Laplacian
+from .laplacian import Laplacian, check_laplacian
 
 
 @dataclass(frozen=True)
@@ -22,14 +22,14 @@ class Embedding:
 
     Attributes
     ----------
-    coordinates : array (n, m)
-        ``phi_1 .. phi_m``, each of unit Euclidean length; the constant ``phi_0`` is left out.
-    eigenvalues : array (m,)
-        Of the unscaled ``L = I - P``, rising.
-    residuals : array (m,)
-        ``|S v - mu v|`` of the symmetric eigenproblem that was solved.
+    coordinates : ndarray of shape (n_samples, n_components)
+        The eigenvectors ``phi_1 .. phi_m``, each of unit Euclidean length, without the constant ``phi_0``.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian ``L = I - P``, ascending.
+    residuals : ndarray of shape (n_components,)
+        The residual of each pair, ``|S v - mu v|`` of the symmetric eigenproblem that was solved.
     info : dict
-        Which solver ran, and its counted work.
+        Which solver ran and how much work it did.
     """
 
     coordinates: Any
@@ -41,30 +41,52 @@ class Embedding:
 def diffusion_map(
     laplacian: Laplacian, *, n_components: int = 20, tol: float = 1e-8, random_state: int = 0, solver: str = "auto"
 ) -> Embedding:
-    """The ``n_components`` slowest non-constant eigenvectors of a renormalised Laplacian.
+    """Return the slowest non-constant eigenvectors of a renormalised Laplacian.
 
-    Never computed from the unsymmetric P: with ``S = Wt^1/2 P Wt^-1/2`` the largest eigenpairs ``(mu, v)`` give
+    The unsymmetric P is never decomposed: the largest eigenpairs ``(mu, v)`` of ``S = Wt^1/2 P Wt^-1/2`` give
     ``lambda = 1 - mu`` and ``phi = Wt^-1/2 v``.
 
     Parameters
     ----------
     laplacian : Laplacian
-        From :func:`graph_laplacian`, of a connected graph.
-    n_components : int
-        m.
-    tol : float
-        Bound on the residual of every pair.
-    random_state : int
-        Seed of the start vector, which is drawn on the host and so the same on every device. The sign of each
-        eigenvector makes its inner product with it positive.
-    solver : {"auto", "eigsh"}
-        ``eigsh`` takes SciPy's or CuPy's solver, with every residual computed anew and a search for missed copies of
-        multiple eigenvalues; where a check fails, our own takes over (``info["fallback"]`` says why). ``auto`` is our
-        own, with ``eigsh`` where a residual stays above ``tol``.
+        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`.
+    n_components : int, default=20
+        How many eigenvectors to compute.
+    tol : float, default=1e-8
+        The largest residual that a pair may have.
+    random_state : int, default=0
+        The seed of the start vector, which is the same on every device. Each eigenvector has the sign that makes its
+        inner product with the start vector positive.
+    solver : {"auto", "eigsh"}, default="auto"
+        "auto" uses our own solver, and the library's if a residual stays above ``tol``. "eigsh" uses SciPy's or CuPy's
+        solver, recomputes every residual and searches for missed copies of multiple eigenvalues; if a check fails, our
+        own solver takes over, and ``info["fallback"]`` says why.
+
+    Returns
+    -------
+    Embedding
+        The coordinates, their eigenvalues and residuals, and what the solver did.
+
+    Raises
+    ------
+    DisconnectedGraphError
+        If the parts of the graph are joined only by weights that are lost to rounding.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=5)
+    >>> embedding.coordinates.shape
+    (400, 5)
+    >>> bool((embedding.residuals < 1e-8).all())
+    True
     """
     check_choice("solver", solver, SOLVERS)
     if not isinstance(laplacian, Laplacian):
         raise TypeError(f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}")
+    laplacian = check_laplacian(laplacian)
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)

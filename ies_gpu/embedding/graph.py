@@ -24,17 +24,34 @@ TILE_COLUMNS = 16_384
 
 
 def radius_graph(X: Any, *, radius: float) -> Any:
-    """All pairs of points no further apart than ``radius``.
+    """Return the distances between all points that are no further apart than ``radius``.
 
     Parameters
     ----------
-    X : array (n, D)
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
     radius : float
+        The largest distance between neighbours.
 
     Returns
     -------
-    CSR (n, n)
-        Euclidean distances, symmetric, sorted, without a diagonal. The zero distance of two equal points is stored.
+    sparse matrix of shape (n_samples, n_samples)
+        Euclidean distances in CSR format, symmetric and sorted, without a diagonal. The zero distance between two equal
+        points is stored.
+
+    See Also
+    --------
+    knn_graph : A fixed number of neighbours per point.
+    laplacian_of_points : Graph, kernel and Laplacian in one call.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> graph = ies_gpu.radius_graph([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]], radius=6)
+    >>> graph.toarray()
+    array([[0., 5., 0.],
+           [5., 0., 0.],
+           [0., 0., 0.]])
     """
     X = check_points(X)
     radius = check_number("radius", radius)
@@ -163,7 +180,7 @@ def joined(parts: list[Any], xp: Any) -> Any:
 
 
 def without_diagonal(block: Any, first: int, xp: Any) -> Any:
-    """The block less the pairs of a point with itself."""
+    """The block without the pairs of a point with itself."""
     counts, indices, values = block
     rows = xp.repeat(xp.arange(first, first + len(counts)), counts)
     keep = xp.nonzero(indices != rows)[0]
@@ -202,18 +219,35 @@ def permuted(matrix: Any, order: Any) -> Any:
 
 
 def knn_graph(X: Any, *, n_neighbors: int) -> Any:
-    """Each point with its nearest ones; a pair counts when either end is among the other's neighbours.
+    """Return the distances from each point to its nearest neighbours.
+
+    Two points are joined if either is among the nearest neighbours of the other, so some points have more neighbours
+    than ``n_neighbors``.
 
     Parameters
     ----------
-    X : array (n, D)
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
     n_neighbors : int
-        Neighbours of a point, itself not counted.
+        The number of neighbours per point, not counting the point itself.
 
     Returns
     -------
-    CSR (n, n)
-        As in :func:`radius_graph`.
+    sparse matrix of shape (n_samples, n_samples)
+        Euclidean distances in CSR format, as in :func:`radius_graph`.
+
+    See Also
+    --------
+    radius_graph : All neighbours within a distance.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> graph = ies_gpu.knn_graph([[0.0], [1.0], [3.0]], n_neighbors=1)
+    >>> graph.toarray()
+    array([[0., 1., 0.],
+           [1., 0., 2.],
+           [0., 2., 0.]])
     """
     X = check_points(X)
     n = len(X)
@@ -235,12 +269,12 @@ def check_graph(graph: Any, *, radius: float | None = None) -> Any:
     """A user's matrix of distances as our CSR: symmetric, sorted, no diagonal, nothing beyond ``radius``.
 
     A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one;
-    an infinite distance in a dense matrix means "no neighbours".
+    an infinite distance in a dense matrix means "no neighbours". A pair that is stored twice is refused.
     """
     backend = backend_of(graph)
     xp = backend.xp
     if backend.sparse.issparse(graph):
-        matrix = check_square_sparse("graph", graph)
+        matrix = check_square_sparse("graph", graph, add=False)
         rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
         columns, data = matrix.indices, matrix.data
         keep = columns != rows if radius is None else (columns != rows) & (data <= radius)

@@ -7,7 +7,14 @@ from functools import cached_property
 from typing import Any
 
 from ..backend import backend_of
-from ..validation import check_flag, check_number, check_square_sparse, check_symmetric
+from ..validation import (
+    check_flag,
+    check_number,
+    check_real_array,
+    check_sparse_storage,
+    check_square_sparse,
+    check_symmetric,
+)
 from .graph import check_graph, csr, radius_graph
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
@@ -18,13 +25,13 @@ class Laplacian:
 
     Attributes
     ----------
-    transition : CSR (n, n) or TiledTransition
-        P, whose rows sum to 1.
-    weights : array (n,) or None
-        ``wt``, the row sums of ``W^-1 K W^-1``: P is symmetric with respect to them. Unknown (None) when only a matrix
+    transition : sparse matrix of shape (n_samples, n_samples), or Transition
+        The transition matrix P, whose rows sum to 1. A graph that is too dense for a sparse matrix is held as tiles.
+    weights : ndarray of shape (n_samples,) or None
+        The weights with respect to which P is symmetric: the row sums ``wt`` of ``W^-1 K W^-1``. None if only a matrix
         ``I - P`` was given.
     bandwidth : float or None
-        eps, where it is known.
+        The bandwidth eps of the kernel, if it is known.
     """
 
     transition: Any
@@ -33,27 +40,29 @@ class Laplacian:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """The number of rows and columns."""
         return self.transition.shape
 
     @cached_property
     def operator(self) -> Transition:
-        """P as what the algorithms ask, whether it is stored as CSR or as tiles."""
+        """The transition matrix P as an operator, whether it is stored as a sparse matrix or as tiles."""
         return self.transition if isinstance(self.transition, Transition) else SparseTransition(self.transition)
 
     @cached_property
     def matrix(self) -> Any:
-        """``L = I - P`` as CSR."""
+        """The Laplacian ``L = I - P`` as a sparse matrix."""
         P = self.operator.matrix
+        check_sparse_storage("transition", P)
         return (backend_of(P.data).sparse.identity(self.shape[0], format="csr") - P).tocsr()
 
     @property
     def scale(self) -> float:
-        """``4 / eps^2``, which turns L into an estimate of the Laplace-Beltrami operator; 1 without a bandwidth."""
+        """The factor ``4 / eps^2`` that makes L an estimate of the Laplace-Beltrami operator; 1 without a bandwidth."""
         return 1.0 if self.bandwidth is None else 4.0 / self.bandwidth**2
 
     @property
     def scaled(self) -> Any:
-        """``(4 / eps^2) L``, which approximates the Laplace-Beltrami operator."""
+        """The scaled Laplacian ``(4 / eps^2) L``, which approximates the Laplace-Beltrami operator."""
         return self.scale * self.matrix
 
     def __repr__(self) -> str:
@@ -61,18 +70,29 @@ class Laplacian:
 
 
 def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
-    """``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph, with ``K_ii = 1`` added.
+    """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
 
     Parameters
     ----------
-    graph : sparse matrix in any format, or array (n, n)
-        Distances (not squared); stored zeros are distances of equal points.
+    graph : sparse matrix or ndarray of shape (n_samples, n_samples)
+        Distances between neighbours, not squared. A stored zero is the distance between two equal points; infinity in a
+        dense matrix means "not neighbours".
     bandwidth : float
-        eps.
+        The length eps over which the weight of a neighbour falls.
 
     Returns
     -------
-    CSR (n, n)
+    sparse matrix of shape (n_samples, n_samples)
+        The kernel in CSR format, with ``K_ii = 1`` added.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> graph = ies_gpu.radius_graph([[0.0], [1.0], [5.0]], radius=2)
+    >>> ies_gpu.gaussian_kernel(graph, bandwidth=1).toarray().round(3)
+    array([[1.   , 0.368, 0.   ],
+           [0.368, 1.   , 0.   ],
+           [0.   , 0.   , 1.   ]])
     """
     bandwidth = check_number("bandwidth", bandwidth)
     return with_unit_diagonal(gaussian_of_distances(check_graph(graph).copy(), bandwidth))
@@ -107,23 +127,23 @@ def with_unit_diagonal(matrix: Any) -> Any:
 
 
 def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Laplacian:
-    """The renormalised Laplacian of points: radius graph, Gaussian kernel and :func:`graph_laplacian` in one call.
+    """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
 
     Parameters
     ----------
-    X : array of shape (n, D)
-        The points; they may live on a GPU, and the result is made there.
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point. The result is on their device.
     bandwidth : float
-        eps, the length over which neighbours count.
+        The length eps over which the weight of a neighbour falls.
     radius : float, optional
-        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
-    self_loops : bool
-        Whether a point is its own neighbour, with ``K_ii = 1``.
+        Points no further apart than this are neighbours, by default ``3 * bandwidth``.
+    self_loops : bool, default=True
+        Whether each point is its own neighbour, with ``K_ii = 1``.
 
     Returns
     -------
     Laplacian
-        With one row per point, in the order of X.
+        The Laplacian, with rows in the order of ``X``.
 
     See Also
     --------
@@ -132,10 +152,10 @@ def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None
     Examples
     --------
     >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=1000)
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
     >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
     >>> laplacian.shape
-    (1000, 1000)
+    (400, 400)
     """
     self_loops = check_flag("self_loops", self_loops)
     bandwidth = check_number("bandwidth", bandwidth)
@@ -147,17 +167,31 @@ def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None
 
 
 def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:
-    """The renormalised Laplacian of a kernel.
+    """Return the renormalised Laplacian of a kernel.
 
-    ``w = K 1``, ``Lt = W^-1 K W^-1``, ``wt = Lt 1``, ``P = Wt^-1 Lt``, ``L = I - P``. Dividing by the density ``w`` on
-    both sides makes the limit the Laplace-Beltrami operator whatever the sampling density.
+    With ``w = K 1``, ``Lt = W^-1 K W^-1`` and ``wt = Lt 1``, the transition matrix is ``P = Wt^-1 Lt`` and the
+    Laplacian ``L = I - P``. Dividing by the density ``w`` on both sides makes the limit the Laplace-Beltrami operator,
+    whatever the sampling density.
 
     Parameters
     ----------
-    kernel : sparse matrix in any format, or array (n, n)
-        Symmetric affinities, none negative, the diagonal as given.
+    kernel : sparse matrix or ndarray of shape (n_samples, n_samples)
+        Symmetric affinities, none of them negative. The diagonal is used as given.
     bandwidth : float, optional
-        eps, for the scale ``4 / eps^2``.
+        The bandwidth eps of the kernel, for the scale ``4 / eps^2``.
+
+    Returns
+    -------
+    Laplacian
+        The Laplacian, on the device of the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ies_gpu
+    >>> laplacian = ies_gpu.graph_laplacian(np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.5], [0.1, 0.5, 1.0]]))
+    >>> bool(np.allclose(laplacian.transition.sum(axis=1), 1))
+    True
     """
     if bandwidth is not None:
         bandwidth = check_number("bandwidth", bandwidth)
@@ -177,9 +211,9 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None) -> Laplacian:
 
 
 def check_laplacian(laplacian: Any) -> Laplacian:
-    """A ``Laplacian`` as it is, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) wrapped as one."""
+    """A ``Laplacian`` whose parts fit together, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) as one."""
     if isinstance(laplacian, Laplacian):
-        return laplacian
+        return _check_parts(laplacian)
     matrix = check_square_sparse("laplacian", laplacian)
     backend = backend_of(matrix.data)
     sums = backend.xp.abs(matrix.sum(axis=1))
@@ -190,3 +224,22 @@ def check_laplacian(laplacian: Any) -> Laplacian:
         )
     transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     return Laplacian(transition)
+
+
+def _check_parts(laplacian: Laplacian) -> Laplacian:
+    """The same ``Laplacian`` if it is sound; anyone can build one, or write into the arrays of ours."""
+    P, weights, bandwidth = laplacian.transition, laplacian.weights, laplacian.bandwidth
+    if bandwidth is not None:
+        check_number("laplacian.bandwidth", bandwidth)
+    if isinstance(P, Transition):
+        return laplacian
+    dtype = getattr(P, "dtype", None)
+    checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")
+    if weights is not None:
+        weights = check_real_array("laplacian.weights", weights, 1)
+        if len(weights) != checked.shape[0] or not bool((weights > 0).all()):
+            raise ValueError(
+                f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point; "
+                "pass what graph_laplacian returns"
+            )
+    return laplacian if checked is P else Laplacian(checked, weights, bandwidth)

@@ -32,38 +32,57 @@ def nystrom_extension(
     isolated: str = "nan",
     progress: Report | None = None,
 ) -> Any:
-    """Eigenvectors of the training points, continued to new points.
+    """Extend eigenvectors from the training points to new points.
 
     With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
     to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels), and
-    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. On a training point this is the
-    eigenvector equation, so that it returns the training coordinates.
+    ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
+    eigenvector equation, so it returns the training coordinates.
 
     Parameters
     ----------
-    X_new : array (n_new, D)
-    X : array (n, D)
-        The training points, in the order of ``coordinates``.
-    coordinates : array (n, m)
-        Their eigenvectors.
-    eigenvalues : array (m,)
-        lambda of ``L = I - P``.
-    bandwidth, radius : float
-        As in training; the radius is ``3 * bandwidth`` unless given.
-    degrees : array (n,), optional
-        ``w`` of the training points (:func:`kernel_degrees`), computed unless given.
-    self_loops : bool
-        As in training. Without them a new point that equals a training point is taken for it, and is not its own
+    X_new : array-like of shape (n_new, n_features)
+        The new points.
+    X : array-like of shape (n_samples, n_features)
+        The training points, in the order of ``coordinates``. The work is done on their device.
+    coordinates : ndarray of shape (n_samples, n_components)
+        The eigenvectors of the training points.
+    eigenvalues : ndarray of shape (n_components,)
+        Their eigenvalues, of ``L = I - P``.
+    bandwidth : float
+        The bandwidth eps, as in training.
+    radius : float, optional
+        The radius, as in training; by default ``3 * bandwidth``.
+    degrees : ndarray of shape (n_samples,), optional
+        The kernel sums ``w`` of the training points. Computed if not given.
+    self_loops : bool, default=True
+        As in training. If False, a new point that equals a training point is taken to be that point and is not its own
         neighbour; other copies of it are.
-    isolated : {"nan", "nearest"}
+    isolated : {"nan", "nearest"}, default="nan"
         What points without a neighbour within the radius get: NaN, or the coordinates of the nearest training point.
     progress : callable, optional
         Called as ``progress(done, n_new)``.
 
     Returns
     -------
-    array (n_new, m)
-        On the device of ``X``, where the work is done.
+    ndarray of shape (n_new, n_components)
+        The coordinates of the new points.
+
+    See Also
+    --------
+    model_of : Keep all that new points need in one object.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=5)
+    >>> new = ies_gpu.nystrom_extension(
+    ...     strip.X[:10] + 0.01, strip.X, embedding.coordinates, embedding.eigenvalues, bandwidth=0.8
+    ... )
+    >>> new.shape
+    (10, 5)
     """
     check_choice("isolated", isolated, ISOLATED)
     X = check_points(X)
@@ -75,30 +94,33 @@ def nystrom_extension(
         raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
     values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
+        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
             degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
-            raise ValueError(f"degrees must be {len(X)} positive numbers, one for each row of X")
+            raise ValueError(f"degrees must be {len(X)} positive numbers, one per row of X")
         return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress, self_loops)
 
 
 def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Any:
-    """``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)`` over the points within the radius.
+    """Sum the kernel over the points within the radius: ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)``.
 
     Parameters
     ----------
-    X : array (n, D)
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
     bandwidth, radius : float
-    self_loops : bool
+        As in :func:`nystrom_extension`.
+    self_loops : bool, default=True
         Whether the point itself counts.
 
     Returns
     -------
-    array (n,)
+    ndarray of shape (n_samples,)
+        One sum per point.
     """
     X = check_points(X)
     bandwidth, radius = check_scales(bandwidth, radius)

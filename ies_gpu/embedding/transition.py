@@ -76,7 +76,7 @@ class Transition:
     @property
     def matrix(self) -> Any:
         """P as CSR."""
-        raise ValueError("this graph is too dense for a CSR matrix; it exists as an operator, laplacian.transition")
+        raise ValueError("this graph is too dense for a CSR matrix; use the operator laplacian.transition instead")
 
     def product(self, V: Any, backend: Backend) -> Any:
         """``P V`` for a vector (n,) or a block (n, k)."""

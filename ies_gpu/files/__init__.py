@@ -1,1 +1,1 @@
-"""Files and URLs: points in, results out, whole or not at all."""
+"""Files and URLs: points in, results out, written completely or not at all."""

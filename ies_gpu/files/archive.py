@@ -1,4 +1,4 @@
-"""Values as a JSON header and plain arrays beside it, in one ``.npz``: no pickle, whole or not at all.
+"""Values as one ``.npz``, a JSON header and plain arrays: no pickle, written completely or not at all.
 
 Results, checkpoints and models are written this way. ``numpy.load`` opens such a file too.
 """
@@ -18,11 +18,11 @@ import numpy as np
 from ..backend import backend_of
 from .points import HEADER, whole_or_nothing
 
-Records = Mapping[str, type]  # small dataclasses and named tuples that may occur inside a value, by name
+Records = Mapping[str, type]  # small dataclasses and named tuples that may occur in a value, by name
 
 
 def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Records) -> Any:
-    """A value as strict JSON; what JSON lacks is an object with one key in @, and arrays go into ``arrays``."""
+    """A value as strict JSON. What JSON lacks becomes an object with one key in @, and arrays go to ``arrays``."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | bool | int):
@@ -41,7 +41,7 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Record
         return {"@dict": [encode(list(pair), f"{name}.{k}", arrays, records) for k, pair in enumerate(value.items())]}
     array = backend_of(value).to_host(value)
     if array.dtype.hasobject:
-        raise TypeError(f"{name} cannot be saved: it is a {type(value).__name__}")
+        raise TypeError(f"{name} cannot be saved, because it is a {type(value).__name__}")
     arrays[name] = array
     return {"@array": name}
 
@@ -74,7 +74,7 @@ def decode(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
 
 
 def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """The header and the arrays as one ``.npz``, whole or not at all."""
+    """Write the header and the arrays as one ``.npz``, completely or not at all."""
     text = json.dumps(header, indent=1, allow_nan=False)
     with whole_or_nothing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_entry(HEADER), text)
@@ -84,13 +84,13 @@ def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: 
 
 
 def read_header(path: str | os.PathLike[str]) -> Any:
-    """The header of an archive, ``{}`` of one without; a damaged archive raises one of ``files.DAMAGED``."""
+    """The header of an archive, ``{}`` if it has none; a damaged archive raises one of ``files.DAMAGED``."""
     with zipfile.ZipFile(path) as archive:
         return json.loads(archive.read(HEADER)) if HEADER in archive.namelist() else {}
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """A member of the archive with a fixed date, so that equal results are equal files."""
+    """A member of the archive with a fixed date, so that equal results give equal files."""
     entry = zipfile.ZipInfo(name)
-    entry.external_attr = 0o644 << 16  # otherwise unzip makes files that nobody may read
+    entry.external_attr = 0o644 << 16  # otherwise unzip creates files without permissions
     return entry

@@ -1,7 +1,7 @@
-"""Files elsewhere, by URL (``s3://``, ``gs://``, ``https://``), through fsspec: the extra ``cloud``.
+"""Remote files by URL (``s3://``, ``gs://``, ``https://``), through fsspec: the extra ``cloud``.
 
-A file is read to a temporary one and compared in size; a result is written to a temporary file and then put in its
-place by one upload, which object stores show only when it is complete.
+A file is downloaded to a temporary one and its size is checked. A result is written to a temporary file and uploaded in
+one piece, which object stores only show once it is complete.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 SCHEMES = ("s3", "gs", "gcs", "https", "http")
 READ_ONLY = ("https", "http")
-# what the libraries of the two stores raise when nobody has told them who we are
+# what the libraries of the two stores raise without credentials
 ANONYMOUS = (
     "NoCredentialsError",
     "PartialCredentialsError",
@@ -31,12 +31,12 @@ HOW_TO_LOG_IN = {"s3": AMAZON, "gs": GOOGLE, "gcs": GOOGLE}
 
 
 def is_remote(path: Any) -> bool:
-    """Whether a path is a URL with a host; ``file:`` and Windows drives are not."""
+    """Whether a path is a URL with a host, unlike ``file:`` and Windows drives."""
     return isinstance(path, str) and re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", path) is not None
 
 
 def shown(url: str) -> str:
-    """A URL for people and logs: without query and password, which may be secrets; a path as it is."""
+    """A URL for people and logs, without query and password, which may be secret; a path stays as it is."""
     return re.sub(r"^(\w+://)[^/]*@", r"\1", url.partition("?")[0]) if is_remote(url) else url
 
 
@@ -45,30 +45,30 @@ def scheme_of(url: str) -> str:
 
 
 def check_remote(url: str) -> str:
-    """A URL that can be read, as far as its form tells."""
+    """Check the form of a URL that will be read."""
     if scheme_of(url) not in SCHEMES:
-        raise ValueError(f"{shown(url)}: URLs begin with {', '.join(f'{s}://' for s in SCHEMES)}")
+        raise ValueError(f"{shown(url)}: URLs must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
     if not url.split("/")[2]:
-        raise ValueError(f"{shown(url)} names no bucket or host; it comes after the two slashes")
+        raise ValueError(f"{shown(url)} has no bucket or host; put it after the two slashes")
     return url
 
 
 def check_remote_output(url: str, suffix: str) -> None:
-    """A URL that can be written, asked before long work; a bucket that may be written but not listed is taken."""
+    """Check, before long work, that a URL can be written; a bucket that cannot be listed is accepted."""
     check_remote(url)
     if not shown(url).lower().endswith(suffix):
         raise ValueError(f"{shown(url)}: the output must be a {suffix} file")
     if scheme_of(url) in READ_ONLY:
         raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
     if "?" in url:
-        raise ValueError(f"{shown(url)}: a URL to write to must have no query; leave out the '?' and what follows")
+        raise ValueError(f"{shown(url)}: a URL to write to must not have a query; remove the '?' and what follows")
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
         system, place = file_system(bucket)
         try:
             system.info(place)
         except FileNotFoundError:
-            system.ls(place)  # who may list a bucket of Google's but not ask about it finds an empty one only so
+            system.ls(place)  # with permission only to list a Google bucket, an empty one is found only this way
         except Exception as error:
             if status_of(error) != 403:
                 raise
@@ -76,7 +76,7 @@ def check_remote_output(url: str, suffix: str) -> None:
 
 @contextlib.contextmanager
 def fetched(url: str) -> Iterator[Path]:
-    """A temporary copy of a file, with the same ending; gone at the end (a mapping of it stays valid)."""
+    """A temporary copy of a file with the same ending, deleted at the end (a mapping of it stays valid)."""
     check_remote(url)
     with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
         local = Path(folder) / (PurePosixPath(shown(url)).name or "file")
@@ -84,26 +84,26 @@ def fetched(url: str) -> Iterator[Path]:
             system, place = file_system(url)
             system.get_file(place, str(local))
             expected = None
-            with contextlib.suppress(Exception):  # not every server tells
+            with contextlib.suppress(Exception):  # not every server says
                 expected = system.info(place).get("size")
             if expected is not None and expected != local.stat().st_size:
-                raise ConnectionError(f"{local.stat().st_size:,} of {expected:,} bytes came")
+                raise ConnectionError(f"only {local.stat().st_size:,} of {expected:,} bytes arrived")
         try:
             yield local
-        except (ValueError, OSError) as error:  # about the content: let it name the URL
+        except (ValueError, OSError) as error:  # about the content: name the URL, not the temporary file
             text = str(error).replace(str(local), shown(url))
             raise (type(error) if type(error) in (ValueError, FileNotFoundError) else ValueError)(text) from None
 
 
 @contextlib.contextmanager
 def uploaded(url: str) -> Iterator[Path]:
-    """A temporary file to write, which is put to the URL at the end, whole, or not at all."""
+    """A temporary file to write, which is uploaded at the end, completely or not at all."""
     with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
         local = Path(folder) / PurePosixPath(shown(url)).name
         yield local
-        with said(url, "writing failed, and what was there before, if anything, is unchanged"):
+        with said(url, "writing failed; what was there before, if anything, is unchanged"):
             system, place = file_system(url)
-            # one request, or parts that become an object only when all are there and are given up on failure
+            # one request, or parts that become an object only when all have arrived, and are discarded on failure
             system.put_file(str(local), place)
 
 
@@ -111,7 +111,7 @@ def file_system(url: str) -> tuple[Any, str]:
     """fsspec's file system for a URL, and the path in it."""
     import fsspec
 
-    # an instance of our own: shared ones keep connections and settings of whoever came first
+    # our own instance: shared ones keep connections and settings of other callers
     if HOW_TO_LOG_IN.get(scheme_of(url)) != GOOGLE:
         return fsspec.core.url_to_fs(url, skip_instance_cache=True)
     # HTTPS only: the gRPC of the class that fsspec would take has nothing that whole objects need, waits for minutes
@@ -124,21 +124,21 @@ def file_system(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def said(url: str, failure: str) -> Iterator[None]:
-    """Errors of many libraries as a few, each naming the URL and the way out."""
-    name, way = shown(url), HOW_TO_LOG_IN.get(scheme_of(url), "use a URL that holds its own signature")
+    """Turn the errors of many libraries into a few that name the URL and say what to do."""
+    name, way = shown(url), HOW_TO_LOG_IN.get(scheme_of(url), "use a signed URL")
     try:
         yield
     except ImportError as error:
         missing = f"{name} needs the extra cloud ({error}); install it with pip install 'ies-gpu[cloud]'"
         raise ImportError(missing) from None
     except FileNotFoundError:
-        raise FileNotFoundError(f"{name} does not exist; check bucket and path") from None
+        raise FileNotFoundError(f"{name} does not exist; check the bucket and the path") from None
     except Exception as error:
         kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
         if kind in ANONYMOUS or "anonymous caller" in text.lower():
             raise PermissionError(f"{name}: no credentials were found; {way}") from None
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            full = f"{name}: the temporary folder {tempfile.gettempdir()} is full; make room, or set TMPDIR to another"
+            full = f"{name}: the temporary folder {tempfile.gettempdir()} is full; free some space, or set TMPDIR"
             raise OSError(full) from None
         if status_of(error) in (401, 403):
             raise PermissionError(f"{name}: access was refused ({text or kind}); {way}") from None
@@ -146,7 +146,7 @@ def said(url: str, failure: str) -> Iterator[None]:
 
 
 def status_of(error: Exception) -> Any:
-    """The HTTP status behind an error, as far as the libraries tell it."""
+    """The HTTP status behind an error, as far as the libraries reveal it."""
     if isinstance(error, PermissionError) or str(error).startswith("Forbidden"):  # s3fs; gcsfs
         return 403
     return getattr(error, "status", None) or getattr(error, "code", None)
@@ -158,5 +158,5 @@ def shown_text(text: str, url: str) -> str:
 
 
 def file_size(path: str | os.PathLike[str]) -> int | None:
-    """Bytes of a local file; None of a remote one."""
+    """Size of a local file in bytes; None for a remote one."""
     return None if is_remote(path) else os.path.getsize(path)

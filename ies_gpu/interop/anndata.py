@@ -15,6 +15,7 @@ from ..results.model import make_model
 from ..results.selection import Selection
 from ..run.options import AUTO, is_auto
 from ..select import select_coordinates
+from ..validation import check_sparse_storage
 
 __all__ = ["select", "transform"]
 
@@ -139,6 +140,10 @@ def transform(adata: Any, new: Any, *, key: str = "ies", **options: Any) -> np.n
 
 def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
+    if use == "X" or use in adata.obsp:
+        value = adata.X if use == "X" else adata.obsp[use]
+        if scipy.sparse.issparse(value):  # here already: SciPy converts without a look at the indices
+            check_sparse_storage(f"adata.{'X' if use == 'X' else f'obsp[{use!r}]'}", value)
     if use == "X":
         return "X", adata.X.toarray() if scipy.sparse.issparse(adata.X) else adata.X
     if use in adata.obsp and _is_distances(adata, use):

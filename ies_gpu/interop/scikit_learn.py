@@ -1,4 +1,4 @@
-"""scikit-learn transformers: a diffusion map, and its independent coordinates, with a place for new points."""
+"""scikit-learn transformers: a diffusion map, and its independent coordinates, both ready for new points."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..run.stages import EIGENVECTORS
 from ..select import select_coordinates
 from ..validation import check_choice, check_integer, check_number, check_points, check_real_array
 
-FEWEST = 4  # points: fewer have no map with two coordinates
+FEWEST = 4  # points: with fewer there is no map with two coordinates
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
 FEW = 100  # below this many points nothing can be estimated from their distances
 
@@ -35,43 +35,53 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     embedding_: Any
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """Fit, and return the coordinates of the training points.
+        """Fit the points and return their coordinates.
 
         Parameters
         ----------
-        X : array (n, D)
-        y : ignored
+        X : ndarray of shape (n_samples, n_features)
+            The training points.
+        y : None
+            Ignored.
 
         Returns
         -------
-        array (n, s)
+        ndarray of shape (n_samples, n_coordinates)
+            The coordinates of the training points.
         """
         return self.fit(X, y).embedding_
 
     def transform(self, X: Any) -> Any:
-        """New points in the coordinates of the training points, by the Nystrom extension.
+        """Place new points in the map, by the Nystrom extension.
 
-        Training points get their training coordinates. Points without a training point within the radius get the
-        coordinates of the nearest one, or NaN (``isolated``), and a warning.
+        Training points get their training coordinates. A point without a training point within the radius gets the
+        coordinates of the nearest one, or NaN (see ``isolated``), with a warning.
 
         Parameters
         ----------
-        X : array (n_new, D)
+        X : ndarray of shape (n_new, n_features)
+            New points.
 
         Returns
         -------
-        array (n_new, s)
+        ndarray of shape (n_new, n_coordinates)
+            Their coordinates.
         """
         check_is_fitted(self)
         return self._extend(self._input(X, reset=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the coordinates, counted from 1: ``phi1``, ``phi7``.
+        """Return the names of the coordinates, counted from 1.
 
         Parameters
         ----------
         input_features : sequence of str, optional
             Only compared with the names seen in ``fit``.
+
+        Returns
+        -------
+        ndarray of str objects
+            Names such as ``phi1`` and ``phi7``.
         """
         check_is_fitted(self)
         if input_features is not None:
@@ -86,7 +96,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return np.asarray(self.model_.names, dtype=object)
 
     def _input(self, X: Any, *, reset: bool) -> Any:
-        """Points as float64 with as many columns as in ``fit``, on the device where they are."""
+        """Points as float64, on their own device, with as many columns as in ``fit``."""
         if backend_of(X).device != "cpu":
             validate_data(self, X, reset=reset, skip_check_array=True)
             return check_real_array("X", X, 2)
@@ -110,13 +120,13 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         self.embedding_ = chosen
 
     def _options(self, X: Any) -> dict[str, Any]:
-        """The options for ``select_coordinates``; where there are too few points for m, as many as they allow."""
+        """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
         check_choice("isolated", self.isolated, ISOLATED)
         own = self.get_params(deep=False)
         asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
         m = check_integer("n_components", self.n_components, low=1)
         if m > len(X) - 2:
-            warn_caller(f"n_components={m} needs at least {m + 2} points; {len(X) - 2} are used for {len(X)} points")
+            warn_caller(f"n_components={m} needs at least {m + 2} points; using {len(X) - 2} for {len(X)} points")
         return asked | {"n_components": min(m, len(X) - 2), "random_state": self._seed()}
 
     def _seed(self) -> int:
@@ -131,45 +141,58 @@ class DiffusionMap(SpectralTransformer):
 
     Parameters
     ----------
-    n_components : int
-        How many eigenvectors; where there are too few points, as many as they allow, with a warning.
-    bandwidth : float or "auto"
-        eps of the Gaussian kernel; "auto" is the one that :class:`IndependentCoordinates` would find.
+    n_components : int, default=20
+        How many eigenvectors to compute. With too few points, as many as they allow, with a warning.
+    bandwidth : float or "auto", default="auto"
+        The bandwidth of the Gaussian kernel. "auto" takes the one that :class:`IndependentCoordinates` would find.
     radius : float, optional
-        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
-    self_loops : bool
-        Whether a point is its own neighbour, as in ``select_coordinates``.
-    components : {"raise", "largest"}
-        What to do when the graph is disconnected.
-    isolated : {"nearest", "nan"}
-        What points without a training point within the radius get. Unlike in ``nystrom_extension`` it is not NaN
-        unless asked for, because most regressors that follow in a pipeline refuse NaN.
-    device : {"auto", "cpu", "cuda", "cuda:N"}
-    dtype : {"float64", "mixed", "float32"}
-        Storage of the kernel matrix.
-    memory_limit, n_threads : int, optional
-    random_state : int, RandomState or None
-        Of the eigensolver's start vector.
-    tol : float
-        Bound on the residual of every eigenpair.
+        Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
+    self_loops : bool, default=True
+        Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
+    components : {"auto", "raise", "most", "largest"}, default="auto"
+        What to do if the graph is disconnected; see :func:`select_coordinates`.
+    isolated : {"nearest", "nan"}, default="nearest"
+        What ``transform`` returns for a point without a training point within the radius: the coordinates of the
+        nearest training point, or NaN. Unlike in :func:`nystrom_extension`, NaN is not the default, because most
+        regressors that follow in a pipeline refuse it.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        Where to compute.
+    dtype : {"float64", "mixed", "float32"}, default="float64"
+        Precision. "mixed" stores the kernel matrix in float32 and computes in float64.
+    memory_limit : int, optional
+        Bytes that the fit may use; half of the free memory by default.
+    n_threads : int, optional
+        CPU threads; by default all that the process may use.
+    random_state : int, RandomState or None, default=0
+        Seed of the eigensolver's start vector.
+    tol : float, default=1e-8
+        Upper bound on the residual of every eigenpair.
 
     Attributes
     ----------
-    embedding_ : array (n, m)
+    embedding_ : ndarray of shape (n_samples, n_components)
         ``phi_1 .. phi_m`` of the training points, each of unit length.
-    eigenvalues_ : array (m,)
-        Of ``L = I - P``, rising.
+    eigenvalues_ : ndarray of shape (n_components,)
+        Of ``L = I - P``, in rising order.
     bandwidth_ : float
+        The bandwidth that was used.
     model_ : Model
-        What ``transform`` uses; ``save_model`` writes it.
-    n_features_in_, feature_names_in_
+        What ``transform`` uses; :func:`save_model` writes it.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns seen in ``fit``, if they are all strings.
+
+    See Also
+    --------
+    IndependentCoordinates : Choose the few coordinates that make a map.
 
     Examples
     --------
     >>> from ies_gpu import DiffusionMap, datasets
-    >>> strip = datasets.load("D1", n_samples=1000)
-    >>> DiffusionMap(n_components=5, bandwidth=0.8).fit_transform(strip.X).shape
-    (1000, 5)
+    >>> strip = datasets.load("D1", n_samples=400)
+    >>> DiffusionMap(n_components=5, bandwidth=1.2).fit_transform(strip.X).shape
+    (400, 5)
     """
 
     def __init__(
@@ -179,7 +202,7 @@ class DiffusionMap(SpectralTransformer):
         bandwidth: float | str = "auto",
         radius: float | None = None,
         self_loops: bool = True,
-        components: str = "raise",
+        components: str = "auto",
         isolated: str = "nearest",
         device: str = "auto",
         dtype: str = "float64",
@@ -206,13 +229,20 @@ class DiffusionMap(SpectralTransformer):
 
         Parameters
         ----------
-        X : array (n, D)
-        y : ignored
+        X : ndarray of shape (n_samples, n_features)
+            The training points.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        DiffusionMap
+            The fitted transformer.
         """
         X = check_points(self._input(X, reset=True))
         asked = self._options(X)
         if is_auto(self.bandwidth):
-            asked["bandwidth"] = self._bandwidth(X, asked)
+            asked |= self._found(X, asked)
         given = Inputs.of(X=X)
         with Run(Options(**asked, intrinsic_dim=1, subset_size=1), given) as run:
             graph = run.stage(GRAPH, given)
@@ -227,60 +257,92 @@ class DiffusionMap(SpectralTransformer):
         self._keep(X, graph.points, model)
         return self
 
-    def _bandwidth(self, X: Any, asked: dict[str, Any]) -> float:
-        """The bandwidth that the choice of coordinates finds best."""
+    def _found(self, X: Any, asked: dict[str, Any]) -> dict[str, Any]:
+        """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
-            return few_points_bandwidth(X)
-        return select_coordinates(X, **asked, keep_bases=False).diagnostics["parameters"]["bandwidth"]
+            return {"bandwidth": few_points_bandwidth(X)}
+        used = select_coordinates(X, **asked, keep_bases=False).diagnostics["parameters"]
+        return {"bandwidth": used["bandwidth"], "components": used["components"]}
 
 
 class IndependentCoordinates(SpectralTransformer):
-    """The few eigenvectors of a diffusion map that together give a smooth map of full rank and vary slowest.
+    """The few eigenvectors of a diffusion map that give a smooth map of full rank and vary slowest.
 
     Parameters
     ----------
-    intrinsic_dim : int or "auto"
-        d, the dimension of the manifold.
-    subset_size : int or "auto"
-        s, how many coordinates to choose.
-    bandwidth : float or "auto"
-        eps of the Gaussian kernel.
+    intrinsic_dim : int or "auto", default="auto"
+        The dimension d of the manifold.
+    subset_size : int or "auto", default="auto"
+        How many coordinates s to choose.
+    bandwidth : float or "auto", default="auto"
+        The bandwidth of the Gaussian kernel.
     radius : float, optional
-        Neighbours are points no further apart than this: ``3 * bandwidth`` unless given.
-    n_components : int
-        m, how many eigenvectors to choose from; where there are too few points, as many as they allow, with a warning.
-    self_loops, zeta, percentile, search, components, device, dtype, memory_limit, n_threads, tol
-        As in ``select_coordinates``.
-    isolated : {"nearest", "nan"}
-        What points without a training point within the radius get. Unlike in ``nystrom_extension`` it is not NaN
-        unless asked for, because most regressors that follow in a pipeline refuse NaN.
-    random_state : int, RandomState or None
-        Of the eigensolver's start vector.
+        Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
+    self_loops : bool, default=True
+        Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
+    n_components : int, default=20
+        How many eigenvectors m to choose from. With too few points, as many as they allow, with a warning.
+    zeta : float or "auto", default="auto"
+        Weight of the smoothness penalty; "auto" finds it by the leave-one-out regret.
+    percentile : float, default=75
+        The percentile of the regret that must not be positive.
+    search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
+        How to search. See :func:`select_coordinates`.
+    components : {"auto", "raise", "most", "largest"}, default="auto"
+        What to do if the graph is disconnected; see :func:`select_coordinates`.
+    isolated : {"nearest", "nan"}, default="nearest"
+        What ``transform`` returns for a point without a training point within the radius: the coordinates of the
+        nearest training point, or NaN. Unlike in :func:`nystrom_extension`, NaN is not the default, because most
+        regressors that follow in a pipeline refuse it.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        Where to compute.
+    dtype : {"float64", "mixed", "float32"}, default="float64"
+        Precision. "mixed" stores the kernel matrix in float32 and computes in float64.
+    memory_limit : int, optional
+        Bytes that the fit may use; half of the free memory by default.
+    n_threads : int, optional
+        CPU threads; by default all that the process may use.
+    random_state : int, RandomState or None, default=0
+        Seed of the eigensolver's start vector.
+    tol : float, default=1e-8
+        Upper bound on the residual of every eigenpair.
 
     Attributes
     ----------
     selection_ : Selection
         The chosen coordinates and everything that led to them.
-    embedding_ : array (n, s)
+    embedding_ : ndarray of shape (n_samples, s)
         The training points in the chosen coordinates.
-    bandwidth_, intrinsic_dim_, subset_size_
-        As used.
+    bandwidth_ : float
+        The bandwidth that was used.
+    intrinsic_dim_, subset_size_ : int
+        The dimension and the number of coordinates that were used.
     model_ : Model
-        What ``transform`` uses; ``save_model`` writes it.
-    n_features_in_, feature_names_in_
+        What ``transform`` uses; :func:`save_model` writes it.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns seen in ``fit``, if they are all strings.
+
+    See Also
+    --------
+    select_coordinates : The same as a function.
+    DiffusionMap : All eigenvectors, without a choice.
 
     Notes
     -----
-    With fewer than 100 points nothing can be estimated from them. "auto" then means a bandwidth that keeps the graph in
-    one piece, a plane (a line for one column), and as many coordinates as that has dimensions, with a warning.
+    Fewer than 100 points are too few to estimate anything from. "auto" then means a bandwidth that keeps the graph in
+    one piece, dimension 2 (1 if there is one column), and as many coordinates as dimensions, with a warning.
 
     Examples
     --------
     >>> from ies_gpu import IndependentCoordinates, datasets
-    >>> strip = datasets.load("D1", n_samples=1000)
-    >>> chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=0.8)
+    >>> strip = datasets.load("D1", n_samples=400)
+    >>> chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> chooser.fit_transform(strip.X).shape
-    (1000, 2)
+    (400, 2)
+    >>> chooser.get_feature_names_out().tolist()
+    ['phi1', 'phi7']
     """
 
     def __init__(
@@ -295,7 +357,7 @@ class IndependentCoordinates(SpectralTransformer):
         zeta: float | str = "auto",
         percentile: float = 75,
         search: str = "exhaustive",
-        components: str = "raise",
+        components: str = "auto",
         isolated: str = "nearest",
         device: str = "auto",
         dtype: str = "float64",
@@ -327,8 +389,15 @@ class IndependentCoordinates(SpectralTransformer):
 
         Parameters
         ----------
-        X : array (n, D)
-        y : ignored
+        X : ndarray of shape (n_samples, n_features)
+            The training points.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        IndependentCoordinates
+            The fitted transformer.
         """
         X = check_points(self._input(X, reset=True))
         asked = self._options(X)
@@ -343,19 +412,19 @@ class IndependentCoordinates(SpectralTransformer):
 
 
 def few_points_bandwidth(X: Any) -> float:
-    """A bandwidth for a few points: with a radius between that which keeps them together and that which joins all.
+    """A bandwidth for a few points, whose radius lies between one that connects the graph and one that joins all pairs.
 
-    It is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
+    The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
     """
     Z = backend_of(X).to_host(X)
-    unit = float(np.abs(Z - Z[0]).max())  # squares of these neither overflow nor vanish
+    unit = float(np.abs(Z - Z[0]).max())  # in this unit, squares neither overflow nor vanish
     distances = pdist((Z - Z[0]) / unit)
     longest = linkage(distances, "single")[:, 2].max()
     return float(unit * np.sqrt(longest * distances.max()) / 3)
 
 
 def few_points_sizes(X: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    """d, s and the bandwidth with a guess for each that is "auto"."""
+    """The dimension, the number of coordinates and the bandwidth, with a guess for each that is "auto"."""
     d, s, bandwidth = (asked[name] for name in SIZES)
     if not is_auto(s):
         s = check_integer("subset_size", s, low=1)
@@ -364,7 +433,7 @@ def few_points_sizes(X: Any, asked: dict[str, Any]) -> dict[str, Any]:
     s = d if is_auto(s) else s
     bandwidth = few_points_bandwidth(X) if is_auto(bandwidth) else check_number("bandwidth", bandwidth)
     warn_caller(
-        f"{len(X)} points are too few to estimate anything from them; going on with intrinsic_dim={d}, "
-        f"subset_size={s}, bandwidth={bandwidth:.4g}: give them if you know better",
+        f"{len(X)} points are too few to estimate anything from them; using intrinsic_dim={d}, "
+        f"subset_size={s}, bandwidth={bandwidth:.4g}. Pass your own values if you know them",
     )
     return dict(zip(SIZES, (d, s, bandwidth), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, samp
 from .scan import FACTORS, SCAN, SHARE, Scan, Trial, largest_size, trial
 from .verdict import describe
 
+ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
 
 
@@ -43,12 +45,16 @@ def calibrate(run: Run, X: Any, sample_size: int = SAMPLE_SIZE) -> Found:
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
     distances, centre, dimension = run.stage(DIMENSION, Z)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
+    if dimension is not None:
+        hint_at_units(Z, d, run)
     if is_auto(options.bandwidth):
-        tried = run.stage(SCAN, Z, centre, [centre * factor for factor in FACTORS], distances, d, whole)
+        ways = strictest_first(options) if whole else ["largest"]  # of a sample, parts say little
+        tried, way = scanned(run, Z, centre, distances, d, ways)
         if tried.is_narrow(settled(tried, d, options)):  # the best may lie between
-            tried = tried.joined(run.stage(SCAN, Z, centre, tried.between(), distances, d, whole))
+            tried = tried.joined(run.stage(SCAN, Z, centre, tried.between(), distances, d, way))
     else:
-        tried = Scan((trial(X, options.bandwidth, d, run, HeldLog(run.log)),), {}, options.bandwidth)
+        only = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.components)
+        tried = Scan((only,), {}, options.bandwidth)
     s = settled(tried, d, options)
     chosen = tried.best(s)
     carried = None
@@ -61,7 +67,26 @@ def calibrate(run: Run, X: Any, sample_size: int = SAMPLE_SIZE) -> Found:
     for message in report.pop("doubts"):
         run.log.warn(message)
     stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
-    return Found(replace(options, bandwidth=chosen.bandwidth, intrinsic_dim=d, subset_size=s), report, stages)
+    return Found(replace(chosen.run.options, subset_size=s), report, stages)
+
+
+def strictest_first(options: Options) -> list[str]:
+    """Ways with a graph in parts: points are left out only where they would otherwise end the run."""
+    return ["raise", "most"] if options.components == "most" else [options.components]
+
+
+def scanned(run: Run, Z: Any, centre: float, distances: Distances, d: int, ways: list[str]) -> tuple[Scan, str]:
+    """The trials around a centre by the first of the ways that leaves two bandwidths to compare, and that way."""
+    for way in ways:
+        try:
+            tried = run.stage(SCAN, Z, centre, [centre * factor for factor in FACTORS], distances, d, way)
+        except DisconnectedGraphError:
+            if way == ways[-1]:
+                raise
+            continue
+        if len(tried.trials) > 1:
+            break
+    return tried, way
 
 
 def settled(tried: Scan, d: int, options: Options) -> int:
@@ -92,9 +117,20 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     if dimension.value > most:
         log.warn(
             f"the points seem to have {dimension.value} dimensions, but subset_size and n_components leave room for "
-            f"{most}; intrinsic_dim={most} is taken. Raise them, or give intrinsic_dim"
+            f"{most}; intrinsic_dim={most} is used. Raise them, or set intrinsic_dim"
         )
     return min(dimension.value, most)
+
+
+def hint_at_units(Z: Any, d: int, run: Run) -> None:
+    """A line along one column is more often a column in another unit."""
+    variance = run.backend.to_host(Z.var(axis=0))
+    widest = int(variance.argmax())
+    if d == 1 and len(variance) > 1 and variance[widest] > ONE_COLUMN * variance.sum():
+        run.log.warn(
+            f"column {widest} of X has nearly all of the variance, so that the points look like a line along it. If "
+            "the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
+        )
 
 
 def carry(X: Any, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
@@ -114,9 +150,12 @@ def carry(X: Any, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[
     shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
-    for eps in (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates):
+    steps = (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates)
+    for way, eps in product(strictest_first(run.options), steps):
+        if tried and way != tried[0].run.options.components:
+            break
         try:
-            tried.append(trial(X, eps, d, run, HeldLog(run.log)))
+            tried.append(trial(X, eps, d, run, HeldLog(run.log), way))
         except DisconnectedGraphError as error:
             failure = error
             continue
@@ -135,7 +174,7 @@ def carry(X: Any, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[
 
 def packed(run: Run, found: Found) -> dict[str, Any]:
     """What was found; the stages are saved one by one."""
-    names = ("bandwidth", "intrinsic_dim", "subset_size")
+    names = ("bandwidth", "intrinsic_dim", "subset_size", "components")
     return {name: getattr(found.options, name) for name in names} | {"report": found.report}
 
 

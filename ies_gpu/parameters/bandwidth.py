@@ -49,8 +49,8 @@ def degree_bandwidth(distances: Distances, degree: float = DEGREE) -> float:
     radius = float(xp.sort(distances.table.reshape(-1))[wanted - 1])
     if radius == 0:
         raise ValueError(
-            f"more than {wanted / q / n:.0%} of all pairs of points are copies of each other, so that no bandwidth can "
-            "be found; drop the copies, or give bandwidth"
+            f"more than {wanted / q / n:.0%} of all pairs of points are copies of each other, so no bandwidth can "
+            "be found; drop the copies, or set bandwidth"
         )
     return radius / REACH
 
@@ -61,12 +61,12 @@ def mean_degree(distances: Distances, bandwidth: float) -> float:
 
 
 def bandwidth_grid(centre: float, *, below: int = 12, above: int = 8) -> np.ndarray:
-    """Four steps an octave around a centre."""
+    """Four steps per octave around a centre."""
     return centre * 2.0 ** (np.arange(-below, above + 1) / 4)
 
 
 def kernel_sum_slopes(distances: Distances, bandwidths: np.ndarray) -> np.ndarray:
-    """``d log S / d log eps`` of ``S(eps) = sum_ij exp(-|x_i - x_j|^2 / eps^2)``: about d where eps fits to the data.
+    """``d log S / d log eps`` of ``S(eps) = sum_ij exp(-|x_i - x_j|^2 / eps^2)``: about d where eps fits the data.
 
     Small eps sees single points (slope 0), large eps one blob (slope 0); in between ``S`` grows like ``eps^d``.
     """

@@ -30,18 +30,19 @@ class DimensionEstimate:
     value : int
         The estimate, 1 or more.
     raw : float
-        Before rounding; for local principal components the same number.
+        The estimate before rounding; for "local_pca" the same number.
     method : str
-    scales, curve : array (k,)
-        ``local_pca``: 1, 2, ... and the local spectrum, where 1 is a direction of the manifold and 0 none.
-        ``levina_bickel``: numbers of neighbours and estimates. ``two_nn``: quantiles of ``log(r2 / r1)`` and of what
-        remains, whose slope is the dimension. ``slope``: bandwidths and slopes.
+        The method that was used.
+    scales, curve : ndarray of shape (n_values,)
+        "local_pca": 1, 2, ... and the local spectrum, which is 1 for a direction of the manifold and 0 otherwise.
+        "levina_bickel": numbers of neighbours and their estimates. "two_nn": quantiles of ``log(r2 / r1)`` and of what
+        remains, whose slope is the dimension. "slope": bandwidths and slopes.
     bandwidth : float or None
-        Where the spectrum was taken.
+        The bandwidth at which the spectrum was computed.
     doubtful : tuple of float
-        Values of the spectrum near the threshold.
+        Values of the spectrum that are near the threshold.
     confidence : str
-        In words.
+        How sure the estimate is, in words.
     """
 
     value: int
@@ -54,7 +55,13 @@ class DimensionEstimate:
     confidence: str
 
     def plot(self) -> Figure:
-        """The curve or spectrum, with the estimate."""
+        """Plot the curve or spectrum with the estimate.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
         from ..plot.estimates import dimension_figure
 
         return dimension_figure(self, THRESHOLD, DOUBTFUL)
@@ -72,15 +79,30 @@ def estimate_dimension(
 
     Parameters
     ----------
-    X : array (n, D)
-    method : {"local_pca", "levina_bickel", "two_nn", "slope"}
-        ``local_pca`` counts directions along which neighbours spread at least 0.55 times as far (in variance) as they
-        would on a flat sample. The others measure how the number of neighbours grows, and count noise as dimensions.
-    bandwidth : float or "auto"
-        The scale of ``local_pca``; "auto" is the one with 6 % of all points within 3 bandwidths.
-    sample_size : int
-        At most so many points, drawn with the seed, are looked at.
-    random_state : int
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
+    method : {"local_pca", "levina_bickel", "two_nn", "slope"}, default="local_pca"
+        "local_pca" counts the directions in which neighbours spread at least 0.55 times as far (in variance) as on a
+        flat sample. The others measure how the number of neighbours grows with the distance, and count noise as
+        dimensions.
+    bandwidth : float or "auto", default="auto"
+        The scale of "local_pca". "auto" puts 6 % of all points within 3 bandwidths of a point.
+    sample_size : int, default=10000
+        Use at most this many points, drawn at random.
+    random_state : int, default=0
+        The seed of the sample.
+
+    Returns
+    -------
+    DimensionEstimate
+        The dimension as ``value``, with the curve behind it and its ``confidence`` in words.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> ies_gpu.estimate_dimension(strip.X).value
+    2
     """
     check_choice("method", method, METHODS)
     sample_size = check_integer("sample_size", sample_size, low=2)
@@ -187,7 +209,33 @@ def _levina_bickel(X: Any) -> DimensionEstimate:
 
 
 def two_nn_dimension(X: Any) -> float:
-    """The TwoNN estimate of Facco et al.: ``(N - 1) / sum log(r2 / r1)`` over points without a copy."""
+    """Estimate the intrinsic dimension from the two nearest neighbours of each point (TwoNN).
+
+    The estimate is ``(N - 1) / sum log(r2 / r1)`` over the points without a copy [1]_.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
+
+    Returns
+    -------
+    float
+        The estimate, not rounded.
+
+    References
+    ----------
+    .. [1] E. Facco, M. d'Errico, A. Rodriguez and A. Laio, "Estimating the intrinsic dimension of datasets by a minimal
+           neighborhood information", Scientific Reports 7, 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ies_gpu
+    >>> plane = np.random.default_rng(0).random((500, 2))
+    >>> round(ies_gpu.two_nn_dimension(plane))
+    2
+    """
     logs = _log_ratios(check_points(X))
     return (len(logs) - 1) / float(logs.sum())
 
@@ -199,7 +247,7 @@ def _log_ratios(X: Any) -> np.ndarray:
     nearest = nearest[nearest[:, 0] > 0]
     logs = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
     if len(logs) < 2 or logs[-1] == 0:
-        raise ValueError("the nearest neighbours of all points are equally far, as on a grid or among copies")
+        raise ValueError("the nearest neighbours of all points are equally far away, as on a grid or among copies")
     return logs
 
 

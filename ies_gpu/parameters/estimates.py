@@ -36,14 +36,15 @@ class BandwidthEstimate:
     Attributes
     ----------
     value : float
-        eps.
+        The bandwidth.
     method : str
-    bandwidths, curve, degrees : array (k,)
-        Bandwidths that were tried, what was compared (see ``method``), and the mean degree within 3 eps.
-    subsets : tuple of sets
-        With ``fvu`` the set chosen at each bandwidth, 0-based; else empty.
+        The method that was used.
+    bandwidths, curve, degrees : ndarray of shape (n_values,)
+        The bandwidths that were tried, what was compared (see ``method``), and the mean number of neighbours.
+    subsets : tuple of tuple of int
+        With "fvu" the set chosen at each bandwidth, counted from 0; otherwise empty.
     confidence : str
-        In words.
+        How sure the estimate is, in words.
     """
 
     value: float
@@ -55,7 +56,13 @@ class BandwidthEstimate:
     confidence: str
 
     def plot(self) -> Figure:
-        """The curve, with the bandwidth chosen."""
+        """Plot the curve with the chosen bandwidth.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
         from ..plot.estimates import bandwidth_figure
 
         return bandwidth_figure(self)
@@ -68,17 +75,23 @@ class SubsetSizeEstimate:
     Attributes
     ----------
     value : int
-        s.
-    intrinsic_dim, bandwidth : int, float
-        d and eps at which sets were compared.
-    sizes, unexplained, subsets
-        Sizes tried, the fraction of the variance of X that the chosen set of each leaves, and that set, 0-based.
+        The number of coordinates.
+    intrinsic_dim : int
+        The dimension for which sets were compared.
+    bandwidth : float
+        The bandwidth at which sets were compared.
+    sizes : tuple of int
+        The sizes that were tried.
+    unexplained : tuple of float
+        The fraction of the variance of X that the chosen set of each size leaves.
+    subsets : tuple of tuple of int
+        The chosen set of each size, counted from 0.
     near_zero, near_zero_union : float
         The paper's histogram in two numbers: the share of points with a volume below 0.1 in the chosen set, and in its
-        union with the best other set. A share of 0.015 or more that falls to less than 0.3 of itself asks for one more
+        union with the best other set. A share of 0.015 or more that falls below 0.3 of itself asks for one more
         coordinate.
     confidence : str
-        In words.
+        How sure the estimate is, in words.
     """
 
     value: int
@@ -92,7 +105,13 @@ class SubsetSizeEstimate:
     confidence: str
 
     def plot(self) -> Figure:
-        """What sets of each size leave unexplained."""
+        """Plot what sets of each size leave unexplained.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+        """
         from ..plot.estimates import size_figure
 
         return size_figure(self)
@@ -112,28 +131,53 @@ def estimate_bandwidth(
     n_threads: int | None = None,
     random_state: int = 0,
 ) -> BandwidthEstimate:
-    """Find a bandwidth for points.
+    """Estimate a bandwidth for points.
 
     Parameters
     ----------
-    X : array (n, D)
-    method : {"fvu", "degree", "slope", "consistency"}
-        ``fvu`` tries bandwidths around the one of ``degree`` and takes the one whose chosen coordinates explain X
-        best. ``degree``: neighbours within 3 eps are the share ``degree`` of all points. ``slope``: the sum of the
-        kernel grows fastest. ``consistency``: the Laplacian's metric is closest to that of the data.
-    intrinsic_dim, subset_size : int or "auto"
-        For ``fvu``; the former for ``consistency`` too.
-    n_components : int
-        For ``fvu``.
-    degree : float
-        For ``degree``.
-    self_loops : bool
-        For ``fvu``, as in :func:`select_coordinates`.
-    sample_size : int
-        At most so many points, drawn with the seed, are looked at. The value is for so many: with more points a
-        smaller bandwidth does, and ``select_coordinates`` shrinks it.
-    device, n_threads, random_state
-        As in :func:`select_coordinates`.
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
+    method : {"fvu", "degree", "slope", "consistency"}, default="fvu"
+        "fvu" tries bandwidths around that of "degree" and takes the one whose chosen coordinates explain ``X`` best.
+        "degree" makes the share ``degree`` of all points neighbours. "slope" is where the sum of the kernel grows
+        fastest. "consistency" is where the metric of the Laplacian is closest to that of the data [1]_.
+    intrinsic_dim : int or "auto", default="auto"
+        The dimension of the manifold, for "fvu" and "consistency".
+    subset_size : int or "auto", default="auto"
+        How many coordinates to choose, for "fvu".
+    n_components : int, default=20
+        How many eigenvectors to choose from, for "fvu".
+    degree : float, default=0.06
+        The share of points within 3 bandwidths of a point, for "degree".
+    self_loops : bool, default=True
+        Whether each point is its own neighbour, for "fvu".
+    sample_size : int, default=10000
+        Use at most this many points, drawn at random. The value is for that many: with more points a smaller bandwidth
+        is enough, and :func:`select_coordinates` shrinks it.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        Where to compute, for "fvu".
+    n_threads : int, optional
+        How many CPU threads to use, for "fvu".
+    random_state : int, default=0
+        The seed of all samples.
+
+    Returns
+    -------
+    BandwidthEstimate
+        The bandwidth as ``value``, with the curve behind it and its ``confidence`` in words.
+
+    References
+    ----------
+    .. [1] D. Perrault-Joncas, M. Meila and J. McQueen, "Improved graph Laplacian via geometric self-consistency",
+           NIPS 2017.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> estimate = ies_gpu.estimate_bandwidth(strip.X, method="degree")
+    >>> 0.1 < estimate.value < 1
+    True
     """
     check_choice("method", method, METHODS)
     if method == "fvu":
@@ -188,9 +232,39 @@ def suggest_subset_size(
     n_threads: int | None = None,
     random_state: int = 0,
 ) -> SubsetSizeEstimate:
-    """Find how many coordinates to choose: as many as each explain 1 % more of the variance of X.
+    """Suggest how many coordinates to choose: as many as each explain at least 1 % more of the variance of X.
 
-    Parameters are those of :func:`estimate_bandwidth`.
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
+    bandwidth : float or "auto", default="auto"
+        The bandwidth of the kernel. "auto" compares each size at its own best bandwidth.
+    intrinsic_dim : int or "auto", default="auto"
+        The dimension of the manifold, the smallest size that is tried.
+    n_components : int, default=20
+        How many eigenvectors to choose from.
+    sample_size : int, default=10000
+        Use at most this many points, drawn at random.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        Where to compute.
+    n_threads : int, optional
+        How many CPU threads to use, by default all that the process may.
+    random_state : int, default=0
+        The seed of all samples.
+
+    Returns
+    -------
+    SubsetSizeEstimate
+        The size as ``value``, with what each size explains and the ``confidence`` in words.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> estimate = ies_gpu.suggest_subset_size(strip.X, bandwidth=0.8, intrinsic_dim=2, n_components=10)
+    >>> estimate.value
+    2
     """
     options = Options(
         bandwidth=bandwidth,

@@ -9,16 +9,32 @@ from ..validation import check_integer, check_real_array
 
 
 def unexplained_variance(X: Any, coordinates: Any, *, n_neighbors: int = 10) -> float:
-    """Fraction of the variance of X that a leave-one-out nearest-neighbour regression on coordinates leaves (FVU).
+    """Return the fraction of the variance of X that coordinates leave unexplained.
 
-    Each point is predicted as the mean of its neighbours in the coordinates, scaled to unit standard deviation. 0 means
-    that the coordinates tell where a point is; 1 (or a little more) that they tell nothing. No labels are needed.
+    Each point is predicted as the mean of its nearest neighbours in the coordinates, which are scaled to unit
+    standard deviation. 0 means that the coordinates tell where a point is; 1, or a little more, that they tell
+    nothing. No labels are needed.
 
     Parameters
     ----------
-    X : array (n, D)
-    coordinates : array (n, s)
-    n_neighbors : int
+    X : array-like of shape (n_samples, n_features)
+        The values to predict.
+    coordinates : array-like of shape (n_samples, n_coordinates)
+        The coordinates to predict them from.
+    n_neighbors : int, default=10
+        The number of neighbours, not counting the point itself.
+
+    Returns
+    -------
+    float
+        The unexplained fraction.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> ies_gpu.unexplained_variance(strip.X, strip.truth) < 0.1
+    True
     """
     X = check_real_array("X", X, 2)
     Y = check_real_array("coordinates", coordinates, 2)

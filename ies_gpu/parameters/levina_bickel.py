@@ -12,7 +12,17 @@ from ..validation import check_choice, check_integer, check_points
 
 
 class NeighborDimension(NamedTuple):
-    """The dimension, that of each number of neighbours, and how many zero distances were left out."""
+    """A dimension from the distances to nearest neighbours.
+
+    Attributes
+    ----------
+    dimension : float
+        The estimate, averaged over the numbers of neighbours.
+    by_neighbors : ndarray of shape (n_values,)
+        The estimate for each number of neighbours.
+    zero_distances : int
+        How many zero distances were left out.
+    """
 
     dimension: float
     by_neighbors: np.ndarray
@@ -22,25 +32,44 @@ class NeighborDimension(NamedTuple):
 def levina_bickel_dimension(
     X: Any, *, neighbors: Iterable[int] = range(10, 21), average: str = "harmonic"
 ) -> NeighborDimension:
-    """The maximum likelihood dimension of Levina and Bickel (2005).
+    """Estimate the intrinsic dimension by the maximum likelihood of Levina and Bickel.
 
-    At a point, ``[1/(k-1) sum_{j<k} log(T_k / T_j)]^-1`` with ``T_j`` the distance to the j-th nearest other point.
+    At a point the estimate is ``[1/(k-1) sum_{j<k} log(T_k / T_j)]^-1``, where ``T_j`` is the distance to the j-th
+    nearest other point [1]_.
 
     Parameters
     ----------
-    X : array (n, D)
-    neighbors : iterable of int
-        Values of k, 3 or more each; the estimates are averaged over them.
-    average : {"harmonic", "mean"}
-        Over points: the inverse of the mean inverse (MacKay and Ghahramani), which is the maximum likelihood estimate
-        of all points together, or the mean, as Levina and Bickel did.
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point.
+    neighbors : iterable of int, default=range(10, 21)
+        The values of k, each at least 3. The estimates are averaged over them.
+    average : {"harmonic", "mean"}, default="harmonic"
+        How to average over points: the inverse of the mean inverse (MacKay and Ghahramani), which is the maximum
+        likelihood estimate of all points together, or the mean, as in the paper.
+
+    Returns
+    -------
+    NeighborDimension
+        The estimate as ``dimension``, and the one for each k.
+
+    References
+    ----------
+    .. [1] E. Levina and P. J. Bickel, "Maximum likelihood estimation of intrinsic dimension", NIPS 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ies_gpu
+    >>> plane = np.random.default_rng(0).random((500, 2))
+    >>> round(ies_gpu.levina_bickel_dimension(plane).dimension)
+    2
     """
     check_choice("average", average, ("harmonic", "mean"))
     if not isinstance(neighbors, Iterable):
         raise TypeError(f"neighbors must be several numbers, e.g. range(10, 21), got {neighbors!r}")
     sizes = [check_integer("neighbors", k, low=3) for k in neighbors]
     if not sizes:
-        raise ValueError("neighbors must name at least one number, e.g. range(10, 21)")
+        raise ValueError("neighbors must contain at least one number, e.g. range(10, 21)")
     X = check_points(X)
     if max(sizes) >= len(X):
         raise ValueError(f"neighbors must be below the number of points, {len(X)}, got {max(sizes)}")
@@ -64,7 +93,5 @@ def levina_bickel_dimension(
                 found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
         zeros = int((distances == 0).sum())
     if not np.isfinite(found).all():
-        raise ValueError(
-            "X has no k among neighbors with different distances (copies or a lattice); take more neighbors"
-        )
+        raise ValueError("the neighbours in X are all equally far away (copies or a lattice); use more neighbors")
     return NeighborDimension(float(np.mean(found)), np.array(found), zeros)

@@ -91,16 +91,9 @@ class Trial:
         return self.run.backend.retried("scan", share)
 
 
-def trial(X: Any, bandwidth: float, d: int, run: Run, log: HeldLog, components: str = "") -> Trial:
+def trial(X: Any, bandwidth: float, d: int, run: Run, log: HeldLog, components: str) -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
-    options = run.options
-    options = replace(
-        options,
-        bandwidth=bandwidth,
-        intrinsic_dim=d,
-        subset_size=d,
-        components=components or options.components,
-    )
+    options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, components=components)
     own, given = run.apart(options, log, {}), Inputs.of(X=X)
     graph = own.stage(GRAPH, given)
     laplacian = own.stage(LAPLACIAN, given, graph)
@@ -183,12 +176,9 @@ def scan(
     bandwidths: Sequence[float],
     distances: Distances,
     d: int,
-    strict: bool = True,
+    components: str,
 ) -> Scan:
-    """Trials around a centre; a bandwidth that breaks the graph or joins nearly everything is left out.
-
-    Unless ``strict``, a graph in parts is no error: its largest part is looked at.
-    """
+    """Trials around a centre; a bandwidth that breaks the graph or joins nearly everything is left out."""
     trials, left_out, failure = [], {}, None
     kernels = run.backend.kernels
     for number, eps in enumerate(bandwidths):
@@ -199,7 +189,7 @@ def scan(
             continue
         log = HeldLog()
         try:
-            trials.append(trial(X, eps, d, run, log, "" if strict else "largest"))
+            trials.append(trial(X, eps, d, run, log, components))
         except DisconnectedGraphError as error:
             left_out[eps], failure = "the graph falls into parts", error
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case

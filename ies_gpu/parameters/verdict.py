@@ -44,8 +44,8 @@ def describe(
     confidence, doubts = in_words(tried, dimension, d, s, asked)
     if carried is not None and not carried["holds"]:
         doubts.append(
-            f"the bandwidth found on {sample_size:,} points does not hold for all: the chosen coordinates leave "
-            f"{chosen.fvu(s):.3f} of the variance unexplained instead of {carried['sample_fvu']:.3f}; try others"
+            f"the bandwidth found on {sample_size:,} points does not suit all points: the chosen coordinates leave "
+            f"{chosen.fvu(s):.3f} of the variance unexplained instead of {carried['sample_fvu']:.3f}; try other values"
         )
     return {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
@@ -77,7 +77,7 @@ def in_words(
     if dimension is not None:
         confidence["intrinsic_dim"] = dimension.confidence
         if dimension.doubtful or dimension.confidence.startswith("low"):
-            doubts.append(f"intrinsic_dim={d} is not certain ({dimension.confidence}); compare with one more or less")
+            doubts.append(f"intrinsic_dim={d} is uncertain ({dimension.confidence}); compare with one more or less")
     if "subset_size" in asked:
         confidence["subset_size"], doubt = size_words(tried, d, s)
         doubts += [doubt] if doubt else []
@@ -94,7 +94,7 @@ def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:
     best, worst = tried.best(s), tried.beside(s)
     if len(tried.trials) == 1:
         words = "no other bandwidth gave a connected graph to compare with"
-        return f"low: {words}", f"bandwidth={best.bandwidth:.4g} is not certain: {words}; look at the result with care"
+        return f"low: {words}", f"bandwidth={best.bandwidth:.4g} is uncertain: {words}; check the result with care"
     facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
     if not tried.is_narrow(s):
         return f"high: {facts}", ""
@@ -158,12 +158,12 @@ def doubts_of(facts: dict[str, Any], n: int, options: Options) -> list[str]:
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
     if entry == "X" and share > COMPLETE:
         found.append(
-            f"the bandwidth joins {share:.0%} of all pairs of points, so that little shape is left to see; "
+            f"the bandwidth connects {share:.0%} of all pairs of points, so little shape is left to see; "
             "lower it, or try bandwidth='auto'"
         )
     if thin > 0.5:
         found.append(
-            f"at {thin:.0%} of the points phi1..phi{m} hardly vary along {d} dimensions (in dimension {d} less than "
+            f"at {thin:.0%} of the points phi1..phi{m} hardly vary along {d} dimensions (along the last one less than "
             f"{FLAT} of the first, as squares); raise n_components, or lower intrinsic_dim"
         )
     stray, rows = facts["stray_coordinates"], facts["stray_points"]

@@ -84,7 +84,7 @@ def diagnostics_of(
 
 
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
-    """The result with its doubts said, and all that is known of the run at its end."""
+    """Warn about what is doubtful in the result, and record what is known at the end of the run."""
     for message in doubts_of(selection.diagnostics, len(selection.points), run.options):
         run.log.warn(message)
     run.log.keep(run.backend.complaints())

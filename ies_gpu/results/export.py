@@ -1,4 +1,4 @@
-"""Results (``Selection``, which imports this module) for other programs: strict JSON and pandas."""
+"""Results for other programs: strict JSON and pandas. ``Selection`` imports this module, not the other way round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def best_sets(selection: Any, number: int = 5) -> list[tuple[list[int], float, f
 
 
 def as_plain(selection: Any, **more: Any) -> dict[str, Any]:
-    """A result, less the arrays over points, as JSON values; sets are 0-based, names counted from 1 as in the paper."""
+    """A result without its per-point arrays, as JSON values. Sets are 0-based; names count from 1 as in the paper."""
     ranking = [
         {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
         for subset, loss, score in best_sets(selection)
@@ -39,7 +39,7 @@ def as_plain(selection: Any, **more: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Strict JSON: arrays as lists, numbers that are not finite as null."""
+    """A value as strict JSON: arrays become lists, and numbers that are not finite become null."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):

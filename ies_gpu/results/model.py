@@ -1,4 +1,4 @@
-"""What is needed to put new points into a map, and nothing else: a model, with its file."""
+"""Models: all that is needed to put new points into a map, and the file that holds it."""
 
 from __future__ import annotations
 
@@ -23,24 +23,36 @@ VERSION = 1  # a field that is added later has a default, so that older files st
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Model:
-    """Training points with their map.
+    """Training points and their map: all that is needed to place new points.
+
+    Make one with :func:`model_of` or ``ies-gpu fit --model``.
 
     Attributes
     ----------
-    X : array (n, D)
+    X : ndarray of shape (n_samples, n_features)
         The training points that were used.
-    degrees : array (n,)
-        ``w``, the row sums of their kernel.
-    coordinates : array (n, m)
-    eigenvalues : array (m,)
+    degrees : ndarray of shape (n_samples,)
+        The row sums of their kernel matrix.
+    coordinates : ndarray of shape (n_samples, n_components)
+        The eigenvectors.
+    eigenvalues : ndarray of shape (n_components,)
         Of ``L = I - P``.
     bandwidth, radius : float
+        The bandwidth of the kernel, and how far apart neighbours may be.
     subset : tuple of int
         The chosen coordinates, 0-based.
     feature_names : tuple of str or None
-        Of the columns of X, where they have names.
+        The names of the columns of ``X``, if they have names.
     self_loops : bool
-        Whether a point is its own neighbour.
+        Whether each point is its own neighbour.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, model_of, select_coordinates
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> model_of(selection, X)
+    Model of phi1, phi7 from phi1..phi20 (400 points with 3 columns, bandwidth=1.2, radius=3.6)
     """
 
     X: Any
@@ -55,7 +67,7 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The chosen coordinates for people: ``("phi1", "phi7")``."""
+        """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
         return coordinate_names(self.subset)
 
     def transform(
@@ -69,24 +81,38 @@ class Model:
         n_threads: int | None = None,
         progress: Progress | None = None,
     ) -> Any:
-        """New points in the chosen coordinates, or in those asked for.
+        """Place new points in the map, by the Nystrom extension.
 
         Parameters
         ----------
-        X_new : array (n_new, D)
+        X_new : ndarray of shape (n_new, n_features)
+            New points, with the columns of the training points.
         columns : sequence of int, optional
-            0-based; the chosen set unless given.
-        isolated : {"nan", "nearest"}
-            What points without a training point within the radius get; with a warning.
-        device, memory_limit, n_threads
-            As in ``select_coordinates``.
+            The coordinates to compute, 0-based; the chosen set by default.
+        isolated : {"nan", "nearest"}, default="nan"
+            What a point gets that has no training point within the radius: NaN, or the coordinates of the nearest
+            training point. Either way there is a warning.
+        device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+            Where to compute; "auto" stays where ``X_new`` is.
+        memory_limit : int, optional
+            Bytes that may be used; half of the free memory by default.
+        n_threads : int, optional
+            CPU threads; by default all that the process may use.
         progress : callable, optional
             Called as ``progress("transform", done, total)``.
 
         Returns
         -------
-        array (n_new, len(columns))
-            On the device of ``X_new``.
+        ndarray of shape (n_new, len(columns))
+            The coordinates of the new points, on the device of ``X_new``.
+
+        Examples
+        --------
+        >>> from ies_gpu import datasets, model_of, select_coordinates
+        >>> X = datasets.load("D1", n_samples=400).X
+        >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+        >>> model_of(selection, X).transform(X[:5] + 0.01).shape
+        (5, 2)
         """
         check_choice("isolated", isolated, ISOLATED)
         chosen = list(self.subset if columns is None else columns)
@@ -113,22 +139,47 @@ class Model:
 
 
 def model_of(selection: Selection, X: Any, *, feature_names: Sequence[str] | None = None) -> Model:
-    """The model of a result, for new points.
+    """Make a model for new points from a result.
 
     Parameters
     ----------
     selection : Selection
-        Of ``select_coordinates(X, ...)``.
-    X : array (n, D)
-        The same points. Those that ``components="largest"`` left out are no training points.
+        The result of ``select_coordinates(X, ...)``.
+    X : ndarray of shape (n_samples, n_features)
+        The same points. Those that ``components="largest"`` left out do not become training points.
     feature_names : sequence of str, optional
-        Names of the columns of X.
+        Names of the columns of ``X``.
+
+    Returns
+    -------
+    Model
+        The training points with their map.
+
+    Raises
+    ------
+    ValueError
+        If the result was not made from points, or from other points.
+
+    See Also
+    --------
+    save_model : Write a model to a file.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, model_of, select_coordinates
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> model = model_of(selection, X)
+    >>> model.names
+    ('phi1', 'phi7')
+    >>> model.transform(X[:5] + 0.01).shape
+    (5, 2)
     """
     used = selection.diagnostics.get("parameters", {})
     if used.get("entry") != "X":
         raise ValueError(
-            f"new points need a map of points: this one was made from a {used.get('entry', 'graph')}, whose distances "
-            "to new points are not known; call select_coordinates with X"
+            f"a model needs a selection made from points; this one was made from a {used.get('entry', 'graph')}, which "
+            "gives no distances to new points. Call select_coordinates with X"
         )
     X = check_points(X)
     points = backend_of(selection.points).to_host(selection.points)
@@ -153,27 +204,74 @@ def make_model(
     *,
     self_loops: bool = True,
 ) -> Model:
-    """A model of checked points; their degrees, which no result keeps, cost one pass over the pairs."""
+    """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs."""
     names = None if feature_names is None else tuple(map(str, feature_names))
     degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
     return Model(X, degrees, coordinates, eigenvalues, bandwidth, radius, tuple(subset), names, self_loops)
 
 
 def save_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model to an ``.npz`` file without pickle, whole or not at all; arrays on a GPU come to the host."""
+    """Write a model to a file.
+
+    The file is written completely or not at all, without pickle. Arrays on a GPU are copied to the host.
+
+    Parameters
+    ----------
+    model : Model
+        As :func:`model_of` returns it.
+    path : str or path-like
+        An ``.npz`` file or a URL.
+
+    See Also
+    --------
+    load_model : Read it again.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, load_model, model_of, save_model, select_coordinates
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> save_model(model_of(selection, X), "model.npz")
+    >>> load_model("model.npz").names
+    ('phi1', 'phi7')
+    """
     if not isinstance(model, Model):
-        raise TypeError(f"save_model takes a Model, as model_of returns it, got {type(model).__name__}")
+        raise TypeError(f"save_model takes a Model, as returned by model_of, got {type(model).__name__}")
     write_archive(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model that :func:`save_model` or ``ies-gpu fit --model`` wrote, by this version or an older one.
+    """Read a model that :func:`save_model` or ``ies-gpu fit --model`` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        An ``.npz`` file or a URL, written by this version or an older one.
+
+    Returns
+    -------
+    Model
+        The model; its arrays are NumPy arrays.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file.
     ValueError
-        If the file is cut short, is something else, or was written by a newer version.
+        If the file is truncated, is something else, or was written by a newer version.
+
+    See Also
+    --------
+    save_model : Write a model.
+
+    Examples
+    --------
+    >>> from ies_gpu import DiffusionMap, datasets, load_model, save_model
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> save_model(DiffusionMap(n_components=5, bandwidth=1.2).fit(X).model_, "model.npz")
+    >>> load_model("model.npz").transform(X[:3]).shape
+    (3, 5)
     """
     return read_archive(
-        path, FORMAT, VERSION, "a model of ies_gpu; load_model takes what 'ies-gpu fit --model' wrote", Model
+        path, FORMAT, VERSION, "a model of ies_gpu; load_model reads what 'ies-gpu fit --model' wrote", Model
     )

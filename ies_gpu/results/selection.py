@@ -19,7 +19,17 @@ from .export import as_frame, as_plain
 
 
 class Ranking(NamedTuple):
-    """All sets scored to the end by falling loss at zeta*: subsets (q, s), losses (q,), unpenalised scores (q,)."""
+    """Every set that was scored to the end, best first.
+
+    Attributes
+    ----------
+    subsets : ndarray of shape (n_sets, s)
+        The sets, 0-based.
+    losses : ndarray of shape (n_sets,)
+        The penalised score at zeta*, by which the sets are sorted, highest first.
+    scores : ndarray of shape (n_sets,)
+        The score without the penalty.
+    """
 
     subsets: np.ndarray
     losses: np.ndarray
@@ -28,34 +38,69 @@ class Ranking(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Selection:
-    """The chosen coordinates and everything that led to them; arrays live where the input did.
+    """The chosen coordinates and everything that led to them.
+
+    :func:`select_coordinates` returns it. Arrays are on the device of the input. Below, n is the number of points used,
+    m the number of eigenvectors, d the dimension of the manifold and s the number of chosen coordinates.
 
     Attributes
     ----------
     subset : tuple of int
-        S*, 0-based, rising, 0 always in it.
+        S*, the chosen set: 0-based, in rising order, always with 0 in it.
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
     search_order : tuple of int
-        The order in which the search added them.
-    zeta, zeta_interval, zeta_dimensionless
-        zeta*, the interval on which S* is optimal (None for no upper end), and ``zeta * lambda_1``.
-    coordinates, embedding : array (n, m), (n, s)
-        All eigenvectors, and the chosen ones.
-    eigenvalues, laplace_beltrami_eigenvalues : array (m,)
-        Of ``L = I - P``, rising, the constant left out; and times ``4/eps^2`` (None without a bandwidth).
+        The order in which the search added the coordinates.
+    zeta : float
+        zeta*, the weight of the smoothness penalty.
+    zeta_interval : tuple of (float, float or None)
+        The values of zeta for which S* is optimal; None means no upper end.
+    zeta_dimensionless : float
+        ``zeta * lambda_1``, which does not depend on the units of the input.
+    coordinates : ndarray of shape (n, m)
+        All eigenvectors.
+    embedding : ndarray of shape (n, s)
+        The chosen ones.
+    eigenvalues : ndarray of shape (m,)
+        Of ``L = I - P``, in rising order, without the constant eigenvector.
+    laplace_beltrami_eigenvalues : ndarray of shape (m,) or None
+        The eigenvalues times ``4 / bandwidth**2``; None without a bandwidth.
     path : tuple of Segment
-        The regularization path from zeta = inf down.
-    regrets, regret_percentiles : array (n, len(path)), (len(path),)
-        Leave-one-out regret of each set of the path.
+        The regularization path, from zeta = inf down.
+    regrets : ndarray of shape (n, len(path))
+        Leave-one-out regret of each set of the path at each point.
+    regret_percentiles : ndarray of shape (len(path),)
+        The percentile of the regrets of each set of the path.
     ranking : Ranking
-    log_volumes : array (n,)
-        ``R(S*; i)``.
-    bases, singular_values : array (n, m, d) or None, (n, d)
-        Tangent bases of the co-metric (kept up to a size) and its leading singular values.
-    points : array (n,)
+        Every set that was scored to the end, best first.
+    log_volumes : ndarray of shape (n,)
+        ``R(S*; i)``, the score of the chosen set at each point.
+    bases : ndarray of shape (n, m, d) or None
+        Tangent bases of the co-metric. Kept up to 512 MB unless ``keep_bases`` says otherwise.
+    singular_values : ndarray of shape (n, d)
+        The leading singular values of the co-metric.
+    points : ndarray of shape (n,)
         The rows of the input that were used.
     diagnostics : dict
+        How the result came about: parameters, device, seconds, warnings and more, as plain values.
+
+    See Also
+    --------
+    save : Write a result to a file.
+    model_of : Make a model for new points.
+    diagnose : Look for places where the map fails.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, select_coordinates
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> selection.names
+    ('phi1', 'phi7')
+    >>> selection.embedding.shape
+    (400, 2)
+    >>> selection.ranking.subsets.shape  # every pair with phi1
+    (19, 2)
     """
 
     subset: tuple[int, ...]
@@ -77,18 +122,37 @@ class Selection:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The chosen coordinates by name, counted from 1."""
         return coordinate_names(self.subset)
 
     @property
     def embedding(self) -> Any:
+        """The chosen coordinates, one row per point."""
         return self.coordinates[:, list(self.subset)]
 
     @property
     def zeta_dimensionless(self) -> float:
+        """The weight of the penalty times the smallest eigenvalue."""
         return self.zeta * float(self.eigenvalues[0])
 
     def score(self, subset: Sequence[int | str]) -> Any:
-        """``R(S; i)`` of any set, 0-based numbers or names, at every point."""
+        """Score any set at every point.
+
+        Parameters
+        ----------
+        subset : sequence of int or str
+            0-based numbers or names such as "phi7"; at least as many as the manifold has dimensions.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            ``R(S; i)``, the logarithm of the normalised volume; 0 at most.
+
+        Raises
+        ------
+        ValueError
+            If the tangent bases were not kept, or the set is too small.
+        """
         if self.bases is None:
             raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
         d = self.bases.shape[2]
@@ -98,14 +162,34 @@ class Selection:
         return log_volumes(self.bases, sets)[:, 0]
 
     def to_pandas(self, *, every: bool = False) -> Any:
-        """The chosen coordinates, or every one, as a ``pandas.DataFrame`` with columns ``phi1``, ``phi7``.
+        """Return the coordinates as a data frame.
 
-        Rows are named by their numbers in the input, which matter when ``components="largest"`` left some out.
+        Parameters
+        ----------
+        every : bool, default=False
+            All eigenvectors instead of the chosen ones.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input, which matters
+            when ``components="largest"`` left some out.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
         """
         return as_frame(self, every)
 
     def to_json(self) -> str:
-        """The result less the arrays over points as one line of strict JSON, as ``ies-gpu fit --json`` prints it."""
+        """Return the result without its per-point arrays as JSON.
+
+        Returns
+        -------
+        str
+            One line of strict JSON, as ``ies-gpu fit --json`` prints it.
+        """
         return json.dumps(as_plain(self))
 
     def __repr__(self) -> str:
@@ -121,6 +205,9 @@ class Selection:
             f"(first {len(self.subset)} coordinates: {self._first_score()})",
             f"  runners-up      {self._runners_up()}",
             self._search_line(),
+            "  note            with intrinsic_dim=1 all scores are 0, so the first coordinates are chosen"
+            if d.get("parameters", {}).get("intrinsic_dim") == 1
+            else "",
             f"  mean degree     {d['mean_degree']:.0f}",
             f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
             f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",

@@ -1,4 +1,4 @@
-"""Results as one ``.npz``: a JSON header and plain arrays beside it; no pickle, versioned, whole or not at all."""
+"""Results as one ``.npz``: a JSON header and plain arrays, versioned, no pickle, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,30 +26,82 @@ RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur i
 
 
 def save(selection: Selection, path: str | os.PathLike[str]) -> None:
-    """Write a result to an ``.npz`` file or URL, whole or not at all; arrays on a GPU are brought to the host.
+    """Write a result to a file.
 
+    The file is written completely or not at all, without pickle. Arrays on a GPU are copied to the host.
     ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json`` shows everything but the arrays.
+
+    Parameters
+    ----------
+    selection : Selection
+        The result of :func:`select_coordinates`.
+    path : str or path-like
+        An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``.
+
+    Raises
+    ------
+    TypeError
+        If ``selection`` is something else.
+    OSError
+        If the file cannot be written.
+
+    See Also
+    --------
+    load : Read it again.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, load, save, select_coordinates
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> save(selection, "run.npz")
+    >>> load("run.npz").names
+    ('phi1', 'phi7')
     """
     if not isinstance(selection, Selection):
-        raise TypeError(f"save takes a Selection, as select_coordinates returns it, got {type(selection).__name__}")
+        raise TypeError(f"save takes a Selection from select_coordinates, got {type(selection).__name__}")
     write_archive(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
 
 
 def load(path: str | os.PathLike[str]) -> Selection:
-    """Read a result that :func:`save` wrote, from a file or URL; its arrays are NumPy arrays.
+    """Read a result that :func:`save` or ``ies-gpu fit -o`` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        An ``.npz`` file or a URL.
+
+    Returns
+    -------
+    Selection
+        The result; its arrays are NumPy arrays.
 
     Raises
     ------
+    FileNotFoundError
+        If there is no such file.
     ValueError
-        If the file is cut short, is something else, or was written by a newer version.
+        If the file is truncated, is something else, or was written by a newer version.
+
+    See Also
+    --------
+    save : Write a result.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, load, save, select_coordinates
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> save(select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2), "run.npz")
+    >>> load("run.npz").embedding.shape
+    (400, 2)
     """
     return read_archive(
-        path, FORMAT, VERSION, "a result of ies_gpu; load takes what 'ies-gpu fit -o' or save wrote", Selection
+        path, FORMAT, VERSION, "a result of ies_gpu; load reads what 'ies-gpu fit -o' or save wrote", Selection
     )
 
 
 def write_archive(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
-    """Write named values of any kind that :func:`encode` knows to a file or URL, whole or not at all."""
+    """Write named values of any kind that :func:`encode` knows to a file or URL, completely or not at all."""
     check_output(path, ".npz")
     arrays: dict[str, np.ndarray] = {}
     encoded = {name: encode(value, name, arrays, RECORDS) for name, value in content.items()}
@@ -69,14 +121,14 @@ def read_archive(
     try:
         header = read_header(path)
     except DAMAGED:
-        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; make it again") from None
+        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; write it again") from None
     _check_header(path, header, format, version, wanted)
     try:
         with zipfile.ZipFile(path) as archive:
             content = {name: decode(value, archive, RECORDS) for name, value in header["fields"].items()}
         return build(**content)
     except DAMAGED:
-        raise ValueError(f"{path} is damaged: not all of its contents can be read; make it again") from None
+        raise ValueError(f"{path} is damaged: not all of its contents can be read; write it again") from None
 
 
 def _check_header(path: Path, header: Any, format: str, version: int, wanted: str) -> None:
@@ -88,6 +140,6 @@ def _check_header(path: Path, header: Any, format: str, version: int, wanted: st
     if header["version"] > version:
         writer = header.get("written_by", "a newer version")
         raise ValueError(
-            f"{path} was written by {writer} in format {header['version']}, and this "
-            f"version ({__version__}) reads up to format {version}; upgrade with pip install -U ies-gpu"
+            f"{path} was written by {writer} in format {header['version']}, but this version ({__version__}) only "
+            f"reads formats up to {version}; upgrade with pip install -U ies-gpu"
         )

@@ -88,7 +88,7 @@ class Checkpoint:
         self.close()
 
     def note(self, message: str) -> None:
-        """Say what cannot be used or saved; the result is not affected."""
+        """Warn about what cannot be used or saved; the result is not affected."""
         self.notes.append(message)
         warn_caller(message, CheckpointWarning)
 
@@ -109,13 +109,13 @@ class Checkpoint:
         return self.folder / f"{stage}.npz"
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Release the folder."""
         if self.lock is not None:
             os.close(self.lock)
             self.lock = None
 
     def write(self, stage: str, after: str, state: dict[str, Any], content: dict[str, Any]) -> str:
-        """Save a stage and return its digest; where saving fails it is said, and the run can go on without."""
+        """Save a stage and return its digest; if saving fails, warn and continue."""
         arrays: dict[str, Any] = {}
         fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
         digest = content_digest(fields, arrays)
@@ -126,11 +126,11 @@ class Checkpoint:
             write_archive(self.path(stage), header, arrays)
         except OSError as error:
             reason = error.strerror or str(error)
-            self.note(f"the stage {stage!r} was not saved in {self.folder} ({reason}); the run goes on without it")
+            self.note(f"the stage {stage!r} was not saved in {self.folder} ({reason}); the run continues without it")
         return digest
 
     def read(self, stage: str, after: str) -> Saved | None:
-        """A stage of this job that is whole and was computed from ``after``, else None; a damaged one is told of."""
+        """A stage of this job that is whole and was computed from ``after``, else None; a damaged one is reported."""
         path = self.path(stage)
         if not self.has(stage):
             return None
@@ -148,7 +148,7 @@ class Checkpoint:
             self.resumed.append(stage)
             return Saved(header["digest"], state, content)
         except Exception:  # whatever the libraries raise about it: computing again is always right
-            self.note(f"{path} is damaged; the stage is computed again")
+            self.note(f"{path} is damaged; the stage is recomputed")
             return None
 
     def peek(self) -> dict[str, Any] | None:
@@ -164,45 +164,45 @@ class Checkpoint:
         return first
 
     def refuse_foreign_files(self) -> None:
-        """A sound archive that is no stage, a graph of the user's say, is never written over."""
+        """Never overwrite a sound archive that is not a stage, such as a graph of your own."""
         for path in map(self.path, self.stages):
             header: Any = None
             with contextlib.suppress(Exception):  # damaged, or not there
                 header = read_header(path)
             if isinstance(header, dict) and header.get("format") != FORMAT:
-                raise ValueError(f"{path} was not written as a checkpoint, which would replace it; give another folder")
+                raise ValueError(f"{path} is not part of a checkpoint and would be overwritten; choose another folder")
 
     def refuse_what_is_there(self) -> None:
-        """A folder that holds stages is not written over unasked: they may have taken days."""
+        """Do not overwrite stages unasked: they may have taken days."""
         there = [stage for stage in self.stages if self.path(stage).exists()]
         if not there:
             return
         header = self.peek()
         whose = "this job" if header and header["fingerprint"] == self.fingerprint else "another job"
         raise ValueError(
-            f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)}); pass resume=True to go on from "
-            "what is usable of it, delete the folder to begin anew, or give another one"
+            f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)}); pass resume=True to continue "
+            "from what can be used, delete the folder to start over, or choose another one"
         )
 
     def tell_of_others(self) -> None:
-        """Say in what the job whose stages are there differs from this one, if it does."""
+        """Warn if the stages there are from another job, and say how it differs."""
         header = self.peek()
         if header is None or header["fingerprint"] == self.fingerprint:
             return
         other, own = header["job"], self.job
         names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
         told = [
-            "other data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
+            "different data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
             for name in names
         ]
         self.note(
-            f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are computed again and "
+            f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are recomputed and "
             "replaced"
         )
 
 
 def made(folder: Any) -> Path:
-    """The folder, which exists from now on."""
+    """Create the folder if it does not exist."""
     if "://" in os.fspath(folder):
         raise ValueError(f"checkpoint must be a local folder, got {folder}; mount a volume for it")
     path = Path(folder)
@@ -211,7 +211,7 @@ def made(folder: Any) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise type(error)(error.errno, f"the checkpoint folder cannot be made: {error.strerror}", str(path)) from None
+        raise type(error)(error.errno, f"cannot create the checkpoint folder: {error.strerror}", str(path)) from None
     return path
 
 
@@ -228,7 +228,7 @@ def locked(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ValueError(f"the checkpoint folder {folder} is in use by another run; give another one") from None
+        raise ValueError(f"the checkpoint folder {folder} is in use by another run; choose another one") from None
     except (ImportError, OSError):  # Windows, and network folders without locks
         pass
     return descriptor

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of, to_device
-from ..embedding.connectivity import connecting_radius, disconnected, sampled_degree
+from ..embedding.connectivity import (
+    CROWDED,
+    FEWEST,
+    connecting_radius,
+    disconnected,
+    sampled_degree,
+    share_of_pairs,
+)
 from ..embedding.diffusion import Embedding
 from ..embedding.graph import check_graph, csr, in_units_of, ordered_radius_graph
 from ..embedding.laplacian import (
@@ -91,7 +98,7 @@ def connected(run: Run, given: Inputs) -> Graph:
 
 def from_points(run: Run, given: Inputs) -> Graph:
     """Order the points, build the kernel as CSR or as tiles, and check that it is connected."""
-    options, backend = run.options, run.backend
+    backend = run.backend
     X, degree = run.stage(CHECKS, given.value)
     n_input, points, count = len(X), np.arange(len(X)), 0
     while True:
@@ -101,13 +108,13 @@ def from_points(run: Run, given: Inputs) -> Graph:
         count = max(count, parts)
         if parts == 1:
             break
-        if options.components == "raise":
-            raise DisconnectedGraphError(disconnected(np.bincount(labels), connecting_radius(X, labels, backend)))
+        check_parts(run, labels, n_input, X)
         rows = backend.to_host(order)
-        keep = np.sort(rows[largest_part(labels, n_input, run)])
+        keep = np.sort(rows[largest_part(labels)])
         X = X[backend.asarray(np.argsort(rows)[keep])]
         points = points[keep]
         del kernel
+    say_left_out(run, points, n_input, count)
     mean_degree = kernel.nnz / len(X) - 1
     return Graph.around(
         run.stage(NORMALISED, kernel),
@@ -154,9 +161,9 @@ def from_kernel(run: Run, matrix: Any) -> Graph:
     points, kernel = np.arange(n_input), SparseKernel(matrix)
     parts, labels = run.stage(COMPONENTS, kernel)
     if parts > 1:
-        if run.options.components == "raise":
-            raise DisconnectedGraphError(disconnected(np.bincount(labels), None))
-        points = largest_part(labels, n_input, run)
+        check_parts(run, labels, n_input)
+        points = largest_part(labels)
+        say_left_out(run, points, n_input, parts)
         chosen = run.backend.asarray(points)
         kernel = SparseKernel(matrix[chosen][:, chosen].tocsr())
     degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(points)
@@ -169,7 +176,7 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     laplacian, bandwidth = check_laplacian(given.value), run.options.bandwidth
     if bandwidth is not None:
         if laplacian.bandwidth not in (None, bandwidth):
-            raise ValueError(f"bandwidth={bandwidth:g} differs from that of laplacian, {laplacian.bandwidth:g}")
+            raise ValueError(f"bandwidth={bandwidth:g} differs from {laplacian.bandwidth:g} of laplacian; leave it out")
         laplacian = replace(laplacian, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", given.values["coordinates"], 2), run.backend)
     n = laplacian.shape[0]
@@ -177,9 +184,9 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
         raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_real_array("eigenvalues", given.values["eigenvalues"], 1)
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry for each of {Y.shape[1]} coordinates, got {len(values)}")
+        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     if bool((values[1:] < values[:-1]).any()):
-        raise ValueError("eigenvalues must rise, as those of I - P do; sort them and the coordinates with them")
+        raise ValueError("eigenvalues must be ascending; sort them, and the columns of coordinates with them")
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
     embedding = Embedding(Y, backend_of(values).to_host(values), ())
@@ -195,12 +202,32 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
     return laplacian_in_place(kernel, run.options.bandwidth)
 
 
-def largest_part(labels: np.ndarray, n_input: int, run: Run) -> np.ndarray:
-    """The rows of the largest part, with a warning."""
+def check_parts(run: Run, labels: np.ndarray, n_input: int, X: Any = None) -> None:
+    """An error where the largest part does not hold as many points as asked for; it says what to do."""
     sizes = np.bincount(labels)
-    rows = np.flatnonzero(labels == sizes.argmax())
-    run.log.warn(f"the graph has {len(sizes)} parts; going on with the largest, {len(rows):,} of {n_input:,} points")
-    return rows
+    if sizes.max() >= FEWEST[run.options.components] * n_input:
+        return
+    radius = None if X is None else connecting_radius(X, labels, run.backend)
+    if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
+        radius = None
+    raise DisconnectedGraphError(disconnected(sizes, radius))
+
+
+def largest_part(labels: np.ndarray) -> np.ndarray:
+    """The rows of the largest part."""
+    return np.flatnonzero(labels == np.bincount(labels).argmax())
+
+
+def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None:
+    """Warn of the rows that are not in the largest part."""
+    left = np.setdiff1d(np.arange(n_input), points)
+    if len(left) == 0:
+        return
+    rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
+    run.log.warn(
+        f"the graph has {parts} parts; continuing with the largest, {len(points):,} of {n_input:,} points. Left out "
+        f"{'is row' if len(left) == 1 else 'are rows'} {rows}; selection.points has the rows that are used"
+    )
 
 
 def checked(run: Run, report: Report, X: Any) -> tuple[Any, float]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..backend import Backend, backend_of
+from ..validation import check_real_array
 from .options import ENTRIES
 
 
@@ -23,9 +22,9 @@ class Inputs(NamedTuple):
             raise ValueError(f"give exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
         late = [name for name in ("coordinates", "eigenvalues") if values.get(name) is not None]
         if entries[0] != "laplacian" and late:
-            raise ValueError(f"coordinates and eigenvalues go with laplacian, not with {entries[0]}")
+            raise ValueError(f"coordinates and eigenvalues work only with laplacian, not with {entries[0]}")
         if entries[0] == "laplacian" and len(late) < 2:
-            raise ValueError("laplacian needs coordinates and eigenvalues beside it, as diffusion_map returns them")
+            raise ValueError("laplacian needs coordinates and eigenvalues too, as diffusion_map returns them")
         return cls({name: value for name, value in values.items() if value is not None})
 
     @property
@@ -45,6 +44,8 @@ class Inputs(NamedTuple):
 
     def n_components(self, otherwise: int) -> int:
         """The number of eigenvectors that were given, or else the one that was asked for."""
-        coordinates = self.values.get("coordinates")
-        shape: tuple[int, ...] = getattr(coordinates, "shape", None) or np.shape(np.asarray(coordinates))
+        if "coordinates" not in self.values:
+            return otherwise
+        coordinates = self.values["coordinates"]
+        shape = getattr(coordinates, "shape", None) or check_real_array("coordinates", coordinates, 2).shape
         return int(shape[1]) if len(shape) == 2 else otherwise

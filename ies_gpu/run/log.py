@@ -59,14 +59,14 @@ class Log:
         logger.info("%s: %.2f s", name, self.seconds[name])
 
     def warn(self, message: str) -> None:
-        """Warn the caller of ``select_coordinates``, and keep the sentence."""
+        """Warn the caller of ``select_coordinates``, and keep the message."""
         if message in self.warnings:  # a scan and the run after it come by the same place
             return
         self.warnings.append(message)
         warn_caller(message)
 
     def keep(self, messages: list[str]) -> None:
-        """Keep sentences that were said elsewhere, perhaps in an earlier run."""
+        """Keep messages that were issued elsewhere, perhaps in an earlier run."""
         self.warnings += [message for message in messages if message not in self.warnings]
 
     def results(self) -> dict[str, Any]:
@@ -75,12 +75,12 @@ class Log:
 
 
 class HeldLog(Log):
-    """The log of a trial that may come to nothing: its warnings are held back until the trial is chosen.
+    """The log of a trial that may be discarded: its warnings are held back until the trial is chosen.
 
     Parameters
     ----------
     shown : Log, optional
-        Where progress and seconds go; unless given, nobody sees them.
+        Where progress and seconds go; by default they are discarded.
     """
 
     def __init__(self, shown: Log | None = None) -> None:

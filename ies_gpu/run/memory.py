@@ -7,7 +7,7 @@ import sys
 
 
 def peak_memory() -> int:
-    """The most memory that this process has held so far, in bytes (0 where the system does not tell)."""
+    """The most memory that this process has held so far, in bytes (0 if the system does not say)."""
     try:
         import resource
     except ImportError:  # Windows
@@ -17,7 +17,7 @@ def peak_memory() -> int:
 
 
 def resident_memory() -> int:
-    """The memory that this process holds now, in bytes; the peak where the system tells only that."""
+    """The memory that this process holds now, in bytes; or the peak if the system reports only that."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

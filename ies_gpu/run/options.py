@@ -14,7 +14,7 @@ AUTO = "auto"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
-    "components": ("raise", "largest"),
+    "components": (AUTO, "raise", "most", "largest"),
     "dtype": ("float64", "mixed", "float32"),
 }
 # where and how a job runs, but not what comes out of it
@@ -22,7 +22,7 @@ MACHINE = ("device", "memory_limit", "n_threads", "keep_bases", "checkpoint", "r
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is to be found."""
+    """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
@@ -32,8 +32,44 @@ class Options:
 
     Attributes
     ----------
-    entry : {"X", "graph", "kernel", "laplacian"}
-        What the run starts from. All other names are those of ``select_coordinates``.
+    entry : {"X", "graph", "kernel", "laplacian"}, default="X"
+        What the run starts from.
+    intrinsic_dim, subset_size : int or "auto", default="auto"
+        The dimension of the manifold, and how many coordinates to choose.
+    bandwidth : float, "auto" or None, default="auto"
+        The bandwidth of the kernel; None if the kernel or Laplacian is given.
+    radius : float or None, default=None
+        The largest distance between neighbours: ``3 * bandwidth`` if not given, once the bandwidth is known.
+    self_loops : bool, default=True
+        Whether each point is its own neighbour.
+    n_components : int, default=20
+        How many eigenvectors to choose from.
+    zeta : float or "auto", default="auto"
+        The weight of the smoothness penalty.
+    percentile : float, default=75
+        The percentile of the regret that must not be positive.
+    search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
+        How to search for the best set.
+    components : {"raise", "largest"}, default="raise"
+        What to do with a disconnected graph.
+    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
+        Where to compute.
+    dtype : {"float64", "mixed", "float32"}, default="float64"
+        The precision, see :attr:`storage` and :attr:`arithmetic`.
+    memory_limit : int or None, default=None
+        How many bytes the run may use; None for half of the free memory.
+    n_threads : int or None, default=None
+        How many CPU threads to use; None for all that the process may.
+    random_state : int, default=0
+        The seed of everything random.
+    tol : float, default=1e-8
+        The largest residual that an eigenpair may have.
+    keep_bases : bool or None, default=None
+        Whether to keep the tangent bases; None keeps them up to 512 MB.
+    checkpoint : str, path-like or None, default=None
+        The folder in which finished stages are saved.
+    resume : bool, default=False
+        Whether to continue from the stages in that folder.
     """
 
     entry: str = "X"
@@ -46,7 +82,7 @@ class Options:
     zeta: Any = AUTO
     percentile: float = 75
     search: str = "exhaustive"
-    components: str = "raise"
+    components: str = AUTO
     device: str = "auto"
     dtype: str = "float64"
     memory_limit: int | None = None
@@ -84,37 +120,50 @@ class Options:
         self.check_sizes()
 
     def _check_automatic(self, keep: Any) -> None:
-        """What is "auto" is found from points, and only there."""
+        """Check that "auto" is used only with points."""
         if self.entry in ("kernel", "laplacian") and is_auto(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
+        if is_auto(self.components):  # with a given bandwidth a graph in parts may be a slip
+            keep("components", "most" if is_auto(self.bandwidth) else "raise")
         missing = self.automatic
         if missing and self.entry != "X":
-            raise ValueError(f"{missing[0]} is needed with {self.entry}: 'auto' looks at the points, X")
+            raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")
         if is_auto(self.bandwidth) and self.radius is not None:
             raise ValueError(
-                f"radius goes with a bandwidth; with bandwidth='auto' it is 3 * bandwidth, got {self.radius!r}"
+                f"radius needs a bandwidth in numbers; with bandwidth='auto' it is 3 * bandwidth, got {self.radius!r}"
             )
 
     def _check_scales(self, keep: Any) -> None:
-        """Bandwidth, radius and self-loops that fit the entry."""
+        """Check that bandwidth, radius and self-loops fit the entry."""
         from ..validation import check_number
 
         entry = self.entry
         if not self.self_loops and entry in ("kernel", "laplacian"):
-            raise ValueError(f"self_loops=False goes with X or graph; a {entry} has its diagonal already")
+            raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
-            raise ValueError(f"bandwidth is needed with {entry}: the length over which neighbours count")
+            raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
         if self.bandwidth is not None and not is_auto(self.bandwidth):
             keep("bandwidth", check_number("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_number("radius", self.radius))
             if entry in ("kernel", "laplacian"):
-                raise ValueError(f"radius goes with X or graph; a {entry} has its neighbours already")
+                raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
         elif entry == "X" and not is_auto(self.bandwidth):
             keep("radius", 3 * self.bandwidth)
 
     def check_sizes(self, n: int | None = None) -> None:
-        """d, s and m that fit together and, where it is known, to the number of points."""
+        """Check that dimension, subset size and number of eigenvectors fit together.
+
+        Parameters
+        ----------
+        n : int, optional
+            The number of points, if it is known.
+
+        Raises
+        ------
+        ValueError
+            If they do not fit, or if the search would have to score too many sets.
+        """
         from ..choice.search import check_counts
         from ..validation import check_sizes
 
@@ -124,17 +173,17 @@ class Options:
 
     @property
     def automatic(self) -> list[str]:
-        """The names of what is to be found from the points."""
+        """The names of the parameters to find from the points."""
         return [name for name in ("bandwidth", "intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
 
     @property
     def zeta_given(self) -> float | None:
-        """zeta, or None where the regret decides."""
+        """The given zeta, or None if the regret decides."""
         return None if is_auto(self.zeta) else self.zeta
 
     @property
     def storage(self) -> str:
-        """The precision of what is as large as the graph."""
+        """The precision of everything that is as large as the graph."""
         return "float64" if self.dtype == "float64" else "float32"
 
     @property
@@ -144,7 +193,7 @@ class Options:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What decides the result, as plain values: stored with it, and the job that a checkpoint belongs to."""
+        """What decides the result, as plain values: stored with it, and used to recognise the job of a checkpoint."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in MACHINE}
 
 

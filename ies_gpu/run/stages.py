@@ -78,7 +78,7 @@ def searched(run: Run, report: Report, tangents: Tangents, embedding: Embedding)
         )
     if not found.passed:
         run.log.warn(
-            f"no set on the path has a regret whose percentile {options.percentile:g} is not positive; the set for "
+            f"for every set on the path, percentile {options.percentile:g} of the regret is positive; the set for "
             "zeta = 0 is returned. Try a larger subset_size, another bandwidth or a lower percentile"
         )
     return found

@@ -74,7 +74,7 @@ def test_without_points_or_refits_there_is_no_confidence(strip):
     for options in ({}, {"X": points, "n_refits": 0}):
         found = selection_stability(fit, n_bootstrap=20, **options)
         assert found.confidence is None and found.recurrence is None and found.n_refits == 0
-        assert "not known without refits (give X and n_refits" in found.verdict
+        assert "Refits are needed to see how much the eigenvectors vary (pass X, and n_refits" in found.verdict
 
 
 def test_from_points_at_once(strip):
@@ -203,14 +203,14 @@ def test_subsamples_that_fall_apart_are_told():
     assert "3 of 3 subsamples fell apart" in found.verdict and "pass the points" not in found.verdict
     wider = selection_stability(fit, X=points, n_bootstrap=5, n_refits=3, bandwidth=8 * 2.1 / 3 / 149)
     assert wider.failed_refits == 0  # as the advice says: the radius grows with the bandwidth
-    with pytest.raises(ValueError, match=r"share=0\.04 leaves 6 points, and n_components=6 need 8"):
+    with pytest.raises(ValueError, match=r"share=0\.04 leaves 6 points, but n_components=6 needs at least 8"):
         selection_stability(fit, X=points, share=0.04)
 
 
 def test_points_in_another_order_are_suspected(strip):
     points, fit = strip
     found = selection_stability(fit, X=points[::-1], n_bootstrap=5, n_refits=2)
-    assert found.confidence < 0.5 and "X is not in the selection's order" in found.verdict
+    assert found.confidence < 0.5 and "X is not in the order of the selection" in found.verdict
 
 
 def test_options(strip):

@@ -21,6 +21,7 @@ from numpy.testing import assert_array_equal
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
 from tests.cuda_emulator import SCHEDULES, DeadlockError, Kernel, SharedMemoryError, barriers, missing
+from tests.extras import needed
 
 needs_emulator = pytest.mark.skipif(bool(missing()), reason=missing() or "emulator")
 SIZES = [1, 7, 20, 33, 64]
@@ -523,7 +524,7 @@ ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
 @pytest.fixture(scope="module")
 def nvrtc():
-    pytest.importorskip("cupy", reason="CuPy is not installed: nothing is compiled for GPUs (extra test-cuda)")
+    needed("cupy", "test-cuda")
     module = pytest.importorskip("tests.cuda_emulator.nvrtc", exc_type=ImportError)
     try:
         module.version()

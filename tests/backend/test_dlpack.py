@@ -102,7 +102,7 @@ def test_other_devices_and_odd_tensors_are_refused(strip):
 
 def test_a_tensor_on_a_gpu_needs_cupy(strip, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)  # not installed
-    with pytest.raises(DeviceError, match="cannot be seen without CuPy"):
+    with pytest.raises(DeviceError, match="an array on a GPU needs CuPy"):
         select_coordinates(Tensor(None, device=(2, 0)), device="cpu", **strip[1])
 
 

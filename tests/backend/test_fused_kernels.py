@@ -74,7 +74,9 @@ def assert_eigenpairs(H, U, sigma, tolerance):
 # --- tangent_rows ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("m, d", [(1, 1), (2, 1), (2, 2), (3, 2), (5, 3), (8, 8), (20, 2), (20, 3), (33, 5), (64, 8)])
+@pytest.mark.parametrize(
+    ("m", "d"), [(1, 1), (2, 1), (2, 2), (3, 2), (5, 3), (8, 8), (20, 2), (20, 3), (33, 5), (64, 8)]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tangent_rows_are_the_leading_eigenpairs(m, d, dtype):
     csr = sparse_rows(200, 12, index=np.int64 if m == 33 else np.int32)
@@ -220,7 +222,7 @@ def score(kernels, U, subsets):
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 700])
 @pytest.mark.parametrize(
-    "m, d, s", [(2, 1, 1), (6, 1, 3), (8, 2, 2), (8, 2, 4), (7, 3, 3), (8, 3, 5), (9, 4, 6), (9, 8, 8), (9, 5, 7)]
+    ("m", "d", "s"), [(2, 1, 1), (6, 1, 3), (8, 2, 2), (8, 2, 4), (7, 3, 3), (8, 3, 5), (9, 4, 6), (9, 8, 8), (9, 5, 7)]
 )
 def test_scores_agree_with_plain(n, m, d, s):
     U, subsets = bases(n, m, d, seed=n), all_sets(m, s)
@@ -316,7 +318,7 @@ def test_scores_do_not_depend_on_the_number_of_threads():
 # --- spmm ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("types, index", [("dd", "i4"), ("dd", "i8"), ("fd", "i4"), ("ff", "i4"), ("df", "i4")])
+@pytest.mark.parametrize(("types", "index"), [("dd", "i4"), ("dd", "i8"), ("fd", "i4"), ("ff", "i4"), ("df", "i4")])
 @pytest.mark.parametrize("k", [None, 1, 2, 7, 8, 20, 41])
 def test_spmm_agrees_with_plain(types, index, k):
     rng = np.random.default_rng(0)
@@ -430,7 +432,7 @@ def cells(order, levels):
 
 
 @pytest.mark.parametrize(
-    "n, k, levels", [(1, 1, 0), (1, 2, 3), (2, 1, 1), (7, 2, 2), (100, 1, 3), (1000, 3, 5), (1003, 2, 8)]
+    ("n", "k", "levels"), [(1, 1, 0), (1, 2, 3), (2, 1, 1), (7, 2, 2), (100, 1, 3), (1000, 3, 5), (1003, 2, 8)]
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_kd_order_makes_the_cells_of_plain(n, k, levels, dtype):

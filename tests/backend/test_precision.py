@@ -130,7 +130,7 @@ def test_what_is_stored_in_which_precision(monkeypatch, dtype, stored, computed)
 
 
 def test_other_words_are_refused(capsys):
-    with pytest.raises(ValueError, match="dtype must be one of 'float64', 'float32', 'mixed', got 'half'"):
+    with pytest.raises(ValueError, match="dtype must be one of 'float64', 'mixed', 'float32', got 'half'"):
         select_coordinates(np.zeros((3, 1)), intrinsic_dim=1, subset_size=1, dtype="half")
     assert main(["fit", "x.npy", "-d", "1", "-s", "1", "--bandwidth", "1", "--dtype", "half"]) == 2
 

@@ -10,11 +10,7 @@ import pytest
 
 from ies_gpu import candidate_subsets, score_subsets
 from ies_gpu.choice.criterion import score_pass
-
-
-def frames(rng, n, m, d):
-    """Random orthonormal tangent bases (n, m, d)."""
-    return np.linalg.qr(rng.normal(size=(n, m, d)))[0]
+from tests.manifolds import frames
 
 
 def by_determinant(U, S):
@@ -39,58 +35,6 @@ def test_scores_are_the_papers_formula(on, rng, d, s):
     table = np.stack([by_determinant(U, S) for S in sets], axis=1)
     np.testing.assert_allclose(on(score_subsets)(U, sets, per_point=True), table, atol=1e-9)
     np.testing.assert_allclose(on(score_subsets)(U, sets), table.mean(axis=0), atol=1e-10)
-
-
-@pytest.mark.parametrize(("d", "s"), [(2, 3), (3, 5)])
-def test_cauchy_binet(on, rng, d, s):
-    """``det(U_S' U_S)`` is the sum of all squared d-minors of U_S."""
-    U = frames(rng, 50, 8, d)
-    S = list(range(s))
-    minors = sum(np.linalg.det(U[:, list(T)]) ** 2 for T in combinations(S, d))
-    lengths = np.prod((U[:, S] ** 2).sum(axis=1), axis=1)
-    np.testing.assert_allclose(
-        on(score_subsets)(U, [S], per_point=True)[:, 0], 0.5 * np.log(minors / lengths), atol=1e-12
-    )
-
-
-def test_all_coordinates_or_one_dimension_give_zero(on, rng):
-    U = frames(rng, 30, 5, 2)
-    np.testing.assert_allclose(on(score_subsets)(U, [range(5)]), 0, atol=1e-14)  # orthonormal columns
-    np.testing.assert_allclose(on(score_subsets)(frames(rng, 30, 5, 1), [[0, 2]]), 0, atol=1e-14)
-
-
-def test_rotations_change_the_normalisation_but_not_the_determinant(on, rng):
-    """``det(U_S' U_S)`` is invariant under U -> UQ; the column lengths, and so the score, are not."""
-    U = frames(rng, 100, 7, 2)
-    Q = np.linalg.qr(rng.normal(size=(2, 2)))[0]
-    S = [0, 3, 5]
-    both = [on(score_subsets)(V, [S], per_point=True)[:, 0] for V in (U, U @ Q)]
-    lengths = [0.5 * np.log((V[:, S] ** 2).sum(axis=1)).sum(axis=1) for V in (U, U @ Q)]
-    np.testing.assert_allclose(both[0] + lengths[0], both[1] + lengths[1], atol=1e-12)
-    assert np.abs(both[0] - both[1]).max() > 0.01
-    # signs and the order of the columns change nothing
-    np.testing.assert_allclose(
-        on(score_subsets)(U[:, :, ::-1] * [1, -1], [S], per_point=True)[:, 0], both[0], atol=1e-12
-    )
-
-
-def test_both_parts_are_submodular_where_the_rank_is_full(rng):
-    """Gains fall as the set grows, for R1 and for R2, on sets of at least d members."""
-    U = frames(rng, 40, 9, 2)
-
-    def first(S):
-        part = U[:, sorted(S)]
-        return 0.5 * np.linalg.slogdet(part.transpose(0, 2, 1) @ part)[1]
-
-    def second(S):
-        return 0.5 * np.log((U[:, sorted(S)] ** 2).sum(axis=1)).sum(axis=1)
-
-    for small, large, k in (({0, 1}, {0, 1, 4}, 6), ({0, 3}, {0, 3, 5, 7}, 8), ({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 6)):
-        for part in (first, second):
-            assert (part(small | {k}) - part(small) >= part(large | {k}) - part(large) - 1e-12).all()
-            assert (part(large) >= part(small) - 1e-12).all()
-        S = sorted(small)
-        np.testing.assert_allclose(first(small) - second(small), score_subsets(U, [S], per_point=True)[:, 0], atol=1e-9)
 
 
 def test_lost_rank_is_floored_and_stays_finite(on):

@@ -2,44 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
 from ies_gpu.choice.criterion import penalties
-from ies_gpu.choice.regularization import first_acceptable, segment_at
-
-
-def lines(rng, m=9, s=3):
-    sets = candidate_subsets(m, s)
-    return -rng.exponential(2, len(sets)), sets, np.sort(rng.uniform(0.001, 0.1, m))
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_envelope_against_brute_force(seed):
-    scores, sets, values = lines(np.random.default_rng(seed))
-    path = regularization_path(scores, sets, values)
-    slopes = penalties(sets, values)
-    assert path[-1].low == 0
-    assert np.isinf(path[0].high)
-    assert all(a.low == b.high for a, b in pairwise(path))
-    for zeta in np.concatenate([[0], np.geomspace(1e-3, 1e6, 400)]):
-        best = np.max(scores - zeta * slopes)
-        segment = path[segment_at(path, zeta)]
-        assert segment.score - zeta * segment.penalty == pytest.approx(best, abs=1e-9 * max(1, zeta))
-        assert segment.low <= zeta <= segment.high
-    # on the inside of each segment no other set is as good
-    for segment in path:
-        inside = 2 * segment.low + 1 if np.isinf(segment.high) else segment.middle
-        order = np.argsort(-(scores - inside * slopes))
-        assert tuple(sets[order[0]]) == segment.subset
-
-
-def test_infinite_zeta_takes_the_first_coordinates():
-    scores, sets, values = lines(np.random.default_rng(3))
-    assert regularization_path(scores, sets, values)[0].subset == (0, 1, 2)
+from ies_gpu.choice.regularization import first_acceptable
+from tests.manifolds import lines
 
 
 def test_ties_go_to_the_smaller_penalty_then_to_the_first():
@@ -105,21 +74,6 @@ def test_a_given_zeta_is_obeyed(rng):
         assert found.zeta == zeta
         low, high = found.zeta_interval
         assert low <= zeta <= (np.inf if high is None else high)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_set_of_zeta_0_always_passes(seed):
-    """``T(S_*^i) <= T(S)`` and ``R(S; i) <= R(S_*^i; i)`` for the S of largest total T: its regret is never positive.
-
-    So with all candidates enumerated the walk down the path ends at the latest there, at any percentile.
-    """
-    rng = np.random.default_rng(seed)
-    U = np.linalg.qr(rng.normal(size=(50, 6, 2)))[0]
-    sets = candidate_subsets(6, 3)
-    found = search_exhaustive(U, np.sort(rng.uniform(0.01, 0.1, 6)), subset_size=3, percentile=100)
-    assert found.passed
-    last = leave_one_out_regret(U, [found.path[-1].subset], candidates=sets)
-    assert last.max() <= 1e-12
 
 
 def test_where_no_segment_is_acceptable_none_is_named():

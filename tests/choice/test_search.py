@@ -313,10 +313,10 @@ def test_growing_begins_with_fewer_coordinates_than_dimensions(rng):
 @pytest.mark.parametrize(
     ("search", "wrong", "message"),
     [
-        (search_greedy, {"subset_size": 1}, "subset_size must lie between 2 and 9"),
+        (search_greedy, {"subset_size": 1}, "subset_size must be between 2 and 9"),
         (search_submodular, {"zeta": -1.0}, "zeta must be a finite number"),
-        (search_submodular, {"n_starts": -1}, "n_starts must be 0 or more"),
-        (search_branch_and_bound, {"node_limit": -1}, "node_limit must be 0 or more"),
+        (search_submodular, {"n_starts": -1}, "n_starts must be at least 0"),
+        (search_branch_and_bound, {"node_limit": -1}, "node_limit must be at least 0"),
         (search_branch_and_bound, {"time_limit": -1.0}, "time_limit must be a finite number"),
     ],
 )
@@ -324,7 +324,7 @@ def test_wrong_arguments(rng, search, wrong, message):
     U, values = frames(rng)
     with pytest.raises(ValueError, match=message):
         search(U, values, **{"subset_size": 3, **wrong})
-    with pytest.raises(ValueError, match="size must lie between 2 and 9"):
+    with pytest.raises(ValueError, match="size must be between 2 and 9"):
         greedy_order(U, values, zeta=0.0, size=10)
     with pytest.raises(ValueError, match="eigenvalues must have one entry"):
         search(U, values[:-1], subset_size=3)

@@ -41,7 +41,7 @@ def test_the_story_fits_the_run(story):
     names = "{" + ", ".join(selection.names) + "}"
     assert f"chosen {names}" in told and "naive {phi1, phi2}" in told
     assert "{phi1, phi2} collapses the strip to a curve" in told
-    assert f"{names} is found, and unrolls the strip" in told
+    assert f"{names} recovers the strip" in told
     assert ("this sample gives another set" in told) == (selection.subset != (0, 6))
     assert lines[-1].split()[:2] == ["ies-gpu", "fit"]
     assert max(map(len, lines)) <= 80 or str(folder) in max(lines, key=len)
@@ -51,10 +51,10 @@ def test_the_story_fits_the_run(story):
     ("chosen", "lost", "found", "likeness", "expected", "absent"),
     [
         ((0, 6), 0.0, 0.99, 0.95, "phi7 its width", "another set"),
-        ((0, 7), 0.0, 0.95, 0.1, "unrolls the strip: x and y are in it. The paper reports {phi1, phi7}", "its width"),
-        ((0, 3), 0.0, 0.1, 0.1, "it keeps 10% of the width", "unrolls"),
+        ((0, 7), 0.0, 0.95, 0.1, "it keeps both x and y. The paper reports {phi1, phi7}", "its width"),
+        ((0, 3), 0.0, 0.1, 0.1, "it keeps 10% of the width", "recovers"),
         ((0, 6), 0.9, 0.99, 0.95, "{phi1, phi2} keeps 90% of the width", "collapses"),
-        ((0, 1), 0.0, 0.0, 0.0, "the search keeps {phi1, phi2}", "unrolls"),
+        ((0, 1), 0.0, 0.0, 0.0, "the search keeps {phi1, phi2}", "recovers"),
     ],
 )
 def test_each_sentence_only_where_it_is_true(chosen, lost, found, likeness, expected, absent):
@@ -81,4 +81,4 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
 def test_the_full_demo_finds_phi1_and_phi7(tmp_path):
     lines = []
     assert demo.run_demo(tmp_path, say=lines.append).names == ("phi1", "phi7")
-    assert "{phi1, phi7} is found, and unrolls the strip" in "\n".join(lines)
+    assert "{phi1, phi7} recovers the strip" in "\n".join(lines)

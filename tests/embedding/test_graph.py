@@ -122,7 +122,7 @@ def test_diagonal_is_there_when_asked_for(on, rng):
 
 def test_a_zero_stored_on_one_side_only_is_refused():
     lopsided = scipy.sparse.csr_matrix(([0.0, 1.0, 1.0], ([0, 1, 2], [1, 2, 1])), shape=(3, 3))
-    with pytest.raises(ValueError, match="store every distance on both sides"):
+    with pytest.raises(ValueError, match="store each distance at both"):
         check_graph(lopsided)
 
 

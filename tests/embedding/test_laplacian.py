@@ -57,22 +57,6 @@ def test_the_input_is_left_alone(cloud):
     np.testing.assert_array_equal(kernel.data, before)
 
 
-def test_density_is_divided_out():
-    """Without the first normalisation the limit depends on the density; with it, it does not.
-
-    On a circle sampled with density proportional to ``1 + .8 cos t`` the first two eigenvalues of the limit are equal.
-    """
-    rng = np.random.default_rng(1)
-    t = rng.uniform(0, 2 * np.pi, 20_000)
-    t = t[rng.uniform(size=len(t)) < (1 + 0.8 * np.cos(t)) / 1.8][:6000]
-    X = np.column_stack([np.cos(t), np.sin(t)])
-    laplacian = laplacian_of_points(X, bandwidth=0.1, radius=0.3)
-    for function in (np.cos(t), np.sin(t)):  # L f = f for both, which a drift towards the dense side would break
-        assert abs(function @ (laplacian.scaled @ function) / (function @ function) - 1) < 0.02
-    drift = laplacian.scaled @ np.sin(t) - np.sin(t)
-    assert abs(drift @ np.sin(2 * t)) / len(t) < 0.05
-
-
 @pytest.mark.parametrize("store", [True, False])
 def test_tiles_are_the_same_kernel_in_single_precision(backend, cloud, store, monkeypatch):
     def product(matrix, V):

@@ -8,7 +8,7 @@ from benchmarks.new_points import held_out
 
 
 @pytest.mark.parametrize(
-    "name, n", [("D1", 2000), *(pytest.param(name, 10_000, marks=pytest.mark.slow) for name in ("D1", "D3", "D7"))]
+    ("name", "n"), [("D1", 2000), *(pytest.param(name, 10_000, marks=pytest.mark.slow) for name in ("D1", "D3", "D7"))]
 )
 def test_held_out_points(name, n):
     row = held_out(name, n)

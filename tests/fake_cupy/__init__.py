@@ -40,7 +40,7 @@ def missing() -> str:
             for name in NAMES:
                 REAL[name] = importlib.import_module(name)
     except Exception as error:  # not installed, or without its libraries
-        return f"the stand-in takes names and signatures from a real CuPy: pip install 'ies-gpu[test-cuda]' ({error})"
+        return f"the stand-in for CuPy needs the real one: pip install 'ies-gpu[test-cuda]' ({error})"
     arrays.ndarray.real = REAL["cupy"].ndarray
     return ""
 

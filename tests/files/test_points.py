@@ -56,7 +56,7 @@ def test_npz_with_one_possible_array(tmp_path, arrays):
 
 def test_npz_with_several_possible_arrays_lists_them(tmp_path):
     np.savez(tmp_path / "points.npz", a=POINTS, b=POINTS)
-    with pytest.raises(ValueError, match=r"points.npz must hold one array .* it holds a \(40, 3\), b \(40, 3\)"):
+    with pytest.raises(ValueError, match=r"points.npz must contain one array .* it has a \(40, 3\), b \(40, 3\)"):
         read_points(tmp_path / "points.npz")
 
 
@@ -77,15 +77,15 @@ def test_one_row_and_one_column_keep_two_axes(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("x,y\n1,2\n\n3,abc\n", r"line 4, column 2: 'abc' is no number"),
+        ("x,y\n1,2\n\n3,abc\n", r"line 4, column 2: 'abc' is not a number"),
         ("1,2\n3,\n", r"line 2, column 2: the cell is empty"),
         ("1,2\n3,4,5\n", r"line 2: 3 cells, but 2 in the lines above"),
-        ("1,2\nNA,3\n", r"line 2, column 1: 'NA' is no number"),
-        ("1.5,abc\n2,3\n", r"line 1, column 2: 'abc' is no number"),
-        ("x;y\n1,5;2,5\n", r"line 2, column 2: '5;2' is no number; part cells with commas"),
+        ("1,2\nNA,3\n", r"line 2, column 1: 'NA' is not a number"),
+        ("1.5,abc\n2,3\n", r"line 1, column 2: 'abc' is not a number"),
+        ("x;y\n1,5;2,5\n", r"line 2, column 2: '5;2' is not a number; separate cells with commas"),
         (",x,y\n0,1,2\n1,3,4\n", r"index=False"),
-        ("x,y\n", r"holds no points"),
-        ("# nothing\n\n", r"holds no lines of numbers"),
+        ("x,y\n", r"contains no points"),
+        ("# nothing\n\n", r"contains no lines of numbers"),
     ],
 )
 def test_bad_text_names_the_line(tmp_path, content, message):
@@ -191,7 +191,7 @@ def test_permissions(own_folder):
     tmp_path = own_folder
     path = text(tmp_path, "1,2")
     path.chmod(0)
-    with pytest.raises(PermissionError, match="may not be read"):
+    with pytest.raises(PermissionError, match="cannot be read"):
         read_points(path)
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError, match="cannot be written"):
@@ -203,7 +203,7 @@ def test_output_is_checked_before_work(tmp_path):
     assert check_output(tmp_path / "run.npz", ".npz") == tmp_path / "run.npz"
     with pytest.raises(ValueError, match=r"must be a .npz file, e.g. .*run.npz"):
         check_output(tmp_path / "run.txt", ".npz")
-    with pytest.raises(FileNotFoundError, match="make it first"):
+    with pytest.raises(FileNotFoundError, match="create it first"):
         check_output(tmp_path / "no" / "run.npz", ".npz")
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(ValueError, match="is a folder"):

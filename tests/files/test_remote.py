@@ -187,13 +187,13 @@ def test_an_upload_in_parts_that_breaks_leaves_no_object(bucket, proxy, monkeypa
 def test_what_is_wrong_is_said_before_the_work(bucket, monkeypatch, capsys):
     monkeypatch.setattr(cli.fit, "select", lambda *_: pytest.fail("work began"))
     for arguments, status, message in (
-        (["s3://jobs/no.npy", *FIT], 1, "s3://jobs/no.npy does not exist; check bucket and path"),
+        (["s3://jobs/no.npy", *FIT], 1, "s3://jobs/no.npy does not exist; check the bucket and the path"),
         (["s3://jobs/in/points.npy", *FIT, "-o", "s3://nowhere/run.npz"], 1, "s3://nowhere does not exist"),
         (["s3://jobs/in/points.npy", *FIT, "-o", "https://host/run.npz"], 1, "can be read but not written"),
         (["s3://jobs/in/points.npy", *FIT, "-o", "s3://jobs/run.txt"], 2, "-o must name an .npz file"),
-        (["ftp://jobs/in/points.npy", *FIT], 1, "URLs begin with s3://"),
-        (["s3:///points.npy", *FIT], 1, "s3:///points.npy names no bucket"),
-        (["s3://jobs/in/points.npy", *FIT, "-o", "s3:///run.npz"], 1, "s3:///run.npz names no bucket"),
+        (["ftp://jobs/in/points.npy", *FIT], 1, "URLs must begin with one of s3://"),
+        (["s3:///points.npy", *FIT], 1, "s3:///points.npy has no bucket"),
+        (["s3://jobs/in/points.npy", *FIT, "-o", "s3:///run.npz"], 1, "s3:///run.npz has no bucket"),
         (
             ["s3://jobs/in/points.npy", *FIT, "--checkpoint", "s3://jobs/saved"],
             2,
@@ -330,7 +330,7 @@ def test_a_full_temporary_folder_is_told_from_a_broken_connection(monkeypatch):
 
     monkeypatch.setattr(remote, "file_system", lambda url: (Full(), url))
     with pytest.raises(
-        OSError, match=r"s3://jobs/points.npy: the temporary folder .* is full; make room, or set TMPDIR"
+        OSError, match=r"s3://jobs/points.npy: the temporary folder .* is full; free some space, or set TMPDIR"
     ):
         read_points("s3://jobs/points.npy")
 

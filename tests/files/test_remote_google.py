@@ -156,9 +156,9 @@ def test_what_is_wrong_is_said_before_the_work(store, monkeypatch, capsys):
     monkeypatch.setattr(cli.fit, "select", lambda *_: pytest.fail("work began"))
     there = "gs://jobs/in/points.npy"
     for arguments, message in (
-        (["gs://jobs/no.npy"], "gs://jobs/no.npy does not exist; check bucket and path"),
-        (["gs://nowhere/points.npy"], "gs://nowhere/points.npy does not exist; check bucket and path"),
-        ([there, "-o", "gs://nowhere/run.npz"], "gs://nowhere does not exist; check bucket and path"),
+        (["gs://jobs/no.npy"], "gs://jobs/no.npy does not exist; check the bucket and the path"),
+        (["gs://nowhere/points.npy"], "gs://nowhere/points.npy does not exist; check the bucket and the path"),
+        ([there, "-o", "gs://nowhere/run.npz"], "gs://nowhere does not exist; check the bucket and the path"),
         (["gs://closed/points.npy"], "gs://closed/points.npy: no credentials were found; set GOOGLE_APPLICATION_"),
         ([there, "-o", "gs://closed/run.npz"], "gs://closed: no credentials were found; set GOOGLE_APPLICATION_"),
         (["gs://private/points.npy"], "gs://private/points.npy: access was refused (Forbidden"),

@@ -30,7 +30,7 @@ from ies_gpu import (
 )
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 
-# Checks that are not passed with components="raise". The same table stands in docs/scikit-learn.md.
+# Checks that are not passed with components="auto". The same table stands in docs/scikit-learn.md.
 EXCEPTIONS = {
     "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
     '`components="largest"` it passes',
@@ -41,7 +41,7 @@ DOCS = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text()
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 @parametrize_with_checks(
     [DiffusionMap(), IndependentCoordinates(), IndependentCoordinates(components="largest")],
-    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.components == "raise" else {},
+    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.components == "auto" else {},
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -162,7 +162,7 @@ def test_points_left_out_of_the_graph_count_as_new(strip):
 
 
 def test_too_many_components_for_the_points(strip):
-    with pytest.warns(IESWarning, match="n_components=20 needs at least 22 points; 13 are used for 15 points"):
+    with pytest.warns(IESWarning, match="n_components=20 needs at least 22 points; using 13 for 15 points"):
         found = DiffusionMap(bandwidth=5.0, radius=14.0).fit(strip.X[:15])
     assert found.embedding_.shape == (15, 13)
 
@@ -174,7 +174,7 @@ def test_few_points_are_guessed_with_a_warning(strip):
 
 
 @pytest.mark.parametrize(
-    "name, value", [("subset_size", "x"), ("bandwidth", "x"), ("bandwidth", -1), ("intrinsic_dim", 0)]
+    ("name", "value"), [("subset_size", "x"), ("bandwidth", "x"), ("bandwidth", -1), ("intrinsic_dim", 0)]
 )
 def test_few_points_and_a_wrong_parameter(name, value, strip):
     with pytest.raises((TypeError, ValueError), match=name), warnings.catch_warnings():

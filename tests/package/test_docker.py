@@ -94,7 +94,7 @@ def test_an_image_names_no_index_and_no_version_of_its_own(dockerfile):
         assert target[1] in ('".[${EXTRAS}]"', "/dist/ies_gpu-*.whl")  # the bounds stand in pyproject.toml
 
 
-@pytest.mark.parametrize("name, cuda", [("Dockerfile", True), ("docker/cpu.Dockerfile", False)])
+@pytest.mark.parametrize(("name", "cuda"), [("Dockerfile", True), ("docker/cpu.Dockerfile", False)])
 def test_extras_exist_and_every_requirement_has_an_upper_bound(name, cuda):
     optional = PROJECT["optional-dependencies"]
     extras = arguments(name)["EXTRAS"].split(",")
@@ -400,7 +400,7 @@ def test_slurm_hands_the_status_on(stand_in, tmp_path, status):
     assert slurm(stand_in, tmp_path).wait(20) == status
     called = stand_in.called("apptainer")
     args = parsed(called[called.index("ies-gpu.sif") + 1 :])
-    assert args.device == "cuda" and args.threads == 4
+    assert args.device == "cuda" and args.n_threads == 4
     binds = [called[at + 1] for at, part in enumerate(called) if part in ("--bind", "--home")]
     assert {bind.removesuffix(":ro").rsplit(":", 1)[1] for bind in binds} == {"/cache", "/in", "/data", "/checkpoint"}
     assert all(Path(bind.split(":")[0]).is_dir() for bind in binds)

@@ -11,6 +11,7 @@ from pathlib import Path
 import ies_gpu
 
 ROOT = Path(ies_gpu.__file__).parent
+TESTS = Path(__file__).parents[1]
 # a room (a folder, or a module at the top) may import only from those before it
 ROOMS = [
     "errors", "backend", "validation", "files", "embedding", "choice", "run", "parameters", "results", "select",
@@ -64,6 +65,11 @@ def test_contributing_shows_the_rooms_in_this_order():
     table = [line for line in text.splitlines() if line.startswith("| `")]
     shown = [name for line in table for name in re.findall(r"`(\w+)(?:/|\.py)`", line.split("|")[1])]
     assert shown == [room for room in ROOMS if room != "__main__"]
+
+
+def test_every_room_has_its_tests_and_every_folder_of_tests_its_room():
+    folders = {path.parent.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py")}
+    assert folders == {*ROOMS, "facts", "package", "gpu"} - {"__main__"}
 
 
 def test_only_the_backend_imports_cupy():

@@ -125,10 +125,11 @@ def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
         select_coordinates(X, **given)
     stray = np.vstack([two_strips(0.0), [[300.0, 0, 0]]])
     with pytest.raises(DisconnectedGraphError, match="2 parts"):
-        select_coordinates(stray, **given)
-    with pytest.warns(IESWarning, match="2 parts; going on with the largest, 1,000 of 1,001"):
-        found = select_coordinates(stray, components="largest", **given)
-    assert len(found.points) == 1000
+        select_coordinates(stray, components="raise", **given)
+    for way in ("auto", "most", "largest"):
+        with pytest.warns(IESWarning, match="2 parts; continuing with the largest, 1,000 of 1,001"):
+            found = select_coordinates(stray, components=way, **given)
+        assert len(found.points) == 1000
 
 
 def test_bandwidths_that_break_the_graph_are_left_out():
@@ -152,20 +153,20 @@ def test_coordinates_that_lack_a_dimension_are_named(strip):
 
 def test_a_nearly_complete_graph_is_named():
     X = plane(300, 2)
-    with pytest.warns(IESWarning, match="joins 9.% of all pairs"):
+    with pytest.warns(IESWarning, match="connects 9.% of all pairs"):
         select_coordinates(X, bandwidth=0.7, intrinsic_dim=2, subset_size=2, n_components=5)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"bandwidth": None}, "bandwidth is needed with X"),
-        ({"radius": 1.0}, "radius goes with a bandwidth"),
+        ({"bandwidth": None}, "bandwidth is required with X"),
+        ({"radius": 1.0}, "radius needs a bandwidth"),
         ({"intrinsic_dim": "two"}, "intrinsic_dim must be an integer, got 'two'"),
-        ({"subset_size": 30}, "subset_size must lie between 1 and 20"),
-        ({"X": None, "kernel": np.eye(30)}, "intrinsic_dim is needed with kernel"),
-        ({"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "subset_size is needed with kernel"),
-        ({"X": None, "graph": np.ones((30, 30))}, "bandwidth is needed with graph"),
+        ({"subset_size": 30}, "subset_size must be between 1 and 20"),
+        ({"X": None, "kernel": np.eye(30)}, "intrinsic_dim is required with kernel"),
+        ({"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "subset_size is required with kernel"),
+        ({"X": None, "graph": np.ones((30, 30))}, "bandwidth is required with graph"),
         ({"X": np.repeat(plane(10, 2), 30, axis=0)}, "copies of each other"),
         ({"X": plane(15, 2)}, "n_components must be at most 13"),
     ],

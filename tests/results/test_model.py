@@ -99,7 +99,7 @@ def test_points_left_out_are_no_training_points(strip):
 def test_a_map_of_a_graph_has_no_place_for_points(strip):
     graph = radius_graph(strip.X, radius=2.1)
     selection = select_coordinates(graph=graph, bandwidth=0.7, intrinsic_dim=2, subset_size=2)
-    with pytest.raises(ValueError, match="made from a graph, whose distances to new points are not known"):
+    with pytest.raises(ValueError, match="made from a graph, which gives no distances to new points"):
         model_of(selection, strip.X)
     with pytest.raises(ValueError, match=r"X must be the points of the selection, at least 1200 rows, got 9"):
         model_of(select_coordinates(strip.X, bandwidth=0.7, intrinsic_dim=2, subset_size=2), strip.X[:9])
@@ -137,7 +137,7 @@ def test_a_file_from_the_future_is_refused(model, tmp_path, monkeypatch):
     monkeypatch.setattr(model_module, "VERSION", 3)
     save_model(model, tmp_path / "model.npz")
     monkeypatch.setattr(model_module, "VERSION", 1)
-    with pytest.raises(ValueError, match=r"in format 3, and this version .* reads up to format 1; upgrade"):
+    with pytest.raises(ValueError, match=r"in format 3, but this version .* only reads formats up to 1; upgrade"):
         load_model(tmp_path / "model.npz")
 
 

@@ -117,7 +117,7 @@ def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, fo
         change_first_array(path)
     if stage == "laplacian":  # of no use once the tangent bases are there
         (folder / "tangents.npz").unlink()
-    with pytest.warns(CheckpointWarning, match=rf"{stage}\.npz is damaged; the stage is computed again"):
+    with pytest.warns(CheckpointWarning, match=rf"{stage}\.npz is damaged; the stage is recomputed"):
         found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert_equal_selections(uninterrupted, found)
     if stage != "laplacian":  # everything behind it is as good as before, as the digests prove
@@ -160,7 +160,7 @@ def test_a_stage_that_followed_from_another_one_is_not_taken(points, uninterrupt
         ({"zeta": 1.0}, "zeta auto there, 1.0 here"),
         ({"tol": 1e-9}, "tol 1e-08 there, 1e-09 here"),
         ({"dtype": "float32"}, "dtype float64 there, float32 here"),
-        ({"X": 1}, "other data"),
+        ({"X": 1}, "different data"),
     ],
 )
 def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change, told):
@@ -187,7 +187,7 @@ def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkeypatch):
     monkeypatch.setattr("ies_gpu.run.stage.Run._computed", lambda *_: pytest.fail("work began"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ValueError, match=r"holds a checkpoint of this job .*pass resume=True to go on"):
+    with pytest.raises(ValueError, match=r"holds a checkpoint of this job .*pass resume=True to continue"):
         select_coordinates(points, **OPTIONS, checkpoint=folder)
     with pytest.raises(ValueError, match="holds a checkpoint of another job"):
         select_coordinates(points[:-1], **OPTIONS, checkpoint=folder)
@@ -202,7 +202,7 @@ def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
     path = tmp_path / "graph.npz"
     scipy.sparse.save_npz(path, scipy.sparse.eye_array(3, format="csr"))
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"graph\.npz was not written as a checkpoint.*; give another folder"):
+    with pytest.raises(ValueError, match=r"graph\.npz is not part of a checkpoint.*; choose another folder"):
         select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=resume)
     assert path.read_bytes() == before
     path.unlink()
@@ -218,7 +218,7 @@ def test_wrong_folders_are_refused_before_the_work(points, tmp_path, monkeypatch
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(NotADirectoryError, match="must be a folder"):
         select_coordinates(points, **OPTIONS, checkpoint=tmp_path / "file")
-    with pytest.raises(OSError, match="cannot be made"):
+    with pytest.raises(OSError, match="cannot create"):
         select_coordinates(points, **OPTIONS, checkpoint=tmp_path / "file" / "below")
 
 

@@ -76,7 +76,7 @@ def test_too_many_sets_for_enumeration_names_the_other_searches():
     with pytest.raises(ValueError, match=r"more than 2,000,000.*'greedy', 'submodular' or 'branch_and_bound'"):
         select("exhaustive", **large)
     assert len(select("greedy", **large, zeta=1.0).subset) == 9
-    with pytest.raises(ValueError, match=r"search='greedy' begins with all sets of intrinsic_dim=9.*'submodular'"):
+    with pytest.raises(ValueError, match=r"search='greedy' starts from all sets of intrinsic_dim=9.*'submodular'"):
         select("greedy", n_components=60, intrinsic_dim=9, subset_size=10)
 
 

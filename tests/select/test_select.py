@@ -221,7 +221,7 @@ def test_an_edge_of_no_weight_connects_nothing():
 
 def test_a_stray_point_is_named_with_sizes_and_a_way_out():
     points = np.concatenate([X, [[50.0, 0.0, 0.0]]])
-    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(2,000, 1 points\).*use bandwidth="):
+    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(2,000, 1 points\).*1 point is far from the rest"):
         select_coordinates(points, bandwidth=EPS, **OPTIONS)
 
 
@@ -253,7 +253,7 @@ def test_a_late_entry_may_bring_its_bandwidth(reference):
 
 def test_the_largest_part_can_be_taken():
     points, order = two_strips()
-    with pytest.warns(IESWarning, match="going on with the largest, 1,500 of 2,000"):
+    with pytest.warns(IESWarning, match="continuing with the largest, 1,500 of 2,000"):
         part = select_coordinates(points, bandwidth=0.2, components="largest", **OPTIONS)
     np.testing.assert_array_equal(part.points, np.flatnonzero(order < 1500))
     alone = select_coordinates(points[part.points], bandwidth=0.2, **OPTIONS)
@@ -301,7 +301,7 @@ def test_without_self_loops_the_kernel_has_no_diagonal():
         np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
         assert found.diagnostics["mean_degree"] == pytest.approx(graph.nnz / 1500)
         assert found.diagnostics["parameters"]["self_loops"] is False
-    with pytest.raises(ValueError, match="self_loops=False goes with X or graph; a kernel has its diagonal already"):
+    with pytest.raises(ValueError, match="self_loops=False works only with X or graph; a kernel already has"):
         select_coordinates(kernel=kernel, self_loops=False, **few)
 
 

@@ -1,11 +1,12 @@
 """What is wrong with a map: functional dependencies, knots, crossings and overlaps, found without knowing the truth.
 
-Two numbers at each point. *Collapse*: how far the point's nearest neighbours in the map lie from it in all m
-eigenvectors, over how far its nearest neighbours there lie. About 1 where the map keeps neighbourhoods, large where it
-throws distant points together, whatever the reason. The flat ends of every cosine do not count, because all
-eigenvectors are flat there. *Flatness*: the ratio of the smallest to the largest singular value of the map's Jacobian,
-which is zero where the volume vanishes and says which reason it is. A flat region counts only if
-neighbourhoods still fall together when the map is stretched there: it may be thin and yet tell all points apart.
+Two numbers are computed at each point. *Collapse*: the distance, in all m eigenvectors, to the point's nearest
+neighbours in the map, divided by the distance to its nearest neighbours in all eigenvectors. It is about 1 where the
+map keeps neighbourhoods, and large where the map throws distant points together, whatever the reason. The flat ends of
+every cosine do not count, because all eigenvectors are flat there. *Flatness*: the ratio of the smallest to the largest
+singular value of the map's Jacobian. It is zero where the volume vanishes, and tells the reasons apart. A flat region
+counts only if neighbourhoods still fall together when the map is stretched there: a region can be thin and still keep
+all points apart.
 
     collapsed and flat, a connected region of many points     functional dependency
     collapsed and flat, few points                            knot
@@ -31,29 +32,36 @@ from ...validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
 
 Groups = tuple[np.ndarray, ...]
-COPY = 1e-6  # of the largest coordinate: points that are so near in all eigenvectors are one point
-CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there: otherwise it is only thin
+COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
+CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there; otherwise it is only thin
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis:
-    """What was found; all numbers of points are rows of ``selection.coordinates``.
+    """What :func:`diagnose` found.
+
+    Points are numbered by their rows in ``selection.coordinates``.
 
     Attributes
     ----------
     subset : tuple of int
-        The set that was looked at, 0-based.
-    embedding : array (n, s)
-    collapse, flatness, volumes : array (n,)
-        See the module; ``volumes`` is ``exp R(S; i)``.
-    dependencies, knots : tuple of array of int
-        The points of each connected region, the largest first.
-    crossings, overlaps : array (pairs, 2) of int
-        Points that are close in the map and lie on different sheets: at an angle, or on top of each other.
-    angles : array (crossings,)
+        The set that was examined, 0-based.
+    embedding : ndarray of shape (n_samples, s)
+        Its coordinates.
+    collapse : ndarray of shape (n_samples,)
+        How far apart the neighbours of each point in the map really are, as a multiple of the usual distance.
+    flatness : ndarray of shape (n_samples,)
+        The ratio of the smallest to the largest singular value of the map's Jacobian.
+    volumes : ndarray of shape (n_samples,)
+        ``exp R(S; i)``.
+    dependencies, knots : tuple of ndarray of int
+        The points of each connected region, largest region first.
+    crossings, overlaps : ndarray of shape (n_pairs, 2)
+        Pairs of points that are close in the map but lie on different sheets: at an angle, or on top of each other.
+    angles : ndarray of shape (n_crossings,)
         Between the two tangent planes, in degrees.
     notes : tuple of str
-        What could not be looked at.
+        What could not be examined.
     """
 
     subset: tuple[int, ...]
@@ -70,7 +78,7 @@ class Diagnosis:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many points each finding holds."""
+        """The number of points in each kind of finding."""
         return {
             "dependency": sum(map(len, self.dependencies)),
             "knot": sum(map(len, self.knots)),
@@ -85,13 +93,13 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """In words."""
+        """The findings in words."""
         names, n = names_text(self.subset), len(self.collapse)
         count = self.counts
         found = []
         if count["dependency"]:
             found.append(
-                f"functionally dependent on {count['dependency'] / n:.0%} of the points: there they do not span the "
+                f"functionally dependent at {count['dependency'] / n:.0%} of the points, where they do not span the "
                 "tangent space; choose another set"
             )
         if count["knot"]:
@@ -100,7 +108,7 @@ class Diagnosis:
         if count["crossing"]:
             found.append(
                 f"crossing: {count['crossing']:,} points on sheets that pass through each other (median angle "
-                f"{np.median(self.angles):.0f} degrees); another coordinate would part them"
+                f"{np.median(self.angles):.0f} degrees); another coordinate would separate them"
             )
         if count["overlap"]:
             found.append(f"overlapping: {count['overlap']:,} points on sheets that lie on top of each other")
@@ -125,28 +133,54 @@ def diagnose(
 ) -> Diagnosis:
     """Look for places where the chosen coordinates fail to be a map.
 
+    It finds functional dependencies and knots, where the map loses a dimension, and crossings and overlaps, where
+    sheets of the map meet. It does not need to know the truth.
+
     Parameters
     ----------
     selection : Selection
-        With its tangent bases.
-    laplacian : Laplacian or sparse ``I - P``, optional
-        Whose graph, of all points of the input or of those that were used, says what is connected. Without it the
-        ``n_neighbors`` nearest points in all eigenvectors do.
+        A result with its tangent bases.
+    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples), optional
+        The Laplacian (or ``I - P``) whose graph says which points are connected, for all points of the input or for
+        those that were used. Without it, the ``n_neighbors`` nearest points in all eigenvectors stand in.
     subset : sequence of int or str, optional
-        0-based numbers or names such as "phi7"; the chosen set unless given.
-    n_neighbors : int
+        The set to examine, as 0-based numbers or names such as "phi7"; the chosen set by default.
+    n_neighbors : int, default=15
         Size of the neighbourhoods that are compared.
-    collapse, flatness : float
-        A point is collapsed above the one, and flat below the other.
-    region : float
-        Share of the points from which a flat, collapsed region is a dependency; below it is a knot.
-    smallest : float
-        Share of the points below which nothing is reported.
-    angle : float
-        Degrees between tangent planes from which sheets cross.
+    collapse : float, default=3.0
+        A point is collapsed above this value.
+    flatness : float, default=0.15
+        A point is flat below this value.
+    region : float, default=0.1
+        A flat, collapsed region with at least this share of the points is a dependency; a smaller one is a knot.
+    smallest : float, default=0.005
+        Findings with a smaller share of the points are not reported.
+    angle : float, default=30.0
+        Sheets cross if their tangent planes differ by at least this angle, in degrees.
+
+    Returns
+    -------
+    Diagnosis
+        What was found, in numbers and in words.
+
+    Raises
+    ------
+    ValueError
+        If the tangent bases were not kept, or the Laplacian is for other points.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, diagnose, laplacian_of_points, select_coordinates
+    >>> X = datasets.load("D1", n_samples=1000).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6)
+    >>> laplacian = laplacian_of_points(X, bandwidth=0.6)
+    >>> diagnose(selection, laplacian=laplacian).clean
+    True
+    >>> diagnose(selection, laplacian=laplacian, subset=("phi1", "phi2")).counts["dependency"] > 100
+    True
     """
     if not isinstance(selection, Selection):
-        raise TypeError(f"diagnose takes a Selection, as select_coordinates returns it, got {type(selection).__name__}")
+        raise TypeError(f"diagnose takes a Selection from select_coordinates, got {type(selection).__name__}")
     host = backend_of(selection.coordinates).to_host
     Y, values = host(selection.coordinates), np.asarray(host(selection.eigenvalues), dtype=float)
     n = len(Y)
@@ -167,7 +201,7 @@ def diagnose(
     ratio, near, within = collapse_ratio(every, members, k)
     copied = float((within < COPY).mean())
     if copied > smallest:
-        notes += (f"At {copied:.0%} of the points most neighbours are copies, and nothing can be seen; leave them out",)
+        notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
     jacobian = scaled_jacobian(host(selection.bases), host(selection.singular_values), values, members)
     planes, sizes, _ = np.linalg.svd(jacobian, full_matrices=False)
     flat = sizes[:, -1] / np.maximum(sizes[:, 0], 1e-300)
@@ -191,7 +225,7 @@ def diagnose(
 
 
 def _reported(sheets: Sheets, least: int) -> dict[str, np.ndarray]:
-    """The pairs, unless there are so few that they are chance."""
+    """The pairs, unless there are so few that they may be chance."""
     none = np.empty((0, 2), dtype=np.int64)
     many = len(sheets.crossings) >= least
     return {
@@ -202,9 +236,9 @@ def _reported(sheets: Sheets, least: int) -> dict[str, np.ndarray]:
 
 
 def collapse_ratio(every: np.ndarray, members: list[int], k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Collapse at each point (n,), its k nearest points in the map (n, k), and how far the k nearest in all are (n,).
+    """Collapse at each point (n,), its k nearest points in the map (n, k), and how far its k nearest in all are (n,).
 
-    Medians over the k nearest, of distances in all eigenvectors.
+    Distances are medians over the k nearest, in all eigenvectors.
     """
     backend = backend_of(every)
     with backend.active():
@@ -217,10 +251,10 @@ def collapse_ratio(every: np.ndarray, members: list[int], k: int) -> tuple[np.nd
 def stretched(
     every: np.ndarray, members: list[int], within: np.ndarray, adjacency: Any, group: np.ndarray, k: int
 ) -> np.ndarray:
-    """Collapse at the points of a group when the map of it and its neighbours is stretched to the same width all round.
+    """Collapse at the points of a group after the map around it is stretched to the same width in all directions.
 
-    A linear change of coordinates loses nothing. Where a map is thin it undoes the collapse; where a map is folded, or
-    shrinks to a point or a curve, it does not.
+    A linear change of coordinates loses nothing. Where the map is only thin, it undoes the collapse; where the map is
+    folded, or shrinks to a point or a curve, it does not.
     """
     around = np.union1d(group, adjacency[group].indices)
     if len(around) <= k:
@@ -266,18 +300,18 @@ def _groups(adjacency: Any, marked: np.ndarray, least: int) -> list[np.ndarray]:
 def _adjacency(
     laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int, points: np.ndarray, some_left_out: bool
 ) -> tuple[Any, tuple[str, ...]]:
-    """Which points are neighbours, as a CSR on the host, and what has to be said about it."""
+    """Which points are neighbours, as a CSR on the host, and notes for the user."""
     if laplacian is not None:
         laplacian = check_laplacian(laplacian)
         given = laplacian.shape[0]
         every = given > points.max() and (some_left_out or len(points) <= points.max())
         if given != len(Y) and not every:
-            raise ValueError(f"laplacian is for {given} points, but the selection has {len(Y)}; make it from the same")
+            raise ValueError(f"laplacian is for {given} points, but the selection has {len(Y)}; use the same points")
         if laplacian.operator.has_matrix:
             P = laplacian.transition
             P = P if isinstance(P.data, np.ndarray) else P.get()
             return P if given == len(Y) else P[points][:, points], ()
-        note = "The graph is too dense to be looked at; neighbours in all eigenvectors stood in for it"
+        note = "The graph is too dense to examine, so nearest neighbours in all eigenvectors were used instead"
     else:
-        note = "Without a laplacian, neighbours in all eigenvectors stood in for the graph"
+        note = "No laplacian was given, so nearest neighbours in all eigenvectors were used as the graph"
     return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), (note,)

@@ -1,4 +1,4 @@
-"""Sheets of a map that meet: neighbourhoods in the map that the graph does not hold together."""
+"""Sheets of a map that meet: neighbourhoods in the map that are not connected in the graph."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ class Sheets(NamedTuple):
 
 
 def find_sheets(adjacency: Any, near: np.ndarray, centres: np.ndarray, planes: np.ndarray, angle: float) -> Sheets:
-    """Centres whose neighbourhood in the map falls into two parts in the graph, and how their planes meet.
+    """Find points whose neighbourhood in the map falls into two parts in the graph, and how their planes meet.
 
     Parameters
     ----------
     adjacency : CSR (n, n)
+        The graph.
     near : array (n, k) of int
         Nearest points in the map.
     centres : array of int
@@ -33,7 +34,7 @@ def find_sheets(adjacency: Any, near: np.ndarray, centres: np.ndarray, planes: n
     planes : array (n, s, d)
         Orthonormal bases of the tangent planes in the map.
     angle : float
-        Degrees from which two planes disagree. With ``s = d`` there is one plane only, and they never do.
+        Two planes that differ by at least this many degrees cross. With ``s = d`` there is only one plane, so none do.
     """
     parts = [_partners(adjacency, near, centres[i : i + BLOCK]) for i in range(0, len(centres), BLOCK)]
     pairs = np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.int64)
@@ -44,7 +45,7 @@ def find_sheets(adjacency: Any, near: np.ndarray, centres: np.ndarray, planes: n
 
 
 def _partners(adjacency: Any, near: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Of each centre with a second sheet nearby: itself and the nearest point of that sheet (p, 2)."""
+    """For each centre with a second sheet nearby: itself and the nearest point of that sheet (p, 2)."""
     balls = np.column_stack([centres, near[centres]])
     count, size = balls.shape
     first, second = np.triu_indices(size, 1)

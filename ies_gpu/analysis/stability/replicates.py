@@ -1,9 +1,9 @@
-"""How sure is the choice: would another sample of the same size have chosen the same coordinates?
+"""How certain is the choice: would another sample of the same size have chosen the same coordinates?
 
-Two answers. A bootstrap over points keeps the eigenvectors and weighs the points anew: nearly free, but blind to the
-eigenvectors' own variation. Refits on subsamples see everything. Both are set up to vary as a *fresh* sample does: this
-sample and the fresh one are each off by their own error, so the variance to imitate is twice that of one sample.
-Half as many draws with replacement, or a third of the points without, have just that variance.
+There are two answers. A bootstrap over points keeps the eigenvectors and reweights the points: nearly free, but blind
+to the variation of the eigenvectors themselves. Refits on subsamples see everything. Both are set up to vary as a
+*fresh* sample does: this sample and the fresh one each have their own error, so the variance to imitate is twice that
+of one sample. Half as many draws with replacement, or a third of the points without, have exactly that variance.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ...validation import check_integer, check_number, check_points
 from .result import Stability
 from .rotations import near_pairs, rotations_of
 
-POOL = 5_000  # sets that the bootstrap may choose among; all of them, where there are no more
+POOL = 5_000  # the bootstrap chooses among at most this many sets
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
-FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # other ways in than points
+FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # starting points, not options
 OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
     "bandwidth", "radius", "self_loops", "n_components", "intrinsic_dim", "subset_size",
@@ -49,35 +49,53 @@ def selection_stability(
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Stability:
-    """How often other samples would choose the same coordinates.
+    """Estimate how often other samples would choose the same coordinates.
+
+    Two sets count as the same if their eigenvectors match (by correlation on common points), whatever their numbers.
 
     Parameters
     ----------
-    selection_or_X : Selection or array (n, D)
-        A result with its tangent bases, or the points, which are then fitted first.
-    X : array (n, D), optional
-        With a Selection: the points that it was made from, without which there are no refits and no confidence.
-    n_bootstrap : int
+    selection_or_X : Selection or ndarray of shape (n_samples, n_features)
+        A result with its tangent bases, or points, which are then fitted first.
+    X : ndarray of shape (n_samples, n_features), optional
+        With a Selection: the points it was made from. Without them there are no refits and no confidence.
+    n_bootstrap : int, default=200
         Resamples of the points with the eigenvectors kept.
-    n_refits : int
+    n_refits : int, default=20
         Fits of subsamples, from the graph on; 0 for none.
-    share : float
-        Size of a subsample. A third varies as a fresh sample of the full size does around this one.
-    near : float
-        Neighbouring eigenvalues whose relative difference is at most this are named.
-    random_state : int
+    share : float, default=1/3
+        Size of a subsample. A third varies around this sample as a fresh sample of the full size would.
+    near : float, default=0.05
+        Neighbouring eigenvalues are reported if their relative difference is at most this.
+    random_state : int, default=0
+        Seed for resamples and subsamples.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
     **options
-        Of :func:`select_coordinates`, for the points and for the refits (``device``, ``n_threads``, ...). With a
-        Selection its own parameters hold unless given.
+        Options of :func:`select_coordinates` for the fit of the points and for the refits (``device``,
+        ``n_threads``, ...). With a Selection, its own parameters hold unless you give others.
 
     Returns
     -------
     Stability
-        ``recurrence`` is the share of fresh samples of this size that would choose the same set, ``confidence`` a lower
-        bound of it. Two sets are the same if their eigenvectors are (matched by correlation on common points), whatever
-        their numbers.
+        ``recurrence`` is the share of fresh samples of this size that would choose the same set, ``confidence`` a
+        lower bound on it.
+
+    Raises
+    ------
+    ValueError
+        If the tangent bases were not kept, or a subsample would have too few points.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, select_coordinates, selection_stability
+    >>> X = datasets.load("D1", n_samples=400).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> stability = selection_stability(selection, X=X, n_bootstrap=20, n_refits=3, share=0.5)
+    >>> stability.bootstrap  # the eigenvectors are kept: a lower limit of the variation
+    {(0, 6): 1.0}
+    >>> sum(stability.refits.values())
+    1.0
     """
     n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0)
     n_refits = check_integer("n_refits", n_refits, low=0)
@@ -85,7 +103,7 @@ def selection_stability(
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
     allowed = set(inspect.signature(select_coordinates).parameters) - FOREIGN
     if unknown := set(options) - allowed:
-        raise TypeError(f"no options of select_coordinates for points: {', '.join(sorted(unknown))}")
+        raise TypeError(f"not options of select_coordinates for points: {', '.join(sorted(unknown))}")
     selection, X, options = _starting_point(selection_or_X, X, options)
     if selection.bases is None:
         raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
@@ -94,8 +112,8 @@ def selection_stability(
     least = options.get("n_components", selection.coordinates.shape[1]) + 2
     if n_refits and size < least:
         raise ValueError(
-            f"share={share:.3g} leaves {size} points, and n_components={least - 2} need {least} or more; take a larger "
-            "share, or n_refits=0 for the bootstrap alone"
+            f"share={share:.3g} leaves {size} points, but n_components={least - 2} needs at least {least}; use a "
+            "larger share, or n_refits=0 for the bootstrap alone"
         )
     chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
     refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
@@ -117,7 +135,7 @@ def selection_stability(
 
 
 def _starting_point(given: Any, X: Any, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
-    """The selection to judge, the points it stands on (None when not known), and how to repeat it."""
+    """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
     if not isinstance(given, Selection):
         if X is not None:
@@ -133,7 +151,7 @@ def _starting_point(given: Any, X: Any, options: dict[str, Any]) -> tuple[Select
     if X is not None:
         if known.get("entry", "X") != "X":
             raise ValueError(
-                f"refits need a selection made from X, and this one was made from a {known['entry']}; leave X out"
+                f"refits need a selection made from X, but this one was made from a {known['entry']}; leave X out"
             )
         X = check_points(X)
         points = backend_of(given.points).to_host(given.points)
@@ -170,9 +188,9 @@ def bootstrap_choices(
 def weighted_choices(
     selection: Selection, counts: np.ndarray, progress: Callable[[str, int, int], None] | None = None
 ) -> list[tuple[int, ...]]:
-    """The set that is chosen when point i is there ``counts[b, i]`` times, for each b.
+    """The set that is chosen when point i occurs ``counts[b, i]`` times, for each b.
 
-    The same as scoring the repeated points one by one: totals are sums over points, and so products with the counts.
+    The same as scoring the repeated points one by one: totals are sums over points, hence products with the counts.
     """
     bases = selection.bases
     backend = backend_of(bases)
@@ -235,7 +253,7 @@ def _refitted(
     options: dict[str, Any],
     progress: Callable[[str, int, int], None] | None,
 ) -> tuple[list[tuple[int, ...]], list[float], int]:
-    """The sets that subsamples choose, in the numbers of the full sample; the matches' correlations; failed fits."""
+    """The sets that subsamples choose, numbered as in the full sample; correlations of the matches; failed fits."""
     chosen, correlations, failed = [], [], 0
     n = len(selection.coordinates)
     host = backend_of(selection.coordinates).to_host(selection.coordinates)
@@ -264,7 +282,7 @@ def _refitted(
 
 
 def matched_subset(coordinates: np.ndarray, fit: Selection) -> tuple[tuple[int, ...], float]:
-    """A fit's chosen set in the numbers of other eigenvectors at the same points, and the weakest correlation.
+    """A fit's chosen set, numbered as other eigenvectors at the same points, and the weakest correlation.
 
     Eigenvectors are paired one to one by their correlations; a member without a counterpart becomes -1.
     """

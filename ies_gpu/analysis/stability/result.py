@@ -14,18 +14,18 @@ from .rotations import NearPair, Rotation
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stability:
-    """How sure a choice is.
+    """How certain a choice is, as found by :func:`selection_stability`.
 
     Attributes
     ----------
     subset : tuple of int
         The set that was judged, 0-based.
-    bootstrap, refits : dict of float by set
-        The share of resamples, and of subsamples, that chose each set, the most frequent first. Sets of subsamples are
-        named by the full sample's eigenvectors that they match; -1 stands for one that matches none.
+    bootstrap, refits : dict of {tuple of int: float}
+        The share of resamples, and of subsamples, that chose each set, most frequent first. Sets of subsamples are
+        numbered by the matching eigenvectors of the full sample; -1 stands for one without a match.
     n_bootstrap, n_refits, failed_refits : int
-        How many there were; failed are subsamples whose graph falls apart.
-    match_correlations : array (n_refits,)
+        How many there were. A refit fails if the graph of its subsample falls apart.
+    match_correlations : ndarray of shape (n_refits,)
         The weakest correlation of a chosen eigenvector of each subsample with its counterpart.
     near_pairs : tuple of NearPair
         Neighbouring eigenvalues that nearly coincide.
@@ -45,21 +45,21 @@ class Stability:
 
     @property
     def recurrence(self) -> float | None:
-        """The best guess of the share of fresh samples of the same size that choose the same set; None without refits.
+        """The estimated share of fresh samples that would choose the same set; None without refits.
 
-        The smaller of the bootstrap's and the refits' share, each as if half a success and half a failure had been seen
-        besides (Jeffreys), because 20 of 20 is no certainty.
+        The smaller of the bootstrap's and the refits' share, each with half a success and half a failure added
+        (Jeffreys), because 20 out of 20 is not certainty.
         """
         return self._judged({self.subset}, bound=False)
 
     @property
     def confidence(self) -> float | None:
-        """A bound that this share exceeds with probability 90 %, given how few refits there were."""
+        """A lower bound on this share that holds with probability 90 %, given the number of refits."""
         return self._judged({self.subset}, bound=True)
 
     @property
     def confidence_up_to_twins(self) -> float | None:
-        """The same bound for the set or any other with members exchanged for nearly degenerate twins."""
+        """The same bound if members may be exchanged for nearly degenerate twins."""
         return self._judged({s for s in (*self.bootstrap, *self.refits) if self._same_up_to_twins(s)}, bound=True)
 
     def _judged(self, sets: set[tuple[int, ...]], *, bound: bool) -> float | None:
@@ -81,24 +81,24 @@ class Stability:
 
     @property
     def verdict(self) -> str:
-        """In a few sentences."""
+        """The findings in a few sentences."""
         chosen = names_text(self.subset)
         parts = []
         if self.confidence is None:
             share = self.bootstrap.get(self.subset, 0.0)
             if self.n_bootstrap:
-                parts.append(f"{chosen} wins in {share:.0%} of the resamples with the eigenvectors kept.")
+                parts.append(f"{chosen} wins in {share:.0%} of the resamples, with the eigenvectors kept fixed.")
             if not self.failed_refits:
-                parts.append("How far the eigenvectors vary is not known without refits (give X and n_refits above 0).")
+                parts.append("Refits are needed to see how much the eigenvectors vary (pass X, and n_refits above 0).")
         else:
             word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "unsure"
             parts.append(
                 f"{chosen} is {word}: about {self.recurrence:.0%} of fresh samples of this size would choose it (at "
-                f"least {self.confidence:.0%}, with a certainty of 90 %)."
+                f"least {self.confidence:.0%}, with 90 % confidence)."
             )
             wide = self.confidence_up_to_twins
             if wide is not None and wide > self.confidence + 0.05:
-                parts.append(f"Up to an exchange of nearly degenerate twins at least {wide:.0%} would.")
+                parts.append(f"Allowing swaps of nearly degenerate twins, at least {wide:.0%} would.")
         parts += self._doubts()
         rivals = [s for s in {**self.refits, **self.bootstrap} if s != self.subset]
         if rivals:
@@ -106,30 +106,28 @@ class Stability:
         named = [p for p in self.near_pairs if p.first in self.subset or p.second in self.subset]
         for pair in named:
             names = " and ".join(coordinate_names(pair[:2]))
-            parts.append(
-                f"The eigenvalues of {names} differ by {pair.difference:.1%} only, so that the sample mixes them."
-            )
+            parts.append(f"The eigenvalues of {names} differ by only {pair.difference:.1%}, so the sample mixes them.")
         for r in self.rotations:
             a, b = coordinate_names((r.member, r.twin))
             parts.append(
-                f"{a} turned by {np.degrees(r.angle):.0f} degrees towards {b} scores {r.score:.3f} (alone "
-                f"{r.score_of_member:.3f}, {b} {r.score_of_twin:.3f})."
+                f"{a} rotated by {np.degrees(r.angle):.0f} degrees towards {b} scores {r.score:.3f} ({a} alone "
+                f"{r.score_of_member:.3f}, {b} alone {r.score_of_twin:.3f})."
             )
         return " ".join(parts)
 
     def _doubts(self) -> list[str]:
-        """What makes the refits themselves doubtful."""
+        """Reasons to doubt the refits themselves."""
         doubts = []
         if self.failed_refits:
             doubts.append(
-                f"{self.failed_refits} of {self.failed_refits + self.n_refits} subsamples fell apart in the graph and "
-                "are not counted; take a larger share or bandwidth."
+                f"The graph of {self.failed_refits} of {self.failed_refits + self.n_refits} subsamples fell apart; "
+                "they are not counted. Use a larger share or bandwidth."
             )
         lost = sum(share for subset, share in self.refits.items() if -1 in subset)
         if lost >= 0.5:
             doubts.append(
-                f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart: they have too few points "
-                "for the bandwidth (take a larger share or bandwidth), or X is not in the selection's order."
+                f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart. Either they have too few "
+                "points for the bandwidth (use a larger share or bandwidth), or X is not in the order of the selection."
             )
         return doubts
 

@@ -1,7 +1,8 @@
-"""Nearly equal eigenvalues, and what turning their two eigenvectors into each other does to the choice.
+"""Nearly equal eigenvalues, and what rotating their two eigenvectors into each other does to the choice.
 
-Eigenvectors of equal eigenvalues are known up to a rotation only, and those of nearly equal ones mix with the sample.
-With the coordinates turned, the tangent bases turn too: the co-metric of ``Q y`` is ``Q H Q'``, its bases ``Q U``.
+Eigenvectors of equal eigenvalues are only defined up to a rotation, and those of nearly equal ones are mixed by the
+sample. When the coordinates are rotated, the tangent bases rotate too: the co-metric of ``Q y`` is ``Q H Q'``, and
+its bases are ``Q U``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ ANGLES = 72  # tried over half a turn, then refined
 
 
 class NearPair(NamedTuple):
-    """Two neighbouring eigenvalues that nearly coincide: 0-based numbers and the relative difference."""
+    """Two neighbouring eigenvalues that nearly coincide.
+
+    Attributes
+    ----------
+    first, second : int
+        Their coordinates, 0-based.
+    difference : float
+        The relative difference of the eigenvalues.
+    """
 
     first: int
     second: int
@@ -30,14 +39,14 @@ class NearPair(NamedTuple):
 
 @dataclass(frozen=True)
 class Rotation:
-    """A member of the chosen set replaced by a mixture of itself and its near twin.
+    """A member of the chosen set, replaced by a mixture of itself and its near twin.
 
     Attributes
     ----------
     member, twin : int
         0-based: ``cos(angle) phi_member + sin(angle) phi_twin`` takes the place of the member.
     angle : float
-        In (-pi/2, pi/2], where the mean score is the highest.
+        The angle in (-pi/2, pi/2] with the highest mean score.
     score, score_of_member, score_of_twin : float
         Mean scores R of the set with the mixture, with the member, and with the twin in its place.
     """
@@ -50,7 +59,18 @@ class Rotation:
     score_of_twin: float
 
     def apply(self, coordinates: Any) -> Any:
-        """Coordinates (n, m) with the two columns turned: the mixture in the member's place, the rest in the twin's."""
+        """Rotate the two columns.
+
+        Parameters
+        ----------
+        coordinates : ndarray of shape (n_samples, n_components)
+            The eigenvectors.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            A copy, with the mixture in the member's place and the rest in the twin's.
+        """
         turned = coordinates.copy()
         c, s = np.cos(self.angle), np.sin(self.angle)
         turned[:, self.member] = c * coordinates[:, self.member] + s * coordinates[:, self.twin]
@@ -71,8 +91,8 @@ def rotations_of(
     """For each near twin whose set is a rival of the chosen one: the rotation that scores best, if it gains anything.
 
     It explains a tie: where the sample has mixed two eigenvectors, neither of them need be a good coordinate, and a
-    mixture is better than both. The gain must exceed twice its standard error. A small gain proves no mixing: on an
-    exact strip ``cos(35 degrees) (0,1) + sin(35 degrees) (1,1)`` beats (0,1) by .05.
+    mixture is better than both. The gain must exceed twice its standard error. A small gain does not prove mixing: on
+    an exact strip ``cos(35 degrees) (0,1) + sin(35 degrees) (1,1)`` beats (0,1) by .05.
     """
     found = []
     for pair in pairs:

@@ -21,13 +21,13 @@ __all__ = [
 
 
 def check_counts(method: str, m: int, d: int, s: int) -> None:
-    """An error where a method would have to enumerate too many sets."""
+    """Raise an error if a method would have to enumerate too many sets."""
     if method == "exhaustive" or (method == "greedy" and s == d):
         count_subsets(m, s)
     elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
         raise ValueError(
-            f"search='greedy' begins with all sets of intrinsic_dim={d} of n_components={m} coordinates, "
-            f"{comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}; take search='submodular'"
+            f"search='greedy' starts from all sets of intrinsic_dim={d} of n_components={m} coordinates, "
+            f"{comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}; use search='submodular'"
         )
 
 

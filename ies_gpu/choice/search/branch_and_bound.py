@@ -35,26 +35,50 @@ def search_branch_and_bound(
     node_limit: int = NODES,
     time_limit: float | None = None,
 ) -> SearchResult:
-    """The best set, as enumeration finds it, without scoring sets that cannot be the best.
+    """Find the best set, as enumeration does, without scoring sets that cannot be the best.
 
-    A set A stands for all sets that contain it. Its bound (``Bounds``) is compared with the best loss found so far, to
-    begin with that of a local search. Sets that remain are scored, each only until its points have lost too much: no
-    later point can add to a sum of numbers that are not positive. Where sets have nearly equal scores and the penalty
-    is small, most of them remain.
+    A set A stands for all sets that contain it. Its upper bound is compared with the best loss found so far, which a
+    local search provides. The sets that remain are scored, each only until its points have lost too much: scores are
+    never positive, so no later point can make up for it. If sets have nearly equal scores and the penalty is small,
+    most of them remain.
 
-    With ``zeta="auto"`` the search is run wherever the path can have a corner. A finished search gives the exact path;
-    the regret knows only the sets that were scored to the end.
+    With ``zeta="auto"`` the search runs wherever the path can have a corner. A finished search gives the exact path;
+    the regret covers only the sets that were scored at every point.
 
     Parameters
     ----------
-    bases, eigenvalues, subset_size, zeta, percentile
-        As in :func:`search_exhaustive`.
-    node_limit : int
-        How many sets A to look into, for all zeta together. When they are used up ``details["gap"]`` says how much
-        higher the loss of another set can be at most.
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian, ascending.
+    subset_size : int
+        How many coordinates to choose, at least ``intrinsic_dim``.
+    zeta : float or "auto", default="auto"
+        The weight of the penalty, as in :func:`search_exhaustive`.
+    percentile : float, default=75
+        The percentile of the regret that must not be positive.
+    node_limit : int, default=20000
+        How many sets A to look into, for all zeta together. If they are used up, ``details["gap"]`` says by how much
+        the loss of another set can be higher at most.
     time_limit : float, optional
-        Seconds after which to stop in the same way. The node under way is finished, and with ``zeta="auto"`` the local
-        search at every corner of the path, so that there is a path: that can take longer than a short limit.
+        Seconds after which to stop in the same way. The current node is finished, and with ``zeta="auto"`` also the
+        local search at every corner of the path, which can take longer than a short limit.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_branch_and_bound(bases, embedding.eigenvalues, subset_size=3, zeta=1.0)
+    >>> found.details["guarantee"]
+    'exact'
     """
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)

@@ -12,21 +12,43 @@ from .result import Evaluated, SearchResult, check_bases, check_percentile, chec
 def search_exhaustive(
     bases: Any, eigenvalues: Any, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:
-    """Score every set of ``subset_size`` coordinates that holds the first, and choose one.
+    """Score every set of ``subset_size`` coordinates that contains the first one, and choose the best.
 
     Parameters
     ----------
-    bases : array (n, m, d)
-        Tangent bases.
-    eigenvalues : array (m,)
-        Of the unscaled Laplacian, rising.
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian, ascending.
     subset_size : int
-        s, between d and m.
-    zeta : float or "auto"
-        Weight of the penalty ``sum_{k in S} lambda_k``. ``"auto"`` walks the path from infinity down and takes the
+        How many coordinates to choose, at least ``intrinsic_dim``.
+    zeta : float or "auto", default="auto"
+        The weight of the penalty ``sum_{k in S} lambda_k``. "auto" walks down the path from infinity and takes the
         first set whose regret has a ``percentile`` that is not positive.
-    percentile : float
-        alpha of the paper.
+    percentile : float, default=75
+        The percentile of the regret, alpha in the paper.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    See Also
+    --------
+    search_greedy, search_submodular, search_branch_and_bound : The searches for too many sets to enumerate.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_exhaustive(bases, embedding.eigenvalues, subset_size=2)
+    >>> found.subset
+    (0, 6)
+    >>> found.details["guarantee"]
+    'exact'
     """
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)

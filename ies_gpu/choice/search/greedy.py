@@ -17,16 +17,41 @@ from .result import Evaluated, SearchResult, check_bases, check_percentile, chec
 def search_greedy(
     bases: Any, eigenvalues: Any, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:
-    """Begin with the best set of d coordinates that holds the first, and add the best next one until there are s.
+    """Start with the best set of d coordinates and add the best next one until there are enough.
 
-    With ``zeta="auto"`` the path is traced by asking the search at zeta = 0 and at the crossings of the lines found so
-    far; path and regret then know only the sets that were scored on the way (``details["pool_size"]`` of them). With
-    s = d this is enumeration. ``search_order`` is the order of adding; the first d are named in rising order.
+    This is the paper's greedy search; with ``subset_size = intrinsic_dim`` it scores every set. With ``zeta="auto"``
+    the path is traced by running the search at zeta = 0 and wherever the lines found so far cross. Path and regret
+    then cover only the ``details["pool_size"]`` sets that were scored on the way. ``search_order`` is the order of
+    adding; the first d coordinates come in ascending order.
 
     Parameters
     ----------
-    bases, eigenvalues, subset_size, zeta, percentile
-        As in :func:`search_exhaustive`.
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian, ascending.
+    subset_size : int
+        How many coordinates to choose, at least ``intrinsic_dim``.
+    zeta : float or "auto", default="auto"
+        The weight of the penalty, as in :func:`search_exhaustive`.
+    percentile : float, default=75
+        The percentile of the regret that must not be positive.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_greedy(bases, embedding.eigenvalues, subset_size=3)
+    >>> len(found.search_order)
+    3
     """
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
@@ -35,9 +60,35 @@ def search_greedy(
 
 
 def greedy_order(bases: Any, eigenvalues: Any, *, zeta: float, size: int | None = None) -> tuple[int, ...]:
-    """The order in which the greedy search adds coordinates, up to ``size`` of them (all unless given).
+    """Return the order in which the greedy search adds coordinates.
 
-    Its first members are the most significant coordinates; the first d are the best d together, in rising order.
+    Parameters
+    ----------
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian, ascending.
+    zeta : float
+        The weight of the penalty.
+    size : int, optional
+        How many coordinates to add, by default all.
+
+    Returns
+    -------
+    tuple of int
+        The coordinates, counted from 0, the most significant first. The first d are the best d together, in ascending
+        order.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> order = ies_gpu.greedy_order(bases, embedding.eigenvalues, zeta=0.5)
+    >>> order[0], sorted(order) == list(range(10))
+    (0, True)
     """
     bases, values = check_bases(bases, eigenvalues)
     zeta = check_number("zeta", zeta, closed=True)

@@ -21,25 +21,30 @@ class SearchResult:
     Attributes
     ----------
     subset : tuple of int
-        S*, 0-based, rising.
-    zeta, zeta_interval : float, (float, float or None)
-        zeta* and the interval on which S* is optimal; None for no upper end.
+        The chosen set, counted from 0, ascending.
+    zeta : float
+        The weight of the penalty, given or found.
+    zeta_interval : tuple of (float, float or None)
+        The range of zeta on which the set is the best; None for no upper end.
     path : tuple of Segment
-        From zeta = inf down: the envelope of the sets evaluated.
+        The regularization path over the sets that were scored, from ``zeta = inf`` down.
     chosen : int
-        The path's segment that was taken.
+        The index of the chosen segment of the path.
     passed : bool
-        Whether the regret of S* passed the percentile (always, for a given zeta).
-    subsets, scores : array (q, s), (q,)
-        All sets evaluated (the pool), in lexicographic order, and their mean scores R(S).
-    regrets : array (n, len(path))
-        Leave-one-out regret of each set of the path, with respect to the sets evaluated.
-    percentiles : array (len(path),)
+        Whether the chosen set passed the percentile of the regret. Always True if zeta was given.
+    subsets : ndarray of shape (n_subsets, subset_size)
+        All sets that were scored, in lexicographic order.
+    scores : ndarray of shape (n_subsets,)
+        Their mean scores ``R(S)``.
+    regrets : ndarray of shape (n_samples, n_segments)
+        The leave-one-out regret of each set on the path, with respect to the sets that were scored.
+    percentiles : ndarray of shape (n_segments,)
+        The percentile of the regret of each set on the path.
     search_order : tuple of int
-        S* in the order in which the search added its members.
+        The chosen set in the order in which the search added its members.
     details : dict
-        Which ``method`` ran, what it guarantees in words (``guarantee``), whether the path is the one that enumeration
-        would give (``path_exact``), ``pool_size``, ``sets_scored`` of ``sets_total``, and what else the method counts.
+        Which ``method`` ran, its ``guarantee`` in words, whether the path is the one that enumeration gives
+        (``path_exact``), ``pool_size``, ``sets_scored`` of ``sets_total``, and other counts of the method.
     """
 
     subset: tuple[int, ...]
@@ -85,7 +90,7 @@ def check_bases(bases: Any, eigenvalues: Any) -> tuple[Any, np.ndarray]:
         raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
     values = check_real_array("eigenvalues", backend_of(eigenvalues).to_host(eigenvalues), 1)
     if len(values) != m:
-        raise ValueError(f"eigenvalues must have one entry for each of {m} coordinates, got {len(values)}")
+        raise ValueError(f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     return bases, values
 
 

@@ -38,21 +38,50 @@ def search_submodular(
     random_state: int = 0,
     n_starts: int = STARTS,
 ) -> SearchResult:
-    """A good set where there are too many to enumerate: up to about 200 coordinates, 10 of them chosen.
+    """Search for a good set where there are too many to enumerate, such as 10 of 200 coordinates.
 
-    From several starts (the best set known, a set grown by greedy additions, seeded random sets)
-    three procedures of Iyer and Bilmes climb, and exchanges of single members finish. The set that is returned has no
-    better neighbour, but nothing proves that it is the best. With ``zeta="auto"`` the path is traced by asking the
-    search at zeta = 0 and at the crossings of the lines found so far; path and regret know the sets that were scored.
+    From several starts (the best set known, a set grown by greedy additions, random sets) the three procedures of Iyer
+    and Bilmes [1]_ climb, and exchanges of single members finish. No exchange of one member improves the result, but
+    nothing proves that it is the best. With ``zeta="auto"`` the path is traced by running the search at zeta = 0 and
+    wherever the lines found so far cross. Path and regret cover only the sets that were scored.
 
     Parameters
     ----------
-    bases, eigenvalues, subset_size, zeta, percentile
-        As in :func:`search_exhaustive`.
-    random_state : int
-        Seed of the random starts and orders.
-    n_starts : int
-        How many random starts there are beside the two others, at the first zeta that is looked at.
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian, ascending.
+    subset_size : int
+        How many coordinates to choose, at least ``intrinsic_dim``.
+    zeta : float or "auto", default="auto"
+        The weight of the penalty, as in :func:`search_exhaustive`.
+    percentile : float, default=75
+        The percentile of the regret that must not be positive.
+    random_state : int, default=0
+        The seed for random starts and orders.
+    n_starts : int, default=6
+        How many random starts to add to the two others, at the first zeta.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    References
+    ----------
+    .. [1] R. Iyer and J. Bilmes, "Algorithms for approximate minimization of the difference between submodular
+           functions", UAI 2012.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_submodular(bases, embedding.eigenvalues, subset_size=4)
+    >>> found.details["guarantee"]
+    'exact over the pool only'
     """
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)

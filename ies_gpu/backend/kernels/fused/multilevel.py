@@ -1,64 +1,27 @@
 """The loops of the multilevel eigensolver, fused and threaded; see :mod:`.plain_multilevel` for what each one does.
 
-Threads take chunks of rows as they become free, which evens out cores that are busy with something else. Each chunk
-writes its own rows, and sums are added up in the order of the chunks: the result does not depend on who did what.
+Each chunk of rows writes its own rows, and sums are added up in the order of the chunks: the result does not depend on
+who did what.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numba
 import numpy as np
 
+from .tasks import SPARSE_CHUNK, compiled, in_threads
+
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
 CHUNK = 2048  # rows of the dense passes: few enough for the caches, many enough for the calls
-SPARSE_CHUNK = 1024  # rows of the sparse passes
-
-
-def compiled(function: Callable) -> Any:
-    """``numba.njit`` without the GIL, products fused into sums, cached on disk where any folder can be written."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package's folder, NUMBA_CACHE_DIR nor the home folder can be written
-        return numba.njit(**options)(function)
-
-
-@cache
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="ies-gpu-levels")
-
-
-def over_chunks(function: Callable[[int, int], Any], n: int, rows: int) -> list[Any]:
-    """``function(first, last)`` of every chunk of rows, in their order, on as many threads as Numba would use."""
-    bounds = [(first, min(first + rows, n)) for first in range(0, n, rows)]
-    threads = min(numba.get_num_threads(), len(bounds))
-    results: list[Any] = [None] * len(bounds)
-    following = itertools.count()
-
-    def work() -> None:
-        while (i := next(following)) < len(bounds):
-            results[i] = function(*bounds[i])
-
-    # a pool does not survive a fork, so each process has its own; the calling thread is one of the workers
-    others = [_pool(threads - 1, os.getpid()).submit(work) for _ in range(threads - 1)]
-    work()
-    for other in others:
-        if not other.cancel():  # one that has not begun is not waited for: its core is busy elsewhere
-            other.result()
-    return results
 
 
 # --- sparse ----------------------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def symmetric_rows(indptr, indices, data, root, inverse, first, last, out):
     for i in range(first, last):
         for p in range(indptr[i], indptr[i + 1]):
@@ -69,11 +32,11 @@ def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
     """See :func:`.plain_multilevel.symmetric_entries`."""
     out = np.empty(len(data), dtype=np.float32)
     inverse = 1 / root
-    over_chunks(lambda a, b: symmetric_rows(indptr, indices, data, root, inverse, a, b, out), len(root), SPARSE_CHUNK)
+    in_threads(lambda a, b: symmetric_rows(indptr, indices, data, root, inverse, a, b, out), len(root), SPARSE_CHUNK)
     return out
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def vector_rows(indptr, indices, data, x, first, last, out):
     """Four sums hide the latency of the additions; as one sum the compiler would make slow gathers of it."""
     for i in range(first, last):
@@ -97,11 +60,11 @@ def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
     out = np.empty(n)
     # as few calls as keep the threads evenly busy: a product takes a millisecond, a call several microseconds
     rows = max(1, n // (8 * numba.get_num_threads()), 100_000 * n // max(1, len(data)))
-    over_chunks(lambda a, b: vector_rows(indptr, indices, data, x, a, b, out), n, rows)
+    in_threads(lambda a, b: vector_rows(indptr, indices, data, x, a, b, out), n, rows)
     return out
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def merged_columns(indptr, indices, data, labels, weights, first, last, counts, out_indices, out_data):
     """Columns of a cell follow each other in a sorted row, so that one pass with one sum is enough."""
     place = 0
@@ -122,7 +85,7 @@ def merged_columns(indptr, indices, data, labels, weights, first, last, counts, 
     return place
 
 
-@compiled
+@compiled()
 def sort_part(values, first, last):
     """Shell's sort of a short part in place; ``numpy.sort`` would take seconds to compile."""
     for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
@@ -134,7 +97,7 @@ def sort_part(values, first, last):
             values[place] = value
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, out_indices, out_data):
     """Rows of a cell added up in the dense row ``total``; ``seen`` says which of its entries belong to this cell."""
     place = 0
@@ -173,7 +136,7 @@ def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: An
         used = merged_columns(indptr, indices, data, labels, weights, first, last, counts, found, values)
         return found[:used].copy(), values[:used].copy()
 
-    return _joined(over_chunks(chunk, n, SPARSE_CHUNK), counts)
+    return _joined(in_threads(chunk, n, SPARSE_CHUNK), counts)
 
 
 def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, columns: int) -> tuple[Any, Any, Any]:
@@ -188,14 +151,14 @@ def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, 
         used = merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, found, values)
         return found[:used].copy(), values[:used].copy()
 
-    return _joined(over_chunks(chunk, cells, SPARSE_CHUNK), counts)
+    return _joined(in_threads(chunk, cells, SPARSE_CHUNK), counts)
 
 
 @cache
 def _product(width: int) -> Any:
     """A product of fixed width, four entries at a time: one load and one store of the sums for four products."""
 
-    @compiled
+    @compiled(fused=True, entry=True)
     def product(indptr, indices, data, V, out):
         for i in range(len(out)):
             y = out[i]
@@ -256,11 +219,11 @@ def block_product(indptr: Any, indices: Any, data: Any, V: Any, R: Any = None, s
             rows *= scale
             rows += R[first:last]
 
-    over_chunks(chunk, n, SPARSE_CHUNK)
+    in_threads(chunk, n, SPARSE_CHUNK)
     return out
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def restricted(starts, weights, R, first, last, out):
     k = R.shape[1]
     for c in range(first, last):
@@ -274,14 +237,14 @@ def restricted(starts, weights, R, first, last, out):
 def restrict(starts: Any, weights: Any, R: Any) -> Any:
     """See :func:`.plain_multilevel.restrict`."""
     out = np.empty((len(starts) - 1, R.shape[1]), dtype=np.float32)
-    over_chunks(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
+    in_threads(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
     return out
 
 
 # --- conjugate gradients ---------------------------------------------------------------------------------------------
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def shifted_rows(shift, P, image, first, last, total):
     k = P.shape[1]
     for i in range(first, last):
@@ -290,7 +253,7 @@ def shifted_rows(shift, P, image, first, last, total):
             total[c] += np.float64(P[i, c] * image[i, c])
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def descended(Z, R, P, image, step, first, last, total):
     k = P.shape[1]
     for i in range(first, last):
@@ -301,7 +264,7 @@ def descended(Z, R, P, image, step, first, last, total):
             total[c] += np.float64(r * r)
 
 
-@compiled
+@compiled(fused=True, entry=True)
 def turned(R, P, factor, first, last):
     k = P.shape[1]
     for i in range(first, last):
@@ -319,7 +282,7 @@ def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, im
         shifted_rows(shift, P, image, first, last, total)
         return total
 
-    return np.sum(over_chunks(chunk, len(P), SPARSE_CHUNK), axis=0)
+    return np.sum(in_threads(chunk, len(P), SPARSE_CHUNK), axis=0)
 
 
 def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
@@ -330,12 +293,12 @@ def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
         descended(Z, R, P, image, step, first, last, total)
         return total
 
-    return np.sum(over_chunks(chunk, len(P), 4 * CHUNK), axis=0)
+    return np.sum(in_threads(chunk, len(P), 4 * CHUNK), axis=0)
 
 
 def turn(R: Any, P: Any, factor: Any) -> None:
     """See :func:`.plain_multilevel.turn`."""
-    over_chunks(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
+    in_threads(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
 
 
 # --- tall and skinny -------------------------------------------------------------------------------------------------
@@ -343,13 +306,13 @@ def turn(R: Any, P: Any, factor: Any) -> None:
 
 def project_out(W: Any, q: int, T: Any) -> None:
     """See :func:`.plain_multilevel.project_out`."""
-    parts = over_chunks(lambda a, b: W[a:b, :q].T @ T[a:b].astype(np.float64), len(T), CHUNK)
+    parts = in_threads(lambda a, b: W[a:b, :q].T @ T[a:b].astype(np.float64), len(T), CHUNK)
     onto = sum(parts)
 
     def chunk(first: int, last: int) -> None:
         T[first:last] -= W[first:last, :q] @ onto
 
-    over_chunks(chunk, len(T), CHUNK)
+    in_threads(chunk, len(T), CHUNK)
 
 
 def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -364,7 +327,7 @@ def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, A
         images = rows[:, k:q].T @ both[:, t:]
         return rows[:, :q].T @ left, R[first:last].astype(np.float64).T @ left, images, left.T @ both
 
-    parts = over_chunks(chunk, len(T), CHUNK)
+    parts = in_threads(chunk, len(T), CHUNK)
     onto_W, onto_R, images, own = (sum(part[i] for part in parts) for i in range(4))
     return onto_W, onto_R, images, own[:, :t], own[:, t:]
 
@@ -376,7 +339,7 @@ def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
     def chunk(first: int, last: int) -> None:
         np.multiply(R[first:last, columns], factor, out=out[first:last])
 
-    over_chunks(chunk, len(R), CHUNK)
+    in_threads(chunk, len(R), CHUNK)
     return out
 
 
@@ -398,4 +361,4 @@ def update(W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, v
         R[first:last] = residual
         return (residual * residual).sum(axis=0)
 
-    return R, np.sum(over_chunks(chunk, len(T), CHUNK), axis=0)
+    return R, np.sum(in_threads(chunk, len(T), CHUNK), axis=0)

@@ -103,13 +103,12 @@ def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
     like = np.empty(0, dtype=rows.dtype)
     if not len(rows) or not len(columns):
         return np.zeros(len(rows), dtype=np.int64), np.empty(0, dtype=np.int64), like
-    parts: dict[int, Any] = {}
     if rows.shape[1] <= FEW:
         wide = np.ascontiguousarray(rows, dtype=np.float64)
         across = np.ascontiguousarray(columns.T, dtype=np.float64)
 
-        def task(first: int, last: int) -> None:
-            parts[first] = ball_task(wide, across, limit, first, last, like)
+        def task(first: int, last: int) -> Any:
+            return ball_task(wide, across, limit, first, last, like)
 
     else:
         rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)
@@ -119,12 +118,11 @@ def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
         scale = float(max(aa.max(), bb.max()))
         slack, close = 64 * float(np.finfo(rows.dtype).eps) * scale, 1e-3 * scale
 
-        def task(first: int, last: int) -> None:
+        def task(first: int, last: int) -> Any:
             part = slice(first, last)
-            parts[first] = settle(a[part] @ b.T, aa[part], bb, rows[part], columns, limit, slack, close)
+            return settle(a[part] @ b.T, aa[part], bb, rows[part], columns, limit, slack, close)
 
-    in_threads(task, len(rows), TILE_ROWS)
-    counts, indices, distances = zip(*(parts[first] for first in sorted(parts)), strict=True)
+    counts, indices, distances = zip(*in_threads(task, len(rows), TILE_ROWS), strict=True)
     return np.concatenate(counts), np.concatenate(indices), np.concatenate(distances)
 
 

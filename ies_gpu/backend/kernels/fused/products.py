@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from .tasks import compiled
+from .tasks import SPARSE_CHUNK, compiled, in_threads
 
 
 @compiled()
@@ -44,18 +43,18 @@ def row_times_block(indices, data, V, out):
             out[c] += data[j] * V[indices[j], c]
 
 
-@compiled(entry=True, parallel=True)
-def multiply_vector(indptr, indices, data, V, zero, out):
-    """``out = A V`` for one column."""
-    for i in numba.prange(len(out)):
+@compiled(entry=True)
+def multiply_vector(indptr, indices, data, V, zero, begin, end, out):
+    """Rows ``begin`` to ``end`` of ``out = A V`` for one column."""
+    for i in range(begin, end):
         first, last = indptr[i], indptr[i + 1]
         out[i] = row_times_vector(indices[first:last], data[first:last], V, zero)
 
 
-@compiled(entry=True, parallel=True)
-def multiply_block(indptr, indices, data, V, out):
+@compiled(entry=True)
+def multiply_block(indptr, indices, data, V, begin, end, out):
     """The same for several columns."""
-    for i in numba.prange(len(out)):
+    for i in range(begin, end):
         first, last = indptr[i], indptr[i + 1]
         row_times_block(indices[first:last], data[first:last], V, out[i])
 
@@ -68,7 +67,8 @@ def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
     V = np.ascontiguousarray(V, dtype=dtype)
     out = np.empty((len(indptr) - 1, *V.shape[1:]), dtype=dtype)
     if V.ndim == 1 or V.shape[1] == 1:
-        multiply_vector(indptr, indices, data, V.ravel(), dtype.type(0), out.ravel())  # views: all are contiguous
+        x, zero, y = V.ravel(), dtype.type(0), out.ravel()  # views: all are contiguous
+        in_threads(lambda a, b: multiply_vector(indptr, indices, data, x, zero, a, b, y), len(out), SPARSE_CHUNK)
     else:
-        multiply_block(indptr, indices, data, V, out)
+        in_threads(lambda a, b: multiply_block(indptr, indices, data, V, a, b, out), len(out), SPARSE_CHUNK)
     return out

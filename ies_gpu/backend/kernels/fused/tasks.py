@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from threading import Event
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numba
 
+SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
 
-def compiled(fast: bool = False, entry: bool = False, parallel: bool = False) -> Callable[[Callable], Any]:
+
+def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Callable[[Callable], Any]:
     """Decorator: ``numba.njit`` without the GIL.
 
     Parameters
     ----------
     fast : bool
         Let sums be reordered and products fused, which is what the vectoriser needs; NaN and infinity stay.
+    fused : bool
+        Let products be fused into sums, in the order given.
     entry : bool
         Called from Python: cached on disk where any folder can be written. The others are part of their callers and
         get neither a cache nor a wrapper, which saves a good part of the time to compile them.
     """
-    options = {"nogil": True, "parallel": parallel, "error_model": "numpy"}
-    options["fastmath"] = {"reassoc", "contract", "nsz"} if fast else False
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
+    if fast or fused:
+        options["fastmath"] = {"contract", "nsz"} | ({"reassoc"} if fast else set())
 
     def decorate(function: Callable) -> Any:
         if not entry:
@@ -35,32 +42,40 @@ def compiled(fast: bool = False, entry: bool = False, parallel: bool = False) ->
     return decorate
 
 
-def in_threads(task: Callable[[int, int], None], count: int, size: int) -> None:
-    """``task(first, last)`` for consecutive ranges of at most ``size`` of ``count`` rows, in as many threads as set.
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="ies-gpu")
 
-    The large kernels share out their rows here and not with ``prange``: that makes Numba optimise the whole kernel
-    three more times (10 s for ``tangent_rows``), and shares rows evenly where one thread may be slower than the other.
+
+def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[Any]:
+    """``task(first, last)`` of consecutive ranges of at most ``size`` of ``count`` rows, in as many threads as set.
+
+    Threads take ranges as they become free, which evens out cores that are busy with something else; the results are
+    in the order of the ranges. Rows are never shared out with ``prange``, which makes Numba optimise the whole kernel
+    three more times (10 s for ``tangent_rows``) and does not survive a fork: GNU OpenMP ends the child at its first
+    parallel loop.
     """
     ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
-    workers = min(numba.get_num_threads(), len(ranges))
-    if workers <= 1:
-        for first, last in ranges:
-            task(first, last)
-        return
-    shared, stopped = iter(ranges), Event()
+    threads = min(numba.get_num_threads(), len(ranges))
+    results: list[Any] = [None] * len(ranges)
+    following = itertools.count()
+    failed: list[bool] = []
 
     def work() -> None:
-        for first, last in shared:
-            if stopped.is_set():
-                return
-            task(first, last)
-
-    # a new pool each time costs 0.1 ms, and nothing of it is left to break in a forked process
-    with ThreadPoolExecutor(workers) as pool:
-        jobs = [pool.submit(work) for _ in range(workers)]
         try:
-            wait(jobs, return_when=FIRST_EXCEPTION)
-        finally:  # after an error or Ctrl-C the other threads finish the range that they are at
-            stopped.set()
-    for job in jobs:
-        job.result()
+            while not failed and (i := next(following)) < len(ranges):
+                results[i] = task(*ranges[i])
+        except BaseException:  # also Ctrl-C: the other threads finish the range that they are at
+            failed.append(True)
+            raise
+
+    # a pool does not survive a fork, so each process has its own; the calling thread is one of the workers
+    others = [_pool(threads - 1, os.getpid()).submit(work) for _ in range(threads - 1)]
+    try:
+        work()
+    finally:  # one that has not begun is not waited for: its core is busy elsewhere
+        errors = [other.exception() for other in others if not other.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+    return results

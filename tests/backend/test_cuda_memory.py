@@ -1,0 +1,127 @@
+"""Device memory that runs out: a run goes on in smaller pieces or says what does not fit; on the stand-in for CuPy."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import ies_gpu
+import ies_gpu.embedding.diffusion
+import ies_gpu.embedding.eigensolvers.eigenpairs
+import ies_gpu.embedding.tiles
+from ies_gpu.errors import DeviceError, OutOfMemoryError
+from tests.backends import needs_cupy, on_cpu, on_cuda
+from tests.comparison import assert_agreement
+from tests.fake_cupy import standing_in
+
+pytestmark = needs_cupy
+SEARCHES = ("greedy", "submodular", "branch_and_bound")
+
+STAGES = (
+    "checks", "order", "graph", "kernel", "components", "laplacian", "eigenvectors", "tangents", "search", "result",
+)  # fmt: skip
+
+
+class Watch:
+    """Follows the stages of a run, counts the allocations in each, and refuses some of those in one of them."""
+
+    def __init__(self, machine, stage: str = "", *, number: int = -1, above: float = np.inf) -> None:
+        self.machine, self.stage, self.number, self.above = machine, stage, number, above
+        self.now = "probe"
+        self.seen = dict.fromkeys(("probe", *STAGES), 0)
+        self.largest = dict.fromkeys(("probe", *STAGES), 0)
+        machine.refuse = self.refuse
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        after = {"kernel": "components", "search": "result"}
+        self.now = after.get(stage, stage) if done == total == 1 else stage
+
+    def refuse(self, size: int) -> bool:
+        self.seen[self.now] += 1
+        self.largest[self.now] = max(self.largest[self.now], size)
+        return self.now == self.stage and (self.seen[self.now] == self.number or size > self.above)
+
+
+def small_run(watch: Watch) -> ies_gpu.Selection:
+    return on_cuda("D1", 700, n_components=8, progress=watch.progress)
+
+
+@cache
+def undisturbed() -> tuple[ies_gpu.Selection, dict, dict]:
+    """The result of a run with memory enough, and the number and largest size of the allocations of each stage."""
+    with standing_in() as machine:
+        watch = Watch(machine)
+        return small_run(watch), watch.seen, watch.largest
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_memory_that_runs_out_once_changes_nothing(stage):
+    expected, seen, _ = undisturbed()
+    assert seen[stage] > 0
+    for number in sorted({1, max(1, seen[stage] // 2), seen[stage]}):
+        with standing_in() as machine:
+            found = small_run(Watch(machine, stage, number=number))
+        assert machine.counts["freed"] == 1, (stage, number)
+        assert_agreement(found, expected, 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the CUDA kernels are not used")  # plain code needs more memory
+def test_blocks_are_halved_until_they_fit():
+    """Scores agree to 1e-12. Only other tiles of the graph round distances differently, by an ulp, which the
+    eigenvectors magnify: 4e-12 was seen."""
+    with standing_in(kernels="no-compiler") as machine:
+        watch = Watch(machine)
+        expected = on_cuda("D1", 1200, progress=watch.progress)
+    for stage, parts in {"graph": 3, "kernel": 3, "laplacian": 3, "tangents": 8, "search": 4}.items():
+        with standing_in(kernels="no-compiler") as machine:
+            tight = Watch(machine, stage, above=watch.largest[stage] / parts)
+            found = on_cuda("D1", 1200, progress=tight.progress)
+        assert machine.counts["freed"] >= 1, stage
+        assert_agreement(found, expected, 1e-10 if stage == "graph" else 1e-12)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_too_little_memory_is_said_with_stage_and_size(stage):
+    with standing_in() as machine, pytest.raises(OutOfMemoryError) as caught:
+        small_run(Watch(machine, stage, above=0))
+    assert isinstance(caught.value, MemoryError)
+    assert f"cuda:0 does not have enough memory for the stage {stage!r}" in str(caught.value)
+    assert "bytes" in str(caught.value)
+    assert machine.current == 0
+
+
+def test_a_whole_card_too_small():
+    with standing_in(limit=300 << 20) as machine:
+        machine.limit = 6 << 20  # another program took the rest after the probe
+        with pytest.raises(DeviceError, match="has 6 MB free, 256 MB are needed"):
+            on_cuda("D1", 700)
+        machine.limit = 300 << 20
+        assert_agreement(on_cuda("D1", 700), on_cpu("D1", 700))
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_memory_that_runs_out_in_a_search_changes_nothing(name):
+
+    def run(refused: int | None) -> tuple[ies_gpu.Selection, int]:
+        seen, now = 0, ""
+
+        def progress(stage: str, done: int, total: int) -> None:
+            nonlocal now
+            now = stage if done != total or total == 0 else ""
+
+        def refuse(size: int) -> bool:
+            nonlocal seen
+            seen += now == "search"
+            return now == "search" and seen == refused
+
+        with standing_in() as made:
+            made.refuse = refuse
+            return on_cuda("D7", 700, n_components=7, search=name, progress=progress), seen
+
+    expected, count = run(None)
+    for refused in (1, count // 3, count - 1):
+        found, _ = run(refused)
+        assert found.subset == expected.subset
+        np.testing.assert_allclose(found.ranking.scores, expected.ranking.scores, atol=1e-12)

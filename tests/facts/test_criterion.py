@@ -1,0 +1,105 @@
+"""Facts about the score and the path: Cauchy-Binet, rotations, submodularity, the envelope, the regret at zeta = 0."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+
+from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
+from ies_gpu.choice.criterion import penalties
+from ies_gpu.choice.regularization import segment_at
+from tests.manifolds import frames, lines
+
+
+@pytest.mark.parametrize(("d", "s"), [(2, 3), (3, 5)])
+def test_cauchy_binet(on, rng, d, s):
+    """``det(U_S' U_S)`` is the sum of all squared d-minors of U_S."""
+    U = frames(rng, 50, 8, d)
+    S = list(range(s))
+    minors = sum(np.linalg.det(U[:, list(T)]) ** 2 for T in combinations(S, d))
+    lengths = np.prod((U[:, S] ** 2).sum(axis=1), axis=1)
+    np.testing.assert_allclose(
+        on(score_subsets)(U, [S], per_point=True)[:, 0], 0.5 * np.log(minors / lengths), atol=1e-12
+    )
+
+
+def test_all_coordinates_or_one_dimension_give_zero(on, rng):
+    U = frames(rng, 30, 5, 2)
+    np.testing.assert_allclose(on(score_subsets)(U, [range(5)]), 0, atol=1e-14)  # orthonormal columns
+    np.testing.assert_allclose(on(score_subsets)(frames(rng, 30, 5, 1), [[0, 2]]), 0, atol=1e-14)
+
+
+def test_rotations_change_the_normalisation_but_not_the_determinant(on, rng):
+    """``det(U_S' U_S)`` is invariant under U -> UQ; the column lengths, and so the score, are not."""
+    U = frames(rng, 100, 7, 2)
+    Q = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+    S = [0, 3, 5]
+    both = [on(score_subsets)(V, [S], per_point=True)[:, 0] for V in (U, U @ Q)]
+    lengths = [0.5 * np.log((V[:, S] ** 2).sum(axis=1)).sum(axis=1) for V in (U, U @ Q)]
+    np.testing.assert_allclose(both[0] + lengths[0], both[1] + lengths[1], atol=1e-12)
+    assert np.abs(both[0] - both[1]).max() > 0.01
+    # signs and the order of the columns change nothing
+    np.testing.assert_allclose(
+        on(score_subsets)(U[:, :, ::-1] * [1, -1], [S], per_point=True)[:, 0], both[0], atol=1e-12
+    )
+
+
+def test_both_parts_are_submodular_where_the_rank_is_full(rng):
+    """Gains fall as the set grows, for R1 and for R2, on sets of at least d members."""
+    U = frames(rng, 40, 9, 2)
+
+    def first(S):
+        part = U[:, sorted(S)]
+        return 0.5 * np.linalg.slogdet(part.transpose(0, 2, 1) @ part)[1]
+
+    def second(S):
+        return 0.5 * np.log((U[:, sorted(S)] ** 2).sum(axis=1)).sum(axis=1)
+
+    for small, large, k in (({0, 1}, {0, 1, 4}, 6), ({0, 3}, {0, 3, 5, 7}, 8), ({0, 1, 2}, {0, 1, 2, 3, 4, 5}, 6)):
+        for part in (first, second):
+            assert (part(small | {k}) - part(small) >= part(large | {k}) - part(large) - 1e-12).all()
+            assert (part(large) >= part(small) - 1e-12).all()
+        S = sorted(small)
+        np.testing.assert_allclose(first(small) - second(small), score_subsets(U, [S], per_point=True)[:, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_envelope_against_brute_force(seed):
+    scores, sets, values = lines(np.random.default_rng(seed))
+    path = regularization_path(scores, sets, values)
+    slopes = penalties(sets, values)
+    assert path[-1].low == 0
+    assert np.isinf(path[0].high)
+    assert all(a.low == b.high for a, b in pairwise(path))
+    for zeta in np.concatenate([[0], np.geomspace(1e-3, 1e6, 400)]):
+        best = np.max(scores - zeta * slopes)
+        segment = path[segment_at(path, zeta)]
+        assert segment.score - zeta * segment.penalty == pytest.approx(best, abs=1e-9 * max(1, zeta))
+        assert segment.low <= zeta <= segment.high
+    # on the inside of each segment no other set is as good
+    for segment in path:
+        inside = 2 * segment.low + 1 if np.isinf(segment.high) else segment.middle
+        order = np.argsort(-(scores - inside * slopes))
+        assert tuple(sets[order[0]]) == segment.subset
+
+
+def test_infinite_zeta_takes_the_first_coordinates():
+    scores, sets, values = lines(np.random.default_rng(3))
+    assert regularization_path(scores, sets, values)[0].subset == (0, 1, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_set_of_zeta_0_always_passes(seed):
+    """``T(S_*^i) <= T(S)`` and ``R(S; i) <= R(S_*^i; i)`` for the S of largest total T: its regret is never positive.
+
+    So with all candidates enumerated the walk down the path ends at the latest there, at any percentile.
+    """
+    rng = np.random.default_rng(seed)
+    U = np.linalg.qr(rng.normal(size=(50, 6, 2)))[0]
+    sets = candidate_subsets(6, 3)
+    found = search_exhaustive(U, np.sort(rng.uniform(0.01, 0.1, 6)), subset_size=3, percentile=100)
+    assert found.passed
+    last = leave_one_out_regret(U, [found.path[-1].subset], candidates=sets)
+    assert last.max() <= 1e-12

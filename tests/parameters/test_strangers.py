@@ -1,0 +1,83 @@
+"""The first call on data that are no textbook manifold, with nothing given but the points."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import datasets as theirs
+from sklearn.preprocessing import StandardScaler
+
+from ies_gpu import DisconnectedGraphError, IESWarning, select_coordinates
+from ies_gpu.embedding.connectivity import STRAY
+from tests.manifolds import rectangle
+
+STRIP = rectangle(1200, 4.3, noise=0.1, degree=60)[0]
+
+
+def moved_away(count):
+    points = STRIP.copy()
+    points[:count] = 30 + 40 * np.random.default_rng(0).uniform(-1, 1, (count, 3))
+    return points
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_few_outliers_are_left_out_and_named(count):
+    with pytest.warns(IESWarning, match=r"Left out (is row|are rows) 0"):
+        found = select_coordinates(moved_away(count))
+    np.testing.assert_array_equal(found.points, np.arange(count, len(STRIP)))
+    # the map is that of the points without them
+    without = select_coordinates(STRIP[count:])
+    assert found.subset == without.subset
+    assert found.diagnostics["parameters"]["components"] == "most"
+
+
+def test_more_than_a_few_are_an_error_before_long_work():
+    seen = []
+    with pytest.raises(DisconnectedGraphError, match="components='largest'"):
+        select_coordinates(moved_away(int(1.5 * STRAY * len(STRIP))), progress=lambda stage, *_: seen.append(stage))
+    assert "eigenvectors" not in seen
+
+
+def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
+    points = moved_away(1)
+    known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15}
+    with pytest.raises(DisconnectedGraphError, match="1 point is far from the rest: pass components='largest'") as told:
+        select_coordinates(points, **known)
+    assert "bandwidth=" not in str(told.value)  # which would join nearly all pairs
+    with pytest.warns(IESWarning, match="Left out is row 0"):
+        assert len(select_coordinates(points, components="largest", **known).points) == len(points) - 1
+
+
+def test_breast_cancer_runs_without_its_ten_outliers():
+    X = StandardScaler().fit_transform(theirs.load_breast_cancer().data)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = select_coordinates(X)
+    assert len(found.points) >= 0.95 * len(X)
+    assert any(f"{len(found.points)} of 569 points" in str(each.message) for each in told)
+
+
+@pytest.mark.parametrize("name", ["iris", "blobs", "circles"])
+def test_clusters_are_an_error_with_their_sizes_and_advice_that_works(name):
+    X, sizes = {
+        "iris": (theirs.load_iris().data, "100, 50"),
+        "blobs": (theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)[0], "200, 200, 200"),
+        "circles": (theirs.make_circles(600, factor=0.3, noise=0.03, random_state=0)[0], "300, 300"),
+    }[name]
+    with pytest.raises(DisconnectedGraphError, match=rf"\({sizes} points\).*components='largest'"):
+        select_coordinates(X)
+
+
+def test_a_curve_says_that_its_scores_are_zero():
+    t = np.linspace(0, 1, 500)
+    found = select_coordinates(np.column_stack([t * np.cos(9 * t), t * np.sin(9 * t)]))
+    assert found.subset == (0,) and (found.ranking.scores == 0).all()
+    assert "with intrinsic_dim=1 all scores are 0" in repr(found)
+
+
+def test_a_column_in_another_unit_is_hinted_at():
+    points = STRIP * [1000, 1, 1]
+    with pytest.warns(IESWarning, match="column 0 of X has nearly all of the variance.*StandardScaler"):
+        select_coordinates(points)

@@ -1,0 +1,160 @@
+"""Sparse input whose index arrays are damaged is refused, and entries stored twice are added or refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from ies_gpu import (
+    Laplacian,
+    cometric,
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    radius_graph,
+    select_coordinates,
+    tangent_bases,
+)
+from tests.backends import sent, to_host
+from tests.manifolds import rectangle
+
+X, _, EPS = rectangle(300, 2.3, degree=40)
+GRAPH = radius_graph(X, radius=3 * EPS)
+KERNEL = gaussian_kernel(GRAPH, bandwidth=EPS)
+LAPLACIAN = graph_laplacian(KERNEL, bandwidth=EPS)
+SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6}
+
+
+def csr(data, indices, indptr, n=300):
+    """The three arrays as a CSR, whatever the constructor would say of them."""
+    made = scipy.sparse.csr_matrix((n, n))
+    made.data, made.indices, made.indptr = data, indices, indptr
+    return made
+
+
+def with_index(matrix, index):
+    indices = matrix.indices.copy()
+    indices[7] = index
+    return csr(matrix.data.copy(), indices, matrix.indptr.copy())
+
+
+def with_start(matrix, row, start):
+    indptr = matrix.indptr.copy()
+    indptr[row] = start
+    return csr(matrix.data.copy(), matrix.indices.copy(), indptr)
+
+
+def stored_twice(matrix):
+    """Every entry in two halves, which is the same matrix."""
+    return csr(np.repeat(matrix.data / 2, 2), np.repeat(matrix.indices, 2), matrix.indptr * 2)
+
+
+DAMAGED = {
+    "an index beyond the shape": lambda m: with_index(m, 10**6),
+    "an index just beyond the shape": lambda m: with_index(m, 300),
+    "a negative index": lambda m: with_index(m, -1),
+    "an indptr that falls": lambda m: with_start(m, 5, m.indptr[-1]),
+    "a negative indptr": lambda m: with_start(m, 5, -3),
+    "an indptr that ends too late": lambda m: with_start(m, 300, m.nnz + 9),
+    "an indptr that ends too early": lambda m: with_start(m, 300, m.nnz - 1),
+    "an indptr that begins late": lambda m: with_start(m, 0, 1),
+    "an indptr that is too short": lambda m: csr(m.data, m.indices, m.indptr[:-1]),
+    "too few values": lambda m: csr(m.data[:-1], m.indices, m.indptr),
+}
+USES = {
+    "gaussian_kernel": (GRAPH, lambda m: gaussian_kernel(m, bandwidth=EPS)),
+    "graph_laplacian": (KERNEL, graph_laplacian),
+    "select_coordinates(graph)": (GRAPH, lambda m: select_coordinates(graph=m, bandwidth=EPS, **SIZES)),
+    "select_coordinates(kernel)": (KERNEL, lambda m: select_coordinates(kernel=m, **SIZES)),
+    "cometric": (LAPLACIAN.matrix, lambda m: cometric(X, m)),
+    "tangent_bases": (LAPLACIAN.matrix, lambda m: tangent_bases(X, m, intrinsic_dim=2)),
+    "Laplacian.matrix": (LAPLACIAN.transition, lambda m: Laplacian(m).matrix),
+    "diffusion_map": (LAPLACIAN.transition, lambda m: diffusion_map(Laplacian(m, LAPLACIAN.weights), n_components=3)),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_indices_are_refused(damage, use):
+    matrix, function = USES[use]
+    with pytest.raises(ValueError, match=r"(graph|kernel|laplacian|transition)(\.\w+)* (is damaged|must lie between)"):
+        function(DAMAGED[damage](matrix))
+
+
+@pytest.mark.parametrize("format", ["csc", "coo", "bsr"])
+def test_damage_is_found_in_every_format(format):
+    matrix = scipy.sparse.csr_matrix(KERNEL, copy=True).asformat(format)
+    if format == "coo":
+        matrix.col[3] = 10**6
+    else:
+        matrix.indices[3] = 10**6
+    with pytest.raises(ValueError, match=r"kernel.* must lie between 0 and"):
+        graph_laplacian(matrix)
+
+
+def test_damage_is_found_on_every_backend(backend):
+    matrix = sent(KERNEL.copy(), backend)
+    matrix.indices[3] = 10**6
+    with pytest.raises(ValueError, match=r"kernel.indices must lie between 0 and 299"):
+        graph_laplacian(matrix)
+    short = sent(LAPLACIAN.transition.copy(), backend)
+    short.indptr[5] = 0
+    with pytest.raises(ValueError, match=r"damaged"):
+        cometric(backend.asarray(X), Laplacian(short))
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "bsr"])
+def test_entries_stored_twice_are_added(format):
+    twice = stored_twice(KERNEL)
+    if format == "coo":
+        rows = np.repeat(np.arange(300), np.diff(twice.indptr))
+        twice = scipy.sparse.coo_array((twice.data, (rows, twice.indices)), shape=twice.shape)
+    elif format != "csr":
+        twice = (twice.T if format == "csc" else twice).asformat(format)
+    before = twice.data.copy()
+    found, expected = graph_laplacian(twice), graph_laplacian(KERNEL)
+    np.testing.assert_array_equal(found.transition.toarray(), expected.transition.toarray())
+    np.testing.assert_array_equal(twice.data, before)
+
+
+def test_a_kernel_with_an_entry_stored_twice_is_selected_from(backend):
+    selection = select_coordinates(kernel=sent(stored_twice(KERNEL), backend), **SIZES)
+    expected = select_coordinates(kernel=sent(KERNEL, backend), **SIZES)
+    assert selection.subset == expected.subset
+    np.testing.assert_array_equal(to_host(selection.coordinates), to_host(expected.coordinates))
+
+
+def test_what_scipy_remembers_of_a_matrix_is_not_trusted():
+    rows = [np.arange(a, b)[::-1] for a, b in itertools.pairwise(KERNEL.indptr)]
+    order = np.concatenate(rows)
+    reversed_rows = csr(KERNEL.data[order], KERNEL.indices[order], KERNEL.indptr)
+    reversed_rows.has_sorted_indices = reversed_rows.has_canonical_format = True
+    found = graph_laplacian(reversed_rows)
+    np.testing.assert_array_equal(found.transition.toarray(), graph_laplacian(KERNEL).transition.toarray())
+
+
+@pytest.mark.parametrize("format", ["csr", "coo"])
+def test_two_distances_of_one_pair_are_refused(format):
+    first, second = GRAPH.tocoo(), GRAPH.T.tocoo()  # a list of neighbours with each pair from both of its ends
+    parts = (np.concatenate([getattr(first, part), getattr(second, part)]) for part in ("data", "row", "col"))
+    data, rows, columns = parts
+    graph = scipy.sparse.coo_array((data, (rows, columns)), shape=GRAPH.shape)
+    if format == "csr":
+        graph = stored_twice(GRAPH)
+    message = rf"graph stores {GRAPH.nnz} of its {2 * GRAPH.nnz} entries again .* keep one distance per pair"
+    with pytest.raises(ValueError, match=message):
+        gaussian_kernel(graph, bandwidth=EPS)
+    with pytest.raises(ValueError, match=message):
+        select_coordinates(graph=graph, bandwidth=EPS, **SIZES)
+
+
+def test_a_laplacian_of_ones_own_is_checked():
+    with pytest.raises(ValueError, match=r"laplacian.weights must be 300 positive numbers"):
+        diffusion_map(Laplacian(LAPLACIAN.transition, LAPLACIAN.weights[:-1]), n_components=3)
+    with pytest.raises(ValueError, match=r"laplacian.bandwidth must be"):
+        cometric(X, Laplacian(LAPLACIAN.transition, LAPLACIAN.weights, -1.0))
+    with pytest.raises(ValueError, match=r"laplacian.transition must be square"):
+        cometric(X, Laplacian(scipy.sparse.csr_array((3, 4)), None))
