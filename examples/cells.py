@@ -9,8 +9,8 @@ import anndata
 import numpy as np
 from sklearn.decomposition import PCA
 
+import ies_gpu
 from ies_gpu import datasets
-from ies_gpu.interop.anndata import select
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 3_000
 rng = np.random.default_rng(0)
@@ -19,6 +19,10 @@ genes = strip.X @ rng.normal(size=(3, 40)) / 40**0.5 + 0.02 * rng.normal(size=(n
 
 adata = anndata.AnnData(genes)
 adata.obsm["X_pca"] = PCA(10, random_state=0).fit_transform(adata.X)  # or scanpy.pp.pca(adata)
-select(adata, intrinsic_dim=2, subset_size=2, bandwidth=0.25 * (10_000 / n) ** 0.5)
-print(adata.uns["ies"]["names"], adata.obsm["X_ies"].shape)
-adata.write_h5ad("cells.h5ad")  # then scanpy.pl.embedding(adata, basis="ies")
+old, new = adata[: n * 3 // 4].copy(), adata[n * 3 // 4 :].copy()
+ies_gpu.anndata.select(old, intrinsic_dim=2, subset_size=2, bandwidth=0.25 * (13_000 / n) ** 0.5)
+print(old.uns["ies"]["names"], old.obsm["X_ies"].shape)
+old.write_h5ad("cells.h5ad")  # then scanpy.pl.embedding(old, basis="ies")
+
+ies_gpu.anndata.transform(old, new, isolated="nearest")  # cells that came later, in the same principal components
+print("new cells:", new.obsm["X_ies"].shape)

@@ -25,6 +25,7 @@ from .options import (
     positive,
 )
 from .output import announce_compiling, say
+from .plot import check_picture, draw
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -47,6 +48,7 @@ def add(commands: Any) -> None:
     option("--bandwidth", type=length, metavar="EPS", help="bandwidth of the kernel, in units of the points (auto)")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
+    option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     add_job(fit.add_argument_group("a job").add_argument)
@@ -60,8 +62,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_numbers(args)
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
-    check_different(args.parser, {"POINTS": args.points, "-o": args.output, "--model": args.model})
-    if args.quiet and not (args.output or args.model or args.json):
+    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot}
+    check_different(args.parser, {"POINTS": args.points, **outputs})
+    if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
@@ -72,6 +75,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
+    check_picture(args.parser, "--plot", args.plot)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
@@ -91,6 +95,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         from ..results.model import model_of, save_model
 
         save_model(model_of(selection, points), args.model)
+    if args.plot:
+        draw(selection, args.plot)
     console.close()
     output = args.output and shown(args.output)
     if args.json:
@@ -98,7 +104,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     elif not args.quiet:
         say(repr(selection))
         say(f"  time            {time.perf_counter() - begin:.1f} s")
-        for label, place in (("saved", args.output), ("model", args.model)):
+        for label, place in (("saved", args.output), ("model", args.model), ("picture", args.plot)):
             if place:
                 size = file_size(place)
                 say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))

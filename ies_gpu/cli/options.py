@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from itertools import combinations
 from typing import Any, NoReturn
 
@@ -36,7 +37,15 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, rest = super().parse_known_args(args, namespace)
+        self._suggest(rest)
         return (found if self.resolve is None or rest else self.resolve(found)), rest
+
+    def _suggest(self, rest: list[str]) -> None:
+        """Name the option that a misspelt one may have meant; others are left to argparse."""
+        for word in (word.partition("=")[0] for word in rest if word.startswith("--")):
+            near = get_close_matches(word, self._option_string_actions, n=1)
+            if near:
+                self.error(f"{word} is no option; did you mean {near[0]}?")
 
 
 def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str) -> Parser:
@@ -91,7 +100,7 @@ def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: b
     if as_json:
         option("--json", action="store_true", help=as_json)
     if progress:
-        option("--quiet", action="store_true", help="show only warnings and errors, no progress or summary")
+        option("-q", "--quiet", action="store_true", help="show only warnings and errors, no progress or summary")
         option("--log-format", choices=("text", "json"), default="text", help="format of the progress on stderr (text)")
     option("--debug", action="store_true", help="show the traceback of an error")
 

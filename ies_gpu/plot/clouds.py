@@ -107,11 +107,17 @@ def legend_of(colouring: Colouring) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def legend_width(colouring: Colouring) -> float:
+    """Inches that a legend takes beyond the room that a colour bar has."""
+    names = colouring.classes or ()
+    return -(-len(names) // ROWS) * max(0.0, 0.08 * max(map(len, names)) - 0.3) if names else 0.0
+
+
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
     """A colour bar or a legend to the right of axes."""
     space = axes.name == "3d"
     if colouring.classes is not None:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.08 if space else 1.01, 1), **legend_of(colouring))
+        axes.legend(loc="upper left", bbox_to_anchor=(1.15 if space else 1.01, 1), **legend_of(colouring))
     elif drawn is not None and space:
         axes.figure.colorbar(drawn, ax=axes, shrink=0.7, pad=0.14).set_label(key_title(colouring))
     elif drawn is not None:  # a bar inside the axes' frame keeps their height, to scale or not
@@ -139,7 +145,8 @@ def panels(
     wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]
     columns = 1 if wide else count if count < 4 else 2 if count == 4 else 3
     rows = -(-count // columns)
-    size = (9.0, (7.5 * spread[1] / spread[0] + 0.9) * count + 0.4) if wide else (4.8 * columns + 0.4, 4.4 * rows)
+    each = 4.8 + max(legend_width(colouring) for colouring in colours)
+    size = (9.0, (7.5 * spread[1] / spread[0] + 0.9) * count + 0.4) if wide else (each * columns + 0.4, 4.4 * rows)
     figure = new_figure(*size, wspace=0.06)
     space = {"projection": "3d"} if Y.shape[1] == 3 else {}
     grid = figure.subplots(rows, columns, squeeze=False, subplot_kw=space)

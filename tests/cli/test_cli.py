@@ -484,3 +484,40 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left():
     assert re.search(r"tangents +0\.\d\d s\n", shown)
     assert shown.rstrip().endswith("ies-gpu: warning: two lines")
     assert max(len(part) for part in re.split(r"[\r\n]", shown)) <= 80
+
+
+def test_pictures_of_a_fit_and_of_a_saved_run(points, tmp_path, capsys):
+    target = tmp_path / "run.npz"
+    assert cli.main(["fit", points, *FIT, "-o", str(target), "--plot", str(tmp_path / "map.pdf"), "-q"]) == 0
+    assert (tmp_path / "map.pdf").read_bytes().startswith(b"%PDF")
+    assert cli.main(["plot", str(target)]) == 0
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    assert str(tmp_path / "run.png") in capsys.readouterr().out
+    for kind in ("path", "volumes"):
+        assert cli.main(["plot", str(target), "--kind", kind, "-o", str(tmp_path / f"{kind}.svg")]) == 0
+        assert b"<svg" in (tmp_path / f"{kind}.svg").read_bytes()
+
+
+def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("the run began"))
+    assert cli.main(["fit", points, *FIT, "--plot", "map.txt"]) == 2
+    assert "--plot must name a .png, .pdf or .svg file, got map.txt" in capsys.readouterr().err
+    assert cli.main(["fit", points, *FIT, "--plot", str(tmp_path / "nowhere" / "map.png")]) == 1
+    assert "does not exist" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert cli.main(["fit", points, *FIT, "--plot", str(tmp_path / "map.png")]) == 1
+    assert "ies-gpu[plot]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["fit", "x.npy", "--bandwith", "3"], "--bandwith is no option; did you mean --bandwidth?"),
+        (["fit", "x.npy", "--subset_size=3"], "--subset_size is no option; did you mean --subset-size?"),
+        (["show", "run.npz", "--cvs", "a.csv"], "--cvs is no option; did you mean --csv?"),
+        (["fit", "x.npy", "--xyz"], "unrecognized arguments: --xyz"),
+    ],
+)
+def test_misspelt_options_get_a_suggestion(words, meant, capsys):
+    assert cli.main(words) == 2
+    assert meant in capsys.readouterr().err

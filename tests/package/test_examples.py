@@ -69,8 +69,16 @@ def test_pipeline(run):
 
 def test_cells(run):
     anndata = needed("anndata", "anndata")
-    assert "(800, 2)" in run("cells.py", 800)
-    assert anndata.read_h5ad("cells.h5ad").obsm["X_ies"].shape == (800, 2)
+    out = run("cells.py", 800)
+    assert "(600, 2)" in out and "new cells: (200, 2)" in out
+    assert anndata.read_h5ad("cells.h5ad").obsm["X_ies"].shape == (600, 2)
+
+
+@pytest.mark.filterwarnings("ignore")  # of scanpy
+def test_blood(run):
+    needed("scanpy", "test-all")
+    assert "Selection of phi1" in run("blood.py")
+    assert Path("blood.png").stat().st_size > 10_000
 
 
 def test_workstation_on_the_cpu(run):

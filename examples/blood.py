@@ -1,0 +1,14 @@
+"""700 blood cells that come with scanpy (pip install scanpy), by the graph of scanpy.pp.neighbors.
+
+python examples/blood.py
+"""
+
+import scanpy
+
+import ies_gpu
+
+cells = scanpy.datasets.pbmc68k_reduced()
+selection = ies_gpu.anndata.select(cells, use="connectivities", subset_size=2)
+print(selection)
+ies_gpu.plot.embedding(selection, colors=cells.obs["bulk_labels"]).savefig("blood.png")
+# or, as for any other embedding: scanpy.pl.embedding(cells, basis="ies", color="bulk_labels")

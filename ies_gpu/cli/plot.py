@@ -1,0 +1,59 @@
+"""``ies-gpu plot``: a picture of a result that was saved."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from .console import Console
+from .options import add_command, add_talk
+from .output import say
+
+if TYPE_CHECKING:
+    from ..results.selection import Selection
+
+KINDS = ("embedding", "path", "volumes")
+ENDINGS = (".png", ".pdf", ".svg")
+
+
+def add(commands: Any) -> None:
+    plot = add_command(commands, "plot", run, "draw a result that 'fit' wrote", "ies-gpu plot run.npz -o map.png")
+    plot.add_argument("run_file", metavar="RUN.NPZ")
+    plot.add_argument("-o", "--output", metavar="MAP.PNG", help="a .png, .pdf or .svg file (RUN.PNG)")
+    plot.add_argument("--kind", choices=KINDS, default="embedding", help="what to draw (embedding)")
+    add_talk(plot, progress=False)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    output = args.output or os.path.splitext(args.run_file)[0] + ".png"
+    check_picture(args.parser, "-o", output)
+    from ..results.storage import load
+
+    draw(load(args.run_file), output, args.kind)
+    say(f"  picture         {output}")
+    return 0
+
+
+def check_picture(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:
+    """A picture that can be drawn and written; asked before long work."""
+    if not path:
+        return
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in ENDINGS:
+        parser.error(f"{option} must name a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file, got {path}")
+    from ..files.points import check_output
+    from ..plot.style import styled
+
+    with styled():  # Matplotlib is there
+        check_output(path, ending)
+
+
+def draw(selection: Selection, path: str, kind: str = "embedding") -> None:
+    """Write one picture of a result."""
+    from .. import plot
+    from ..files.points import whole_or_nothing
+
+    figure = getattr(plot, kind)(selection)
+    with whole_or_nothing(path) as file:
+        figure.savefig(file, format=os.path.splitext(path)[1][1:].lower(), dpi=150)
