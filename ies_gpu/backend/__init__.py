@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from ..errors import DeviceError, warn_caller
+from ..errors import DeviceError, brief, warn_caller
 from .base import Backend, Block, current
 from .cpu import CpuBackend
 from .dlpack import cuda_device, is_foreign
@@ -37,15 +37,17 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     DeviceError
         If CUDA was asked for and cannot be used; the message says what to do.
     """
-    name, reason = "device", f"device={device!r} was asked for"
+    name, reason = "device", f"device={brief(device)} was asked for"
+    if not isinstance(device, str):
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
         reason = f"the environment variable IES_GPU_DEVICE={device} asks for it"
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
-    match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    match = re.fullmatch(r"cuda(?::(\d{1,6}))?", device)
     if device != "auto" and match is None:
-        raise ValueError(f"{name} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+        raise ValueError(f"{name} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     from .cuda import CudaBackend, probe
 
     number = int(match[1] or 0) if match else 0
@@ -61,7 +63,9 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
 def device_near(home: Backend, device: str) -> str:
     """The device for arrays at home: with ``auto`` those on a GPU stay there, unless the variable decides."""
-    stay = device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
+    stay = (
+        isinstance(device, str) and device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
+    )
     return home.device if stay else device
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..choice.naming import coordinate_numbers
-from ..results.selection import Selection
+from ..results.selection import Selection, check_selection
 from ..validation import check_integer
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10
@@ -35,6 +35,7 @@ def umap_init(selection: Selection, subset: Sequence[int | str] | None = None, *
     array (n, s), float32, on the host
         For ``n_components=s``.
     """
+    selection = check_selection(selection)
     Y = backend_of(selection.coordinates).to_host(selection.coordinates)
     chosen = Y[:, coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])]
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))

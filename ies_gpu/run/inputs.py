@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Backend, backend_of
+from ..validation import check_array
 from .options import ENTRIES
 
 
@@ -46,5 +47,7 @@ class Inputs(NamedTuple):
     def n_components(self, otherwise: int) -> int:
         """The number of eigenvectors that were given, or else the one that was asked for."""
         coordinates = self.values.get("coordinates")
-        shape: tuple[int, ...] = getattr(coordinates, "shape", None) or np.shape(np.asarray(coordinates))
+        shape: tuple[int, ...] = getattr(coordinates, "shape", None) or np.shape(
+            check_array("coordinates", coordinates)
+        )
         return int(shape[1]) if len(shape) == 2 else otherwise
