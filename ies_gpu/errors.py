@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import Any
 
 INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
+
+
+def brief(value: Any) -> str:
+    """A value as an error message shows it: on one line, cut short, whatever its ``repr`` does."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # integers of more than 4,300 digits, and objects that cannot say what they are
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:90]}..."
 
 
 class DeviceError(RuntimeError):

@@ -165,16 +165,16 @@ def estimate_resources(
     >>> print(f"{job.peak_bytes / 1e9:.1f} GB")
     0.7 GB
     """
-    n, D = check_integer("n", n, low=3), check_integer("dim", dim, low=1)
+    n, D = check_integer("n", n, low=3, high=10**12), check_integer("dim", dim, low=1, high=10**12)
     degree = check_number("degree", degree, high=n)
     d, s, m = check_sizes(n, intrinsic_dim, intrinsic_dim if subset_size is None else subset_size, n_components)
     options = Options(intrinsic_dim=d, subset_size=d, n_components=m, dtype=dtype, memory_limit=memory_limit)
-    check_choice("device", device.partition(":")[0], ("cpu", "cuda"))
+    check_choice("device", device.partition(":")[0] if isinstance(device, str) else device, ("cpu", "cuda"))
     size = Size(n, D, n * (degree + 1.0), m, d, s, 4 if dtype == "float32" else 8)  # mixed: an upper bound
     tiled = memory_limit is not None and 2 * csr_bytes(n, degree, options.storage) > memory_limit
     store = tiled and memory_limit is not None and 4.0 * n * n < memory_limit
     needs = tiled_bytes(size, store) if tiled else sparse_bytes(size)
-    threads = check_integer("n_threads", n_threads, low=1)
+    threads = check_integer("n_threads", n_threads, low=1, high=65_536)
     on_cpu = device.startswith("cpu")
     times = {} if tiled else seconds(size, threads)
     stages = [StageNeeds(k, int(START + b), times.get(k)) for k, b in needs.items()]

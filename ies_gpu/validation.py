@@ -10,49 +10,76 @@ import numpy as np
 import scipy.sparse
 
 from .backend import Backend, backend_of
+from .errors import brief
+
+LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
     """A finite real number in (low, high), or [low, high] when closed."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+        raise TypeError(f"{name} must be a number, got {brief(value)}")
+    try:
+        number = float(value)
+    except Exception:  # an integer or fraction beyond the largest float
+        number = math.nan
     inside = low <= number <= high if closed else low < number < high
     if not (math.isfinite(number) and inside):
         if closed:
             wanted = f"be between {low:g} and {high:g}" if high < math.inf else f"be a finite number, at least {low:g}"
         else:
             wanted = f"be a finite number greater than {low:g}" + (f" and below {high:g}" if high < math.inf else "")
-        raise ValueError(f"{name} must {wanted}, got {value!r}")
+        raise ValueError(f"{name} must {wanted}, got {brief(value)}")
     return number
+
+
+def check_length(name: str, value: Any) -> float:
+    """A positive length whose square is a float, and one over it too."""
+    length = check_number(name, value)
+    if not 1 / LARGEST < length < LARGEST:
+        raise ValueError(
+            f"{name} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, where squares are floats, got {brief(value)}"
+            "; measure the points in another unit"
+        )
+    return length
 
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
     """An integer in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
+        raise TypeError(f"{name} must be an integer, got {brief(value)}")
     number = int(value)
     if number < low or (high is not None and number > high):
         span = f"be at least {low}" if high is None else f"be between {low} and {high}"
-        raise ValueError(f"{name} must {span}{why}, got {value}")
+        raise ValueError(f"{name} must {span}{why}, got {brief(number)}")
     return number
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of several words."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {brief(value)}")
     return value
 
 
 def check_flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+        raise TypeError(f"{name} must be True or False, got {brief(value)}")
     return bool(value)
 
 
-def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64) -> Any:
+def check_members(name: str, value: Any, wanted: str) -> list[Any]:
+    """The members of something that has some; a word is not taken for its letters."""
+    try:
+        if not isinstance(value, str | bytes):
+            return list(value)
+    except Exception:  # not iterable, or an iterator that fails
+        pass
+    raise TypeError(f"{name} must be {wanted}, got {brief(value)}") from None
+
+
+def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST) -> Any:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted.
@@ -61,11 +88,7 @@ def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64) 
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has masked entries; drop those rows or fill them")
-    backend = backend_of(array)
-    try:
-        array = backend.asarray(array)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array of numbers: {error}") from None
+    backend, array = backend_of(array), check_array(name, array)
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {array.dtype}; pass its real and imaginary parts as columns")
     if array.dtype.kind not in "buifO":
@@ -76,24 +99,36 @@ def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64) 
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
-    _check_finite(name, array, backend)
+    _check_finite(name, array, backend, largest)
     return array
+
+
+def check_array(name: str, array: Any) -> Any:
+    """Whatever becomes an array, as one, on the device where it is."""
+    try:
+        return backend_of(array).asarray(array)
+    except MemoryError:
+        raise
+    except Exception as error:  # objects may convert themselves, and fail as they like
+        why = " ".join(str(error).split())[:200]
+        raise TypeError(f"{name} must be an array of numbers: {why or type(error).__name__}") from None
 
 
 def _from_objects(name: str, array: Any) -> Any:
     """Numbers that came as Python objects, as a column of integers and floats of a data frame does."""
     if not all(isinstance(value, numbers.Real | np.number) or value is None for value in array.flat):
         odd = next(v for v in array.flat if not isinstance(v, numbers.Real | np.number) and v is not None)
-        raise TypeError(f"{name} must be numeric, but it contains {odd!r}")
-    return array.astype(np.float64)
+        raise TypeError(f"{name} must be numeric, but it contains {brief(odd)}")
+    try:
+        return array.astype(np.float64)
+    except (OverflowError, ValueError, TypeError):
+        raise ValueError(f"{name} contains numbers that no float can hold; scale them down") from None
 
 
-def _check_finite(name: str, array: Any, backend: Backend) -> None:
+def _check_finite(name: str, array: Any, backend: Backend, largest: float = LARGEST) -> None:
     xp = backend.xp
-    # a sum is finite only if every entry is (or it overflows, which the second look clears): one pass, no copy
-    with np.errstate(over="ignore", invalid="ignore"):
-        if bool(xp.isfinite(xp.sum(array))):
-            return
+    if array.size == 0 or bool(xp.maximum(array.max(), -array.min()) <= largest):  # False for NaN; nothing is copied
+        return
     bad = ~xp.isfinite(array)
     bad = bad.any(axis=tuple(range(1, array.ndim))) if array.ndim > 1 else bad
     rows = backend.to_host(xp.nonzero(bad)[0])
@@ -105,6 +140,10 @@ def _check_finite(name: str, array: Any, backend: Backend) -> None:
             f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} ({shown}); "
             f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
         )
+    peak = float(xp.maximum(array.max(), -array.min()))
+    raise ValueError(
+        f"{name} has entries as large as {peak:.0e}, whose squares no float can hold; divide {name} by a constant"
+    )
 
 
 def check_points(X: Any, dtype: Any = np.float64) -> Any:
@@ -114,6 +153,10 @@ def check_points(X: Any, dtype: Any = np.float64) -> Any:
         raise ValueError(f"X must hold at least 2 points with at least 1 column, got shape {X.shape}")
     if not bool((X[:1] != X[:1000]).any()) and not bool((X[:1] != X).any()):  # a few rows settle it nearly always
         raise ValueError(f"X must not consist of {X.shape[0]} copies of one point")
+    if not bool((abs(X[:1000]) > 1 / LARGEST).any()) and not bool((abs(X) > 1 / LARGEST).any()):
+        raise ValueError(
+            f"X has no entry above {1 / LARGEST:.0e}, and smaller squares vanish; multiply X by a constant"
+        )
     return X
 
 
@@ -179,7 +222,7 @@ def check_sparse_storage(name: str, matrix: Any) -> None:
 def _check_indices(name: str, part: str, indices: Any, size: int) -> None:
     if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
         raise ValueError(
-            f"{name}.{part} must lie between 0 and {size - 1} to fit its shape, got {int(indices.min())} to "
+            f"{name}.{part} must be between 0 and {size - 1} to fit its shape, got {int(indices.min())} to "
             f"{int(indices.max())}; build the matrix again with indices that count from 0"
         )
 

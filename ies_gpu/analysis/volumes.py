@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..backend import backend_of
+from ..choice.naming import coordinate_numbers
 from ..choice.search import ranked, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
+from ..results.selection import Selection, check_selection
 from ..validation import check_integer
-
-if TYPE_CHECKING:
-    from ..results.selection import Selection
 
 
 class VolumeHistogram(NamedTuple):
@@ -65,8 +64,10 @@ def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, 
     >>> chosen.share_near_zero < first.share_near_zero
     True
     """
-    bins = check_integer("bins", bins, low=1)
-    chosen = tuple(selection.subset if subset is None else sorted(subset))
+    selection = check_selection(selection)
+    bins = check_integer("bins", bins, low=1, high=1_000_000)
+    m = selection.coordinates.shape[1]
+    chosen = selection.subset if subset is None else tuple(sorted(coordinate_numbers(subset, m)))
     logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
     logs = backend_of(logs).to_host(logs)
     # rounding may lift a volume above 1 by 1e-16
@@ -109,6 +110,9 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
     >>> size_verdict(selection, subset_size=2).too_small
     True
     """
+    selection = check_selection(selection)
+    if subset_size is not None:
+        subset_size = check_integer("subset_size", subset_size, low=1, high=selection.coordinates.shape[1])
     if subset_size is None or subset_size == len(selection.subset):
         best, subsets = selection.subset, selection.ranking.subsets
     else:

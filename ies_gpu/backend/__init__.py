@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from ..errors import DeviceError, warn_caller
+from ..errors import DeviceError, brief, warn_caller
 from .base import Backend, Block, current
 from .cpu import CpuBackend
 from .dlpack import cuda_device, is_foreign
@@ -52,15 +52,17 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     >>> backend.xp.__name__
     'numpy'
     """
-    name, reason = "device", f"requested by device={device!r}"
+    name, reason = "device", f"requested by device={brief(device)}"
+    if not isinstance(device, str):
+        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
         reason = f"requested by the environment variable IES_GPU_DEVICE={device}"
     if device == "cpu":
         return CpuBackend(reason=reason, **options)
-    match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    match = re.fullmatch(r"cuda(?::(\d{1,6}))?", device)
     if device != "auto" and match is None:
-        raise ValueError(f"{name} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {device!r}")
+        raise ValueError(f"{name} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     from .cuda import CudaBackend, probe
 
     number = int(match[1] or 0) if match else 0
@@ -76,7 +78,8 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
 def device_near(home: Backend, device: str) -> str:
     """The device for arrays that live on ``home``: with ``auto`` they stay on a GPU, unless IES_GPU_DEVICE is set."""
-    stay = device == "auto" and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
+    auto = isinstance(device, str) and device == "auto"
+    stay = auto and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
     return home.device if stay else device
 
 

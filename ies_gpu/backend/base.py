@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ..errors import OutOfMemoryError
+from ..errors import OutOfMemoryError, brief
 
 Result = TypeVar("Result")
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
@@ -57,6 +58,11 @@ class Backend:
 
     def __init__(self, *, reason: str = "", memory_limit: int | None = None, n_threads: int | None = None) -> None:
         self.reason = reason
+        for name, value, most in (("memory_limit", memory_limit, 1 << 62), ("n_threads", n_threads, 1 << 16)):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= most
+            ):
+                raise ValueError(f"{name} must be an integer from 1 to {most}, or None, got {brief(value)}")
         self.memory_limit = memory_limit
         self.n_threads = n_threads
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..validation import check_integer, check_real_array
+from ..errors import brief
+from ..validation import check_flag, check_integer, check_real_array
 
 MAX_SUBSETS = 2_000_000
 
@@ -53,7 +54,8 @@ def count_subsets(m: int, s: int) -> int:
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
         raise ValueError(
-            f"n_components={m} and subset_size={s} give {count:,} sets, more than {MAX_SUBSETS:,}; lower one of them, "
+            f"n_components={brief(m)} and subset_size={brief(s)} give {f'{count:,}' if count < 10**30 else 'too many'} "
+            f"sets, more than {MAX_SUBSETS:,}; lower one of them, "
             "or use search='greedy', 'submodular' or 'branch_and_bound', which do not score every set"
         )
     return count
@@ -61,9 +63,12 @@ def count_subsets(m: int, s: int) -> int:
 
 def check_subsets(subsets: Any, m: int) -> np.ndarray:
     """Sets (q, s) as an integer array with members between 0 and m - 1, none twice."""
-    array = np.atleast_2d(np.asarray(subsets))
+    try:
+        array = np.atleast_2d(np.asarray(subsets))
+    except Exception:  # sets of unequal size, or objects that cannot be converted
+        array = np.empty(0)
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
-        raise TypeError(f"subsets must be sets of integers, all of one size, got {subsets!r}")
+        raise TypeError(f"subsets must be sets of integers, all of one size, got {brief(subsets)}")
     if array.min() < 0 or array.max() >= m:
         raise ValueError(f"subsets must have members between 0 and {m - 1}, got {array.min()} to {array.max()}")
     if array.shape[1] > 1 and (np.diff(np.sort(array, axis=1), axis=1) == 0).any():
@@ -140,6 +145,7 @@ def score_subsets(bases: Any, subsets: Any, *, per_point: bool = False) -> Any:
     >>> bool(slowest < independent)
     True
     """
+    per_point = check_flag("per_point", per_point)
     bases = check_real_array("bases", bases, 3)
     sets = check_subsets(subsets, bases.shape[1])
     if sets.shape[1] < bases.shape[2]:

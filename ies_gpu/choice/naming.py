@@ -26,17 +26,17 @@ def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
     """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
     import numpy as np  # here, because ``ies-gpu --help`` loads this module
 
+    from ..errors import brief
+    from ..validation import check_members
     from .criterion import check_subsets
 
-    if isinstance(subset, str) or not np.iterable(subset):
-        raise TypeError(f"subset must be a set such as (0, 6) or ('phi1', 'phi7'), got {subset!r}")
     numbers = []
-    for member in subset:
+    for member in check_members("subset", subset, "a set such as (0, 6) or ('phi1', 'phi7')"):
         if isinstance(member, str):
             if not re.fullmatch(r"phi[1-9]\d*", member):
-                raise ValueError(f"subset must contain numbers, or names such as 'phi7', got {member!r}")
+                raise ValueError(f"subset must contain numbers, or names such as 'phi7', got {brief(member)}")
             member = int(member[3:]) - 1
         elif not np.isscalar(member):
-            raise TypeError(f"subset must be one set of numbers or names, got {subset!r}")
+            raise TypeError(f"subset must be one set of numbers or names, got {brief(subset)}")
         numbers.append(member)
     return tuple(int(k) for k in check_subsets([numbers], m)[0])

@@ -72,9 +72,9 @@ def regularization_path(scores: Any, subsets: Any, eigenvalues: Any) -> tuple[Se
     >>> round(path[0].low, 6)
     5.0
     """
-    values = check_real_array("eigenvalues", _host(eigenvalues), 1)
+    values = _host(check_real_array("eigenvalues", eigenvalues, 1))
     sets = check_subsets(_host(subsets), len(values))
-    heights = check_real_array("scores", _host(scores), 1)
+    heights = _host(check_real_array("scores", scores, 1))
     if len(heights) != len(sets):
         raise ValueError(f"scores has {len(heights)} entries for {len(sets)} subsets")
     slopes = penalties(sets, values)
@@ -152,4 +152,4 @@ def segment_at(path: tuple[Segment, ...], zeta: float) -> int:
 
 
 def _host(array: Any) -> Any:
-    return backend_of(array).to_host(array)
+    return backend_of(array).to_host(array) if hasattr(array, "shape") else array

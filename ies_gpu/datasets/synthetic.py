@@ -226,6 +226,8 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     """
     check_choice("name", name, names())
     title, sample, bandwidth, d, s, chosen, default = TABLE[name]
-    n = default if n_samples is None else check_integer("n_samples", n_samples, low=2)
-    X, truth, colors = sample(np.random.default_rng(random_state), n)
+    n = default if n_samples is None else check_integer("n_samples", n_samples, low=2, high=10**9)
+    own = isinstance(random_state, np.random.Generator | np.random.SeedSequence)
+    seed = random_state if own else check_integer("random_state", random_state, low=0)
+    X, truth, colors = sample(np.random.default_rng(seed), n)
     return Dataset(name, title, X, truth, colors, bandwidth, d, s, tuple(k - 1 for k in chosen))

@@ -90,7 +90,8 @@ def diffusion_map(
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)
-    start = backend_of(laplacian.weights).asarray(start_vector(n, random_state))
+    seed = check_integer("random_state", random_state, low=0)
+    start = backend_of(laplacian.weights).asarray(start_vector(n, seed))
     return eigenmap(laplacian, m, start, tol, solver=solver)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..backend import backend_of
 from ..validation import (
+    check_array,
     check_integer,
-    check_number,
+    check_length,
     check_points,
     check_real_array,
     check_square_sparse,
@@ -54,7 +55,7 @@ def radius_graph(X: Any, *, radius: float) -> Any:
            [0., 0., 0.]])
     """
     X = check_points(X)
-    radius = check_number("radius", radius)
+    radius = check_length("radius", radius)
     order = spatial_order(X)
     return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
 
@@ -281,11 +282,13 @@ def check_graph(graph: Any, *, radius: float | None = None) -> Any:
         if not bool(keep.all()):
             matrix = from_pairs(backend, rows[keep], columns[keep], data[keep], matrix.shape[0])
     else:
-        raw = backend.asarray(graph)
+        raw = check_array("graph", graph)
         absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
         dense = check_real_array("graph", xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
         if dense.shape[0] != dense.shape[1]:
             raise ValueError(f"graph must be square, got shape {dense.shape}")
+        if len(dense) < 2:
+            raise ValueError(f"graph must be for at least 2 points, got shape {dense.shape}")
         near = ~absent if radius is None else ~absent & (dense <= radius)
         near[xp.arange(len(dense)), xp.arange(len(dense))] = False
         rows, columns = xp.nonzero(near)

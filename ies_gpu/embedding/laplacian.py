@@ -9,7 +9,7 @@ from typing import Any
 from ..backend import backend_of
 from ..validation import (
     check_flag,
-    check_number,
+    check_length,
     check_real_array,
     check_sparse_storage,
     check_square_sparse,
@@ -94,7 +94,7 @@ def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
            [0.368, 1.   , 0.   ],
            [0.   , 0.   , 1.   ]])
     """
-    bandwidth = check_number("bandwidth", bandwidth)
+    bandwidth = check_length("bandwidth", bandwidth)
     return with_unit_diagonal(gaussian_of_distances(check_graph(graph).copy(), bandwidth))
 
 
@@ -158,7 +158,7 @@ def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None
     (400, 400)
     """
     self_loops = check_flag("self_loops", self_loops)
-    bandwidth = check_number("bandwidth", bandwidth)
+    bandwidth = check_length("bandwidth", bandwidth)
     graph = radius_graph(X, radius=3 * bandwidth if radius is None else radius)
     kernel = SparseKernel(with_unit_diagonal(gaussian_of_distances(graph, bandwidth)))
     if not self_loops:
@@ -194,7 +194,7 @@ def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian
     True
     """
     if bandwidth is not None:
-        bandwidth = check_number("bandwidth", bandwidth)
+        bandwidth = check_length("bandwidth", bandwidth)
     matrix = check_square_sparse("kernel", kernel)
     check_symmetric("kernel", matrix)
     own = matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix
@@ -230,7 +230,7 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
     """The same ``Laplacian`` if it is sound; anyone can build one, or write into the arrays of ours."""
     P, weights, bandwidth = laplacian.transition, laplacian.weights, laplacian.bandwidth
     if bandwidth is not None:
-        check_number("laplacian.bandwidth", bandwidth)
+        check_length("laplacian.bandwidth", bandwidth)
     if isinstance(P, Transition):
         return laplacian
     dtype = getattr(P, "dtype", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..backend import Backend, backend_of, to_device
 from ..errors import warn_caller
-from ..validation import check_choice, check_flag, check_number, check_points, check_real_array
+from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
 from .order import spatial_order
 
@@ -133,13 +134,13 @@ def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None, sel
 
 def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
     """Bandwidth and radius, the latter three times the former unless given."""
-    bandwidth = check_number("bandwidth", bandwidth)
-    return bandwidth, 3 * bandwidth if radius is None else check_number("radius", radius)
+    bandwidth = check_length("bandwidth", bandwidth)
+    return bandwidth, 3 * bandwidth if radius is None else check_length("radius", radius)
 
 
 def moved_points(X_new: Any, X: Any) -> Any:
     """New points (n_new, D) on the device of the training points, with as many columns."""
-    new, home = check_real_array("X_new", X_new, 2), backend_of(X)
+    new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
     if new.shape[1] != X.shape[1]:
         raise ValueError(f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}")
     return to_device(new, home)

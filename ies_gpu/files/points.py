@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..errors import warn_caller
+from ..errors import brief, warn_caller
 from .remote import check_remote_output, fetched, is_remote, shown, uploaded
 
 TEXT = {".csv": ",", ".tsv": "\t"}
@@ -77,6 +77,19 @@ def check_suffix(path: str) -> None:
         raise ValueError(f"{path}: points are read from {', '.join(SUFFIXES)} files, not from '{suffix}'")
 
 
+def check_path(path: Any) -> str | os.PathLike[str]:
+    """A path or URL as text or ``os.PathLike``, that a file system could know."""
+    try:
+        text = os.fspath(path)
+    except Exception:
+        text = None
+    if not isinstance(text, str):
+        raise TypeError(f"path must be the name of a file, as text or pathlib.Path, got {brief(path)}") from None
+    if "\0" in text or not text.isprintable() or max(map(len, text.split(os.sep))) > 255 or not text:
+        raise ValueError(f"path must be a name that a file can have, got {brief(text)}")
+    return path
+
+
 def check_readable(path: Path) -> None:
     """Check that a file exists and may be read."""
     if path.is_dir():
@@ -89,7 +102,7 @@ def check_readable(path: Path) -> None:
 
 def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
     """Check that a path can be written, before long work, so that its result is not lost at the end."""
-    if is_remote(path):
+    if is_remote(check_path(path)):
         check_remote_output(os.fspath(path), suffix)
         return Path(path)
     path = Path(path)

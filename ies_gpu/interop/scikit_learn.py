@@ -21,7 +21,7 @@ from ..run.stage import Run
 from ..run.stages.eigenvectors import EIGENVECTORS
 from ..run.stages.graph import GRAPH, LAPLACIAN
 from ..select import select_coordinates
-from ..validation import check_choice, check_integer, check_number, check_points, check_real_array
+from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
 
 FEWEST = 4  # points: with fewer there is no map with two coordinates
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
@@ -101,7 +101,14 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return check_real_array("X", X, 2)
         fewest = FEWEST if reset else 1
-        return validate_data(self, host_view(X), reset=reset, dtype=np.float64, ensure_min_samples=fewest)
+        try:
+            return validate_data(self, host_view(X), reset=reset, dtype=np.float64, ensure_min_samples=fewest)
+        except MemoryError:
+            raise
+        except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            reason = " ".join(str(error).split())
+            raise kind(f"X cannot be used: {reason if len(reason) < 400 else reason[:400] + '...'}") from None
 
     def _extend(self, X: Any) -> Any:
         return self.model_.transform(
@@ -431,7 +438,7 @@ def few_points_sizes(X: Any, asked: dict[str, Any]) -> dict[str, Any]:
     if is_auto(d):
         d = min(2, asked["n_components"], X.shape[1], *([] if is_auto(s) else [s]))
     s = d if is_auto(s) else s
-    bandwidth = few_points_bandwidth(X) if is_auto(bandwidth) else check_number("bandwidth", bandwidth)
+    bandwidth = few_points_bandwidth(X) if is_auto(bandwidth) else check_length("bandwidth", bandwidth)
     warn_caller(
         f"{len(X)} points are too few to estimate anything from them; using intrinsic_dim={d}, "
         f"subset_size={s}, bandwidth={bandwidth:.4g}. Pass your own values if you know them",

@@ -11,7 +11,7 @@ from scipy.spatial import KDTree
 from ..backend import backend_of
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..errors import warn_caller
-from ..results.selection import Selection
+from ..results.selection import Selection, check_selection
 from ..validation import check_integer, check_points
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10
@@ -63,6 +63,7 @@ def umap_init(
     >>> umap_init(selection, X=X).shape
     (500, 2)
     """
+    selection = check_selection(selection)
     Y = backend_of(selection.coordinates).to_host(selection.coordinates)
     if subset is None:
         _check_two(selection)

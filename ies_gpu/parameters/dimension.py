@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import backend_of
-from ..validation import check_choice, check_integer, check_number, check_points
+from ..validation import check_choice, check_integer, check_length, check_points
 from .bandwidth import Distances, bandwidth_grid, degree_bandwidth, kernel_sum_slopes, neighbours_of, sampled_distances
 from .levina_bickel import levina_bickel_dimension
 
@@ -115,7 +115,11 @@ def estimate_dimension(
     distances = sampled_distances(X, random_state=seed)
     if method == "slope":
         return _slope(distances)
-    eps = degree_bandwidth(distances) if bandwidth == "auto" else check_number("bandwidth", bandwidth)
+    eps = (
+        degree_bandwidth(distances)
+        if isinstance(bandwidth, str) and bandwidth == "auto"
+        else check_length("bandwidth", bandwidth)
+    )
     return local_pca_dimension(X, distances, eps)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
-from ..validation import check_choice, check_integer, check_points
+from ..validation import check_choice, check_integer, check_members, check_points
 
 
 class NeighborDimension(NamedTuple):
@@ -65,9 +65,8 @@ def levina_bickel_dimension(
     2
     """
     check_choice("average", average, ("harmonic", "mean"))
-    if not isinstance(neighbors, Iterable):
-        raise TypeError(f"neighbors must be several numbers, e.g. range(10, 21), got {neighbors!r}")
-    sizes = [check_integer("neighbors", k, low=3) for k in neighbors]
+    several = check_members("neighbors", neighbors, "several numbers, e.g. range(10, 21)")
+    sizes = [check_integer("neighbors", k, low=3) for k in several]
     if not sizes:
         raise ValueError("neighbors must contain at least one number, e.g. range(10, 21)")
     X = check_points(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,9 +13,10 @@ import numpy as np
 from ..backend import backend_of, device_near, get_backend, to_device
 from ..choice.naming import coordinate_names
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
+from ..errors import brief
 from ..run.log import Log, Progress
-from ..validation import check_choice, check_points, check_real_array
-from .selection import Selection
+from ..validation import check_choice, check_members, check_points, check_real_array
+from .selection import Selection, check_selection
 from .storage import read_archive, write_archive
 
 FORMAT = "ies_gpu model"
@@ -115,11 +117,11 @@ class Model:
         (5, 2)
         """
         check_choice("isolated", isolated, ISOLATED)
-        chosen = list(self.subset if columns is None else columns)
+        chosen = check_members("columns", self.subset if columns is None else columns, "numbers such as (0, 6)")
         m = self.coordinates.shape[1]
         if not all(isinstance(k, int | np.integer) and 0 <= k < m for k in chosen):
-            raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {columns}")
-        X_new = check_real_array("X_new", X_new, 2)
+            raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
+        X_new = check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
@@ -175,7 +177,7 @@ def model_of(selection: Selection, X: Any, *, feature_names: Sequence[str] | Non
     >>> model.transform(X[:5] + 0.01).shape
     (5, 2)
     """
-    used = selection.diagnostics.get("parameters", {})
+    used = check_selection(selection).diagnostics.get("parameters", {})
     if used.get("entry") != "X":
         raise ValueError(
             f"a model needs a selection made from points; this one was made from a {used.get('entry', 'graph')}, which "
@@ -205,7 +207,11 @@ def make_model(
     self_loops: bool = True,
 ) -> Model:
     """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs."""
-    names = None if feature_names is None else tuple(map(str, feature_names))
+    names = None
+    if feature_names is not None:
+        names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))
+        if len(names) != X.shape[1]:
+            raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
     degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
     return Model(X, degrees, coordinates, eigenvalues, bandwidth, radius, tuple(subset), names, self_loops)
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
+from ..errors import brief
 from ..parameters.verdict import automatic_line
 from .export import as_frame, as_plain
 
@@ -236,3 +237,10 @@ class Selection:
     def _runners_up(self) -> str:
         others = [s for s in self.ranking.subsets[:4].tolist() if tuple(s) != self.subset][:3]
         return "; ".join(", ".join(coordinate_names(s)) for s in others) or "none"
+
+
+def check_selection(selection: Any) -> Selection:
+    """A result of ours."""
+    if not isinstance(selection, Selection):
+        raise TypeError(f"selection must be what select_coordinates returns, got {brief(selection)}")
+    return selection

@@ -15,7 +15,7 @@ from .. import __version__
 from ..choice.regularization import Segment
 from ..files import archive as encoding
 from ..files.archive import decode, encode, read_header
-from ..files.points import DAMAGED, check_output, check_readable
+from ..files.points import DAMAGED, check_output, check_path, check_readable
 from ..files.remote import fetched, is_remote
 from .selection import Ranking, Selection
 
@@ -113,7 +113,7 @@ def read_archive(
     path: str | os.PathLike[str], format: str, version: int, wanted: str, build: Callable[..., Result]
 ) -> Result:
     """What :func:`write_archive` wrote in this version of the format or an older one, built from its named values."""
-    if is_remote(path):
+    if is_remote(check_path(path)):
         with fetched(os.fspath(path)) as local:
             return read_archive(local, format, version, wanted, build)
     path = Path(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..backend import Backend, backend_of
-from ..validation import check_real_array
+from ..validation import check_array
 from .options import ENTRIES
 
 
@@ -47,5 +47,5 @@ class Inputs(NamedTuple):
         if "coordinates" not in self.values:
             return otherwise
         coordinates = self.values["coordinates"]
-        shape = getattr(coordinates, "shape", None) or check_real_array("coordinates", coordinates, 2).shape
+        shape = getattr(coordinates, "shape", None) or check_array("coordinates", coordinates).shape
         return int(shape[1]) if len(shape) == 2 else otherwise

@@ -108,11 +108,12 @@ class Options:
         keep("percentile", check_number("percentile", self.percentile, low=0.0, high=100.0, closed=True))
         keep("tol", check_number("tol", self.tol, high=1.0))
         keep("random_state", check_integer("random_state", self.random_state, low=0))
-        keep("self_loops", check_flag("self_loops", self.self_loops))
+        for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
+            keep(name, check_flag(name, getattr(self, name)))
         if self.memory_limit is not None:
             keep("memory_limit", check_integer("memory_limit", self.memory_limit, low=1 << 20))
         if self.n_threads is not None:
-            keep("n_threads", check_integer("n_threads", self.n_threads, low=1))
+            keep("n_threads", check_integer("n_threads", self.n_threads, low=1, high=65_536))
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs checkpoint, the folder with the finished stages")
         self._check_automatic(keep)
@@ -135,7 +136,7 @@ class Options:
 
     def _check_scales(self, keep: Any) -> None:
         """Check that bandwidth, radius and self-loops fit the entry."""
-        from ..validation import check_number
+        from ..validation import check_length
 
         entry = self.entry
         if not self.self_loops and entry in ("kernel", "laplacian"):
@@ -143,9 +144,9 @@ class Options:
         if entry in ("X", "graph") and self.bandwidth is None:
             raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
         if self.bandwidth is not None and not is_auto(self.bandwidth):
-            keep("bandwidth", check_number("bandwidth", self.bandwidth))
+            keep("bandwidth", check_length("bandwidth", self.bandwidth))
         if self.radius is not None:
-            keep("radius", check_number("radius", self.radius))
+            keep("radius", check_length("radius", self.radius))
             if entry in ("kernel", "laplacian"):
                 raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
         elif entry == "X" and not is_auto(self.bandwidth):

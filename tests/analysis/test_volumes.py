@@ -7,6 +7,7 @@ import pytest
 from scipy.spatial import procrustes
 
 from ies_gpu import (
+    Selection,
     procrustes_error,
     score_subsets,
     select_coordinates,
@@ -41,14 +42,14 @@ def test_all_coordinates_together_keep_all_volume(selection):
     assert found.counts[-1] == len(selection.points)
 
 
-class Known:
+class Known(Selection):
     """The part of a result that the rule reads, with volumes that are known."""
 
     def __init__(self, lost: float, lost_in_union: float, n: int = 1000) -> None:
-        self.volumes = {(0, 1): lost, (0, 2): 1.0, (0, 1, 2): lost_in_union}
-        self.subset, self.n = (0, 1), n
-        self.log_volumes = self.score((0, 1))
-        self.ranking = type("R", (), {"subsets": np.array([[0, 1], [0, 2], [0, 3]])})
+        ranking = type("R", (), {"subsets": np.array([[0, 1], [0, 2], [0, 3]])})
+        volumes = {(0, 1): lost, (0, 2): 1.0, (0, 1, 2): lost_in_union}
+        vars(self).update(volumes=volumes, subset=(0, 1), n=n, ranking=ranking, coordinates=np.zeros((n, 4)))
+        vars(self).update(log_volumes=self.score((0, 1)))
 
     def score(self, subset):
         lost = round(self.volumes[tuple(subset)] * self.n)

@@ -315,7 +315,7 @@ def test_growing_begins_with_fewer_coordinates_than_dimensions(rng):
     [
         (search_greedy, {"subset_size": 1}, "subset_size must be between 2 and 9"),
         (search_submodular, {"zeta": -1.0}, "zeta must be a finite number"),
-        (search_submodular, {"n_starts": -1}, "n_starts must be at least 0"),
+        (search_submodular, {"n_starts": -1}, "n_starts must be between 0 and"),
         (search_branch_and_bound, {"node_limit": -1}, "node_limit must be at least 0"),
         (search_branch_and_bound, {"time_limit": -1.0}, "time_limit must be a finite number"),
     ],

@@ -203,7 +203,7 @@ def test_a_disconnected_graph_is_refused_with_a_way_out():
     assert connected.diagnostics["graph_components"] == 1
 
 
-@pytest.mark.parametrize("scale", [1e-160, 1e160])
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_the_way_out_is_found_in_any_unit(scale):
     points, _ = two_strips()
     with pytest.raises(DisconnectedGraphError) as caught:

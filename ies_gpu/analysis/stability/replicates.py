@@ -97,8 +97,8 @@ def selection_stability(
     >>> sum(stability.refits.values())
     1.0
     """
-    n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0)
-    n_refits = check_integer("n_refits", n_refits, low=0)
+    n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0, high=1_000_000)
+    n_refits = check_integer("n_refits", n_refits, low=0, high=100_000)
     share, near = check_number("share", share, high=1.0), check_number("near", near, high=1.0, closed=True)
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
     allowed = set(inspect.signature(select_coordinates).parameters) - FOREIGN

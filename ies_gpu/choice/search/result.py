@@ -88,7 +88,7 @@ def check_bases(bases: Any, eigenvalues: Any) -> tuple[Any, np.ndarray]:
     n, m, d = bases.shape
     if n < 2 or not 1 <= d <= m:
         raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
-    values = check_real_array("eigenvalues", backend_of(eigenvalues).to_host(eigenvalues), 1)
+    values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != m:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     return bases, values

@@ -86,7 +86,7 @@ def search_submodular(
     bases, values = check_bases(bases, eigenvalues)
     s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
     seed = check_integer("random_state", random_state, low=0)
-    starts = check_integer("n_starts", n_starts, low=0)
+    starts = check_integer("n_starts", n_starts, low=0, high=100_000)
     with backend_of(bases).active():
         return concluded(bases, values, submodular_sets(bases, values, s, weight, seed, starts), weight, alpha)
 

@@ -1,0 +1,276 @@
+"""Hostile arguments for every public function, and what counts as an answer.
+
+``python -m tests.validation.hostile`` tries every value at every argument and lists what went wrong.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import linecache
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+import ies_gpu
+from ies_gpu import datasets
+
+PACKAGE = str(Path(ies_gpu.__file__).parent)
+EPS = 0.3
+
+
+class Raises:
+    """An object all of whose conversions fail."""
+
+    def __array__(self, *_, **__):
+        raise RuntimeError("no array")
+
+    def __len__(self):
+        raise RuntimeError("no length")
+
+    def __iter__(self):
+        raise RuntimeError("no members")
+
+    def __float__(self):
+        raise RuntimeError("no number")
+
+    def __fspath__(self):
+        raise RuntimeError("no path")
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+
+@cache
+def sound() -> dict[str, Any]:
+    """Arguments with which everything works, from 120 points of a strip."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(size=(120, 2)) * [3, 1], 0.01 * rng.normal(size=120)])
+    graph = ies_gpu.radius_graph(X, radius=3 * EPS)
+    kernel = ies_gpu.gaussian_kernel(graph, bandwidth=EPS)
+    laplacian = ies_gpu.graph_laplacian(kernel, bandwidth=EPS)
+    selection = ies_gpu.select_coordinates(
+        X, bandwidth=EPS, intrinsic_dim=2, subset_size=2, n_components=6, keep_bases=True, device="cpu"
+    )
+    subsets = ies_gpu.candidate_subsets(6, 2)
+    folder = tempfile.mkdtemp()
+    model = ies_gpu.model_of(selection, X)
+    ies_gpu.save(selection, f"{folder}/result.npz")
+    ies_gpu.save_model(model, f"{folder}/model.npz")
+    return {
+        "X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian, "selection": selection, "model": model,
+        "coordinates": selection.coordinates, "eigenvalues": selection.eigenvalues, "bases": selection.bases,
+        "subsets": subsets, "scores": ies_gpu.score_subsets(selection.bases, subsets), "folder": folder,
+    }  # fmt: skip
+
+
+@cache
+def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """Every public function with arguments that work; those left out have defaults."""
+    s = sound()
+    X, Y, L, U, S = (s[name] for name in ("X", "coordinates", "laplacian", "bases", "selection"))
+    sizes = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6}
+    search = {"bases": U, "eigenvalues": s["eigenvalues"], "subset_size": 2}
+    late = {"laplacian": L, "coordinates": Y, "eigenvalues": s["eigenvalues"], "intrinsic_dim": 2, "subset_size": 2}
+    arguments: dict[str, dict[str, Any]] = {
+        "get_backend": {"device": "cpu"},
+        "radius_graph": {"X": X, "radius": 3 * EPS},
+        "knn_graph": {"X": X, "n_neighbors": 5},
+        "gaussian_kernel": {"graph": s["graph"], "bandwidth": EPS},
+        "graph_laplacian": {"kernel": s["kernel"]},
+        "laplacian_of_points": {"X": X, "bandwidth": EPS},
+        "diffusion_map": {"laplacian": L, "n_components": 6},
+        "cometric": {"coordinates": Y, "laplacian": L},
+        "tangent_bases": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},
+        "riemannian_metric": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},
+        "candidate_subsets": {"n_components": 6, "subset_size": 2},
+        "score_subsets": {"bases": U, "subsets": s["subsets"]},
+        "search_exhaustive": search,
+        "search_greedy": search,
+        "greedy_order": {"bases": U, "eigenvalues": s["eigenvalues"], "zeta": 0.1},
+        "search_submodular": search,
+        "search_branch_and_bound": search,
+        "regularization_path": {"scores": s["scores"], "subsets": s["subsets"], "eigenvalues": s["eigenvalues"]},
+        "leave_one_out_regret": {"bases": U, "subsets": s["subsets"][:2], "candidates": s["subsets"]},
+        "estimate_dimension": {"X": X, "bandwidth": EPS},
+        "levina_bickel_dimension": {"X": X},
+        "two_nn_dimension": {"X": X},
+        "unexplained_variance": {"X": X, "coordinates": Y[:, :2]},
+        "estimate_bandwidth": {"X": X, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6},
+        "suggest_subset_size": {"X": X, "bandwidth": EPS, "intrinsic_dim": 2, "n_components": 6},
+        "select_coordinates": {"X": X, "bandwidth": EPS, **sizes},
+        "select_coordinates(graph)": {"graph": s["graph"], "bandwidth": EPS, **sizes},
+        "select_coordinates(kernel)": {"kernel": s["kernel"], **sizes},
+        "select_coordinates(laplacian)": late,
+        "diagnose": {"selection": S, "laplacian": L},
+        "selection_stability": {"selection_or_X": S, "n_bootstrap": 3, "n_refits": 2},
+        "llr_ranking": {"coordinates": Y, "n_samples": 50},
+        "procrustes_error": {"truth": X[:, :2], "embedding": Y[:, :2]},
+        "size_verdict": {"selection": S},
+        "volume_histogram": {"selection": S},
+        "nystrom_extension": {
+            "X_new": X[:5],
+            "X": X,
+            "coordinates": Y,
+            "eigenvalues": s["eigenvalues"],
+            "bandwidth": EPS,
+        },
+        "model_of": {"selection": S, "X": X},
+        "save_model": {"model": s["model"], "path": f"{s['folder']}/again.npz"},
+        "load_model": {"path": f"{s['folder']}/model.npz"},
+        "save": {"selection": S, "path": f"{s['folder']}/again.npz"},
+        "load": {"path": f"{s['folder']}/result.npz"},
+        "estimate_resources": {"n": 100, "dim": 3, "degree": 20.0},
+        "umap_init": {"selection": S},
+    }
+    methods = {
+        "Model.transform": (s["model"].transform, {"X_new": X[:5]}),
+        "Selection.score": (S.score, {"subset": (0, 1)}),
+        "datasets.load": (datasets.load, {"name": "D1", "n_samples": 50}),
+        "DiffusionMap.fit": (
+            lambda X, **o: ies_gpu.DiffusionMap(**o).fit(X), {"X": X, "bandwidth": EPS, "n_components": 3}
+        ),
+        "IndependentCoordinates.fit": (
+            lambda X, **o: ies_gpu.IndependentCoordinates(**o).fit(X), {"X": X, "bandwidth": EPS, **sizes}
+        ),
+    }  # fmt: skip
+    return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
+
+
+@cache
+def places() -> list[tuple[str, str]]:
+    """Every argument of every function."""
+    found = []
+    for name, (function, own) in calls().items():
+        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        if "(" in name:  # another starting point of a run: what belongs to it
+            names = list(own)
+        found += [(name, argument) for argument in dict.fromkeys([*names, *own])]
+    skipped = {
+        ("select_coordinates", entry) for entry in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")
+    }
+    return [place for place in found if place not in skipped and place[1] not in ("progress", "checkpoint")]
+
+
+@cache
+def values() -> dict[str, Any]:
+    """Values that no argument, or hardly any, expects."""
+    s = sound()
+    X, Y, U = s["X"], s["coordinates"], s["bases"]
+    return {
+        "10**400": 10**400, "-10**400": -(10**400), "1e308": 1e308, "-1e300": -1e300, "1e-320": 1e-320, "nan": np.nan,
+        "inf": np.inf, "Fraction(10**400)": Fraction(10**400), "Decimal": Decimal("1e5"), "complex": 1j, "None": None,
+        "bytes": b"ab", "str": "ab", "slice": slice(3), "function": len, "type": int, "Ellipsis": ..., "set": {1, 2},
+        "dict": {"a": 1}, "ragged": [[1, 2], [3]], "ragged 3": [[[1, 2], [3]], [[1], [2, 3]]], "empty list": [],
+        "raises": Raises(), "unprintable": Unprintable(), "object": object(), "date": np.datetime64("2020-01-01"),
+        "dates": np.zeros((120, 3), "datetime64[s]"), "range": range(3), "no axes": np.array(3.0),
+        "-1": -1, "0": 0, "1": 1, "10**12": 10**12, "True": True, "-2**63": np.int64(-(2**63)),
+        "2**64-1": np.uint64(2**64 - 1),
+        "float16": np.float16(1), "words": np.array(["a", "b"]), "record": np.zeros(3, dtype=[("a", int)]),
+        "names": ["phi1", "phi99"], "nested": [[[[1]]]], "huge integers": [[10**400, 1], [2, 3]],
+        "objects": np.array([object(), None]), "huge points": np.full((120, 3), 1e300) * X, "huge map": 1e300 * Y,
+        "huge bases": 1e300 * U, "huge scores": np.full(5, 1e300) * np.arange(5), "infinite scores": np.full(5, np.inf),
+        "huge eigenvalues": 1e300 * np.arange(6), "tiny points": 1e-320 * X, "ones": np.ones((120, 3)),
+        "zeros": np.zeros((120, 3)), "zero map": np.zeros((120, 6)), "zero bases": np.zeros((120, 6, 2)),
+        "no rows": np.zeros((0, 0)), "one row": X[:1], "sparse": scipy.sparse.csr_array((5, 5)),
+        "no edges": scipy.sparse.coo_array((120, 120)), "huge kernel": 1e300 * s["kernel"],
+        "huge graph": 1e300 * s["graph"],
+        "tiny kernel": 1e-300 * s["kernel"], "masked": np.ma.masked_greater(X, 0.5), "long text": "x" * 100_000,
+        "half a character": "\ud800", "a null character": "a\0b", "a Laplacian": s["laplacian"],
+        "a result": s["selection"],
+        "a model": s["model"], "points": X, "a folder": s["folder"],
+    }  # fmt: skip
+
+
+def outcome(place: tuple[str, str], value: Any) -> str:
+    """What a call with one hostile argument comes to: "answer", "refused", or what is wrong with it."""
+    name, argument = place
+    function, own = calls()[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = function(**own | {argument: value})
+        except Exception as error:
+            return judged(error)
+    return (
+        "answer"
+        if finite(result, nan_allowed=name in ("nystrom_extension", "Model.transform", "llr_ranking"))
+        else "not finite"
+    )
+
+
+def judged(error: Exception) -> str:
+    """An error of ours is raised by a ``raise`` of the package, of a type that says what is wrong, in a sentence."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    text = str(error)
+    ours = last.filename.startswith(PACKAGE) and linecache.getline(last.filename, last.lineno or 0).strip().startswith(
+        "raise"
+    )
+    kinds = (ValueError, TypeError, MemoryError, OSError, ArithmeticError, ies_gpu.DeviceError, ImportError)
+    if (
+        ours
+        and isinstance(error, kinds)
+        and 10 < len(text) < 600
+        and error.__suppress_context__ >= bool(error.__context__)
+    ):
+        return "refused"
+    return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {text[:90]!r}"
+
+
+def finite(value: Any, *, nan_allowed: bool = False) -> bool:
+    """Whether all numbers of a result are finite; the open end of an interval of zeta is not meant."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        return bool((np.isfinite(value) | (np.isnan(value) & nan_allowed)).all())
+    if scipy.sparse.issparse(value):
+        return finite(value.data)
+    if isinstance(value, tuple | list):
+        return all(finite(part, nan_allowed=nan_allowed) for part in value if not isinstance(part, float))
+    if dataclasses.is_dataclass(value) and type(value).__name__ in ("Laplacian", "Embedding", "Selection", "Segment"):
+        own = (getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "high")
+        return all(finite(part) and not (isinstance(part, float) and not np.isfinite(part)) for part in own)
+    return True
+
+
+if __name__ == "__main__":
+    import os
+    import signal
+    import sys
+
+    class TooLong(BaseException):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise TooLong
+
+    signal.signal(signal.SIGALRM, stop)
+
+    os.environ["IES_GPU_DEVICE"] = "cpu"
+    counts: Counter[str] = Counter()
+    wrong: dict[str, list[str]] = {}
+    for place in places():
+        if len(sys.argv) > 1 and sys.argv[1] not in place[0]:
+            continue
+        for label, value in values().items():
+            signal.alarm(20)
+            try:
+                found = outcome(place, value)
+            except TooLong:
+                found = "no end after 20 s"
+            signal.alarm(0)
+            counts[found if found in ("answer", "refused", "not finite") else "raw"] += 1
+            if found not in ("answer", "refused"):
+                wrong.setdefault(found, []).append(f"{place[0]}({place[1]}={label})")
+    for text, where in sorted(wrong.items(), key=lambda item: -len(item[1])):
+        sys.stdout.write(f"{len(where):4d}  {text}\n        {', '.join(where[:5])}\n")
+    sys.stdout.write(f"{dict(counts)}\n")

@@ -1,0 +1,155 @@
+"""Whatever a public function is given, it answers with finite numbers or refuses in words of ours."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ies_gpu
+from ies_gpu.files.points import read_points
+from tests.validation.hostile import calls, judged, outcome, places, sound, values
+
+hypothesis = pytest.importorskip("hypothesis", reason="pip install 'ies-gpu[test]' brings hypothesis")
+from hypothesis import HealthCheck, given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+numbers = st.one_of(st.integers(), st.floats(), st.fractions(), st.decimals(), st.complex_numbers(), st.booleans())
+anything = st.recursive(
+    st.one_of(st.none(), numbers, st.text(max_size=20), st.binary(max_size=20), st.dates()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.tuples(inner, inner),
+        st.sets(st.integers(), max_size=4),
+        st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        st.lists(inner, max_size=4).map(lambda parts: np.array([*parts, None], dtype=object)),
+    ),
+    max_leaves=12,
+)
+
+
+def filled(shape: tuple[int, ...], value: float, dtype: str) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.full(shape, value).astype(dtype)
+
+
+arrays = st.builds(
+    filled,
+    st.lists(st.integers(0, 4), max_size=4).map(tuple),
+    st.sampled_from([0.0, -1.0, 1e300, 1e-300, np.nan, np.inf]),
+    st.sampled_from(["f8", "f4", "f2", "?", "c16", "O", ">f8"]),
+)
+hostile = st.one_of(anything, arrays, st.sampled_from(["a value of the table"] * 3))
+
+
+def bounded(examples: int) -> settings:
+    return settings(
+        max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+def check_call(data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from(places()))
+    value = data.draw(hostile)
+    if isinstance(value, str) and value == "a value of the table":
+        value = values()[data.draw(st.sampled_from(list(values())))]
+    if place[1] == "path" and isinstance(value, str | bytes):
+        value = [value]  # no files with names of chance
+    with np.errstate(all="ignore"):
+        assert outcome(place, value) in ("answer", "refused"), (place, value)
+
+
+@bounded(200)
+@given(st.data())
+def test_hostile_arguments(data):
+    check_call(data)
+
+
+@pytest.mark.slow
+@bounded(3000)
+@given(st.data())
+def test_many_hostile_arguments(data):
+    check_call(data)
+
+
+@pytest.mark.parametrize("name", calls())
+def test_sound_arguments_give_an_answer(name):
+    own = calls()[name][1]
+    argument = next(iter(own))
+    assert outcome((name, argument), own[argument]) == "answer"
+
+
+@pytest.mark.parametrize(
+    ("place", "label"),
+    [
+        (("radius_graph", "radius"), "10**400"),
+        (("select_coordinates", "bandwidth"), "Fraction(10**400)"),
+        (("estimate_resources", "n"), "10**400"),
+        (("score_subsets", "subsets"), "ragged"),
+        (("regularization_path", "scores"), "ragged"),
+        (("regularization_path", "scores"), "huge scores"),
+        (("leave_one_out_regret", "bases"), "huge bases"),
+        (("graph_laplacian", "kernel"), "huge kernel"),
+        (("cometric", "coordinates"), "huge map"),
+        (("score_subsets", "bases"), "raises"),
+        (("volume_histogram", "selection"), "points"),
+        (("volume_histogram", "subset"), "1"),
+        (("size_verdict", "selection"), "None"),
+        (("model_of", "selection"), "object"),
+        (("model_of", "feature_names"), "1"),
+        (("umap_init", "selection"), "points"),
+        (("save", "path"), "1"),
+        (("load", "path"), "a null character"),
+        (("Model.transform", "columns"), "1"),
+        (("select_coordinates(graph)", "graph"), "no rows"),
+        (("select_coordinates(laplacian)", "coordinates"), "ragged"),
+        (("tangent_bases", "laplacian"), "no rows"),
+        (("DiffusionMap.fit", "X"), "raises"),
+        (("datasets.load", "random_state"), "-1"),
+        (("search_submodular", "n_starts"), "10**12"),
+        (("get_backend", "device"), "points"),
+        (("candidate_subsets", "n_components"), "unprintable"),
+    ],
+)
+def test_what_once_came_through(place, label):
+    assert outcome(place, values()[label]) == "refused"
+
+
+@bounded(100)
+@given(st.data())
+def test_damaged_files(data):
+    """Bytes cut, changed or added anywhere: the file is refused, or what it says is read."""
+    name, load = data.draw(st.sampled_from([("result.npz", ies_gpu.load), ("model.npz", ies_gpu.load_model)]))
+    content = bytearray(Path(sound()["folder"], name).read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        how = data.draw(st.sampled_from(["cut", "change", "add"]))
+        if how == "cut":
+            del content[place : place + data.draw(st.integers(1, 10_000))]
+        elif how == "change":
+            content[place] ^= data.draw(st.integers(1, 255))
+        else:
+            content[place:place] = data.draw(st.binary(max_size=50))
+        content = content or bytearray(b"x")
+    check_reader(load, bytes(content), ".npz")
+
+
+@bounded(100)
+@given(st.sampled_from([".csv", ".npy", ".npz", ".txt"]), st.one_of(st.binary(max_size=400), st.text(max_size=200)))
+def test_files_of_chance(suffix, content):
+    check_reader(read_points, content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content, suffix)
+
+
+def check_reader(load, content: bytes, suffix: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"file{suffix}")
+        path.write_bytes(content)
+        try:
+            load(path)
+        except zipfile.BadZipFile:
+            raise
+        except Exception as error:
+            assert judged(error) == "refused"
