@@ -37,8 +37,8 @@ from .embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS
-from .run.graph import csr_bytes
 from .run.options import Options
+from .run.stages.graph import csr_bytes
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run

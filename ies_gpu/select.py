@@ -8,12 +8,14 @@ from typing import Any
 from .parameters.automatic import PARAMETERS
 from .results.assembly import RESULT, told
 from .results.selection import Selection
-from .run.graph import GRAPH, LAPLACIAN
 from .run.inputs import Inputs
 from .run.options import Options
 from .run.progress import Progress
 from .run.stage import Run
-from .run.stages import EIGENVECTORS, SEARCH, TANGENTS
+from .run.stages.eigenvectors import EIGENVECTORS
+from .run.stages.graph import GRAPH, LAPLACIAN
+from .run.stages.search import SEARCH
+from .run.stages.tangents import TANGENTS
 
 STAGES = (PARAMETERS, GRAPH, LAPLACIAN, EIGENVECTORS, TANGENTS, SEARCH)  # that a checkpoint saves
 

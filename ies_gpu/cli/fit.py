@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..files.remote import file_size, is_remote, shown
 from ..run.options import Options
-from .configuration import layered
 from .console import Console
+from .job_file import layered
 from .options import (
     add_command,
     add_details,

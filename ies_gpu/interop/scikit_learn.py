@@ -15,11 +15,11 @@ from ..backend import backend_of, host_view, to_device
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
 from ..results.model import Model, make_model, model_of
-from ..run.graph import GRAPH, LAPLACIAN
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto
 from ..run.stage import Run
-from ..run.stages import EIGENVECTORS
+from ..run.stages.eigenvectors import EIGENVECTORS
+from ..run.stages.graph import GRAPH, LAPLACIAN
 from ..select import select_coordinates
 from ..validation import check_choice, check_integer, check_number, check_points, check_real_array
 

@@ -1,14 +1,14 @@
-"""The paper's tables and figures, computed again: ``ies-gpu reproduce``.
+"""The paper's tables and figures, recomputed: ``ies-gpu reproduce``.
 
-Each experiment is a module with ``run(book, *, full, device, data, progress)``, imported when it runs. ``full`` asks
-for the paper's numbers of points; ``data`` is the folder of molecules and spectra, or None; ``progress`` is called as
-``progress(part, done, total)``. Which module holds which of the paper's figures and tables:
+Each experiment is a module with ``run(book, *, full, device, data, progress)``, imported when it runs. With ``full`` it
+uses as many points as the paper; ``data`` is the folder of molecules and spectra, or None; ``progress`` is called as
+``progress(part, done, total)``. The modules and the figures and tables of the paper that they hold:
 
     strip_example       fig:cont-long-strip-example
     d1_to_d13           fig:synth-data-all (D1, D7, D13), fig:synth-data-s-d-equal-addi, fig:synth-data-s-geq-d-addi,
                         fig:synth-data-3-torus, fig:d8-emb-rank-2
     d4_size             fig:d4-embedding-otherview, and the rule for s over all data sets
-    d7_llr              fig:rest-images-table, its part on D7
+    llr_on_d7           fig:rest-images-table, its part on D7
     results_table       tab:result-comp-synth-data
     verification        fig:fig-all-m2-dim-verify, fig:d14-m2-dim
     runtimes            fig:runtime-alg

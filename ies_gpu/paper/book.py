@@ -1,4 +1,4 @@
-"""The pages of a reproduction: tables (CSV, Markdown), pictures (PNG), and one page that shows them."""
+"""The pages of a reproduction: tables (CSV, Markdown), figures (PNG), and one page that shows them all."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Item(NamedTuple):
 
 
 class Book:
-    """Collects tables, pictures and paragraphs; each file is written when it is added, the page by ``write``.
+    """Collect tables, figures and paragraphs. Each file is written when it is added, the page by ``write``.
 
     Parameters
     ----------
     folder : path
-        Made if need be.
+        Where everything goes; created if necessary.
     title, introduction : str
-        Of the page.
+        Title and first paragraph of the page.
     """
 
     def __init__(
@@ -71,11 +71,13 @@ class Book:
     ) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"{self.folder} is a file; give the path of a folder, which is made if need be")
+            raise ValueError(f"{self.folder} is a file; give the path of a folder, which is created if necessary")
         for name in PAGES:
             page = self.folder / name
             if page.exists() and not (page.is_file() and title.encode() in page.read_bytes()):
-                raise ValueError(f"{page} is not of a reproduction and would be replaced; give another folder")
+                raise ValueError(
+                    f"{page} does not belong to a reproduction and would be replaced; choose another folder"
+                )
         self.folder.mkdir(parents=True, exist_ok=True)
         self.title, self.introduction = title, introduction
         self.items: list[Item] = []
@@ -95,15 +97,15 @@ class Book:
         Parameters
         ----------
         name : str
-            Of the files: small letters, digits and hyphens.
+            Name of the files: lower-case letters, digits and hyphens.
         title : str
         columns : sequence of str
         rows : sequence of sequences
             Numbers, words, or None for an empty cell.
         label : str
-            The label of the paper's table or figure that this one answers to, one of ``LABELS``.
+            The label of the matching table or figure in the paper, one of ``LABELS``.
         note : str
-            How it differs from the paper's.
+            How it differs from the paper's version.
         """
         cells = tuple(tuple(row) for row in rows)
         wrong = [row for row in cells if len(row) != len(columns)]
@@ -124,7 +126,7 @@ class Book:
             figure.savefig(file, format="png", dpi=DPI)
 
     def text(self, name: str, title: str, text: str, *, label: str = "") -> None:
-        """A paragraph with a heading; empty lines part paragraphs."""
+        """Add text with a heading; empty lines separate paragraphs."""
         self._added(Item(name, title, label, text))
 
     def write(self) -> Path:
@@ -137,16 +139,16 @@ class Book:
 
     def _added(self, item: Item) -> Item:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", item.name):
-            raise ValueError(f"name must be small letters, digits and hyphens, got {item.name!r}")
+            raise ValueError(f"name must be lower-case letters, digits and hyphens, got {item.name!r}")
         if item.name in {other.name for other in self.items}:
-            raise ValueError(f"the book has an item {item.name!r} already; choose another name")
+            raise ValueError(f"the book already has an item {item.name!r}; choose another name")
         if item.label and item.label not in LABELS:
             raise ValueError(f"label must be one of the paper's ({', '.join(LABELS)}), got {item.label!r}")
         self.items.append(item)
         return item
 
     def _in_order(self) -> list[Item]:
-        """By label as in the paper; what has no label stays behind the item that it was added after."""
+        """By label as in the paper; items without a label stay behind the one they were added after."""
         places, last = [], -1
         for item in self.items:
             last = LABELS.index(item.label) if item.label else last
@@ -159,7 +161,7 @@ class Book:
 
 
 def _plain(cell: Any) -> Any:
-    """NumPy's scalars as Python's, which print as numbers."""
+    """NumPy scalars as Python ones, which print as numbers."""
     return cell.item() if isinstance(cell, np.generic) else cell
 
 

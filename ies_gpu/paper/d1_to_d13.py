@@ -49,13 +49,13 @@ def add_overview(book: Book, case: Case) -> None:
     words = f"{ours} is chosen, as in the paper." if same else f"{ours} is chosen; the paper has {set_text(theirs)}."
     if name == "D13":
         words += D13_NOTE.format(n=len(case.data.X), degree=case.selection.diagnostics["mean_degree"])
-    words += " zeta* is not comparable: the paper's is another point of the interval." if name == "D7" else ""
+    words += " zeta* is not comparable: the paper takes another point of the interval." if name == "D7" else ""
     book.figure(name.lower(), f"{name}, {case.data.title}: data, map, path", overview(case), label=label, note=words)
 
 
 D13_NOTE = (
-    " Here n = {n:,} (50,000 in the paper; --full takes all). The published set came from an approximate, randomly "
-    "seeded neighbour index that kept about 58 neighbours a point; the exact graph has {degree:,.0f} at this n. "
+    " Here n = {n:,} (50,000 in the paper; --full uses all). The published set came from an approximate, randomly "
+    "seeded neighbour index that kept about 58 neighbours per point; the exact graph has {degree:,.0f} at this n. "
     "Repeating the approximate graph gives sets such as {{1, 2, 5, 9}}, {{1, 2, 5, 10}} or {{1, 7, 9, 15}}."
 )
 
@@ -66,7 +66,7 @@ def add_three_torus(book: Book, case: Case) -> None:
     book.figure(
         "d13-data", "D13: the points by pairs of coordinates",
         by_pairs(case.data.X[:, :4], column_labels(range(4)), case.data.colors, "D13: points X"), label=label,
-        note="The first four columns; the ten others are noise. Rows: coloured by the three angles.",
+        note="The first four columns; the other ten are noise. Each row is coloured by one of the three angles.",
     )  # fmt: skip
     subset = case.selection.subset
     book.figure(
@@ -74,7 +74,7 @@ def add_three_torus(book: Book, case: Case) -> None:
         by_pairs(
             unit_mean_square(Y), coordinate_labels(subset), case.data.colors, f"D13: map {set_text(subset)}"
         ),
-        label=label, note="Axes: root mean square 1. Rows: coloured by the three angles.",
+        label=label, note="Axes: root mean square 1. Each row is coloured by one of the three angles.",
     )  # fmt: skip
 
 
@@ -85,8 +85,8 @@ def add_crossing(book: Book, case: Case) -> None:
     book.figure(
         "d8-crossing", "D8: the chosen map, and one that crosses itself", maps(case, shown, "D8"),
         label="fig:d8-emb-rank-2",
-        note=f"Right: {set_text(second)}, the paper's second set. It has full rank almost everywhere but meets itself: "
-        "the score is local and does not see this; M² does.",
+        note=f"Right: {set_text(second)}, the paper's second set. It has full rank almost everywhere but crosses "
+        "itself: the score is local and does not see this, but M² does.",
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def overview(case: Case) -> Figure:
 
 
 def draw_data(figure: Any, place: tuple[int, int, int], case: Case) -> None:
-    """The points: flat where the rest is thin, in space otherwise; D13 as the paper shows it."""
+    """The points, in the plane if they are flat and in space otherwise; D13 as in the paper."""
     name, values = next(iter(case.data.colors.items()))
     X = case.data.X
     columns = {"D13": (2, 3), "D1": (0, 1), "D2": (0, 1)}.get(case.data.name, (0, 1, 2))
@@ -136,7 +136,7 @@ def draw_map(figure: Any, place: tuple[int, int, int], case: Case, subset: Seque
 
 
 def color_map(name: str) -> str:
-    """Angles come back to where they began, and so must their colours."""
+    """Angles are periodic, and so must their colours be."""
     return ANGLES if name.startswith(("alpha", "beta")) else "viridis"
 
 
@@ -152,10 +152,10 @@ def maps(case: Case, subsets: Sequence[Sequence[int]], title: str) -> Figure:
 
 @styled()
 def by_pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarray], title: str) -> Figure:
-    """Every pair of columns, a triangle of panels for each angle that colours the points."""
+    """Every pair of columns, with one triangle of panels per angle that colours the points."""
     rows = drawn_rows(len(values), MARKS)
     angles = colourings({name: c[rows] for name, c in colors.items()}, len(rows))
     figure = pairs(values[rows], labels, angles, Marks(ANGLES))
-    figure.set_size_inches(11, 6.2)  # smaller panels, so that the words stay readable on the page
+    figure.set_size_inches(11, 6.2)  # smaller panels, so that the text stays readable on the page
     figure.suptitle(title, fontsize=12)
     return figure

@@ -1,4 +1,4 @@
-"""Is s large enough? The paper's histograms for D4, and the rule made of them over all data sets."""
+"""Is s large enough? The paper's histograms for D4, and the rule derived from them, on all data sets."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def add_d4(book: Book, case: Case) -> None:
     least = shares[2] < min(shares[:2])
     book.figure(
         "d4-maps", "D4 in {1, 8}, {1, 10} and {1, 11}", maps(case, [one, two, third], "D4"), label=LABEL,
-        note="The paper's sets, on our sample; signs of eigenvectors, and so left and right, are arbitrary.",
+        note="The paper's sets on our sample. Signs of eigenvectors are arbitrary, so left and right may be swapped.",
     )  # fmt: skip
     book.figure(
         "d4-union", "D4 in {1, 8, 10}", maps(case, [union], "D4, union of two sets"), label=LABEL,
-        note="The thin arm of {1, 8} is a strip seen from its edge, as the paper says.",
+        note="The thin arm of {1, 8} is a strip seen edge-on, as the paper says.",
     )  # fmt: skip
     book.figure(
         "d4-volumes",
@@ -38,7 +38,7 @@ def add_d4(book: Book, case: Case) -> None:
         volumes(case.selection, [one, two, union], title="D4: normalised projected volume"),
         label=LABEL,
         note=f"Share of points with a volume below {NEAR_ZERO}: {words}. "
-        + ("As in the paper the union has" if least else "Unlike in the paper, on this sample the union does not have")
+        + ("As in the paper, the union has" if least else "Unlike in the paper, on this sample the union does not have")
         + " the least mass near zero.",
     )
 
@@ -60,20 +60,20 @@ def add_rule(book: Book, cases: Sequence[Case]) -> None:
         f"best set and at most {FALL:g} of that share is left under the union with the runner-up. Expected: too small "
         "below the paper's s, and at s = 2 on D4, where the paper prefers 3. "
         f"{len(rows) - len(missed)} of {len(rows)} are hits; the others: {wrong or 'none'}. {reasons} "
-        "The runner-up is by loss; by mean score D12 at s = 2 is missed too, and we took the loss after seeing that. "
-        "The thresholds were set on other samples, of 4,000 points, and narrow cases move with the sample.",
+        "The runner-up is chosen by loss. By mean score, D12 at s = 2 would be missed too; we settled on the loss "
+        "after seeing that. The thresholds were set on other samples, of 4,000 points; close cases vary by sample.",
     )  # fmt: skip
 
 
-# where the points near zero lie, on the samples of this page
+# where the points near zero are, on the samples of this page
 REASONS = {
     "D1": "On D1 they lie at the two ends of the strip, where the gradient of phi1 vanishes; the runner-up varies "
-    "there, and the rule takes this for a lost direction.",
+    "there, and the rule mistakes this for a lost direction.",
     "D3": "On D3 they lie in the tightly wound third of the roll, where the second coordinate hardly varies: the map "
-    "is thin there, as that of D4 is.",
+    "is thin there, like that of D4.",
     "D4": "On D4 the union repairs the thin arm but not the outer end of the roll, where half of the points near zero "
     "lie.",
-    "D9": "On D9 they lie on one ring of the torus, where it was squeezed; a fourth coordinate opens it.",
+    "D9": "On D9 they lie on one ring of the torus, where it was squeezed; a fourth coordinate opens it up.",
 }
 
 

@@ -48,11 +48,9 @@ class Done(NamedTuple):
 
 
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
-    """Fill the book: all frames (``full``), or 10,000 of each; files missing in ``data`` are named and left out."""
+    """Fill the book with all frames (``full``) or 10,000 of each; files missing from ``data`` are named and skipped."""
     if data is None:
-        book.text(
-            "real-data", "Real data", "Not computed: ies-gpu reproduce --only real --data FOLDER names the folder."
-        )
+        book.text("real-data", "Real data", "Not computed; to include it: ies-gpu reproduce --only real --data FOLDER.")
         return
     fill(book, CASES, data, None if full else USUAL, device, progress)
 
@@ -72,10 +70,10 @@ def fill(
         path = data / case.file
         try:
             if not path.exists():
-                raise ValueError(f"There is no file {case.file} in the folder.")
+                raise ValueError(f"The folder has no file {case.file}.")
             done.append(compute(case, path, n, device, log))
         except ValueError as error:  # the others go on; the page says what is wrong with this one
-            warn_caller(f"{case.name} is not computed: {error}")
+            warn_caller(f"{case.name} was not computed: {error}")
             book.text(f"{case.name}-missing", f"{case.name}: not computed", str(error))
             continue
         add_pictures(book, done[-1])
@@ -101,7 +99,7 @@ def compute(case: RealCase, path: Path, n: int | None, device: str, log: Log) ->
 
 
 def add_scan(book: Book, done: Done) -> None:
-    """What each bandwidth would have chosen, and where the bandwidth taken comes from."""
+    """What each bandwidth would have chosen, and where the bandwidth in use comes from."""
     case, report = done.case, done.report
     rows: list[tuple[Any, ...]] = [
         (t["bandwidth"], round(t["mean_degree"]), f"{t['share']:.1%}", set_text(t["subset"]), 1 - t["fvu"])
@@ -109,13 +107,13 @@ def add_scan(book: Book, done: Done) -> None:
     ]
     rows += [(t["bandwidth"], None, t["reason"], None, None) for t in report["left_out"]]
     note = (
-        f"{report['sample_size']:,} points each. The chosen coordinates of each bandwidth, and the share of the "
-        f"features' variance that they explain, which needs no torsions. Taken: eps = {report['bandwidth']:.3g}"
+        f"{report['sample_size']:,} points each. The table gives the chosen coordinates for each bandwidth and the "
+        f"share of the features' variance that they explain, without torsions. Used: eps = {report['bandwidth']:.3g}"
     )
     carried = report["carried"]
     if carried is not None:
         others = ", ".join(f"{t['bandwidth']:.3g} ({1 - t['fvu']:.3f})" for t in carried["tried"])
-        note += f", after trying on all points: {others}"
+        note += f", after these were tried on all points: {others}"
     if not case.self_loops:
         note += "; no point is its own neighbour"
     columns = ["eps", "mean degree", "in one part", "chosen", "explained"]
@@ -136,9 +134,9 @@ def add_pictures(book: Book, done: Done) -> None:
                 sets.insert(1, image.subset)
                 words = "chosen, its mirror image" + (", first" if len(sets) > 2 else "")
             note += (
-                f" With the two chlorines exchanged the chosen set comes nearest to {set_text(image.subset)}, number "
-                f"{image.place} of {len(selection.ranking.subsets)} (each coordinate correlates by {image.alike:.2f} "
-                "or more)."
+                f" With the two chlorines exchanged, the chosen set is closest to {set_text(image.subset)}, number "
+                f"{image.place} of {len(selection.ranking.subsets)} (all coordinates correlate by at least "
+                f"{image.alike:.2f})."
             )
         title = "Exchange of chloride: loss of all sets"
         book.figure(
@@ -167,9 +165,9 @@ def add_runtimes(book: Book, done: list[Done]) -> None:
     for name, (n, D, degree, sizes, seconds, subset) in PUBLISHED.items():
         rows.append((name, n, D, degree, sizes, seconds, subset, *[None] * 7, "the paper"))
     note = (
-        "Other data than the paper's: simulated or standing in, as the names say, and other features, so that the sets "
-        "need not agree. Seconds are those of all stages at the bandwidth found; finding it comes on top. The peak is "
-        "the process's highest so far, and times are from one machine that others share."
+        "These are not the paper's data: they are simulated or stand-ins, as the names say, with other features, so "
+        "the sets need not agree. Seconds cover all stages at the bandwidth that was found, without finding it. The "
+        "peak is the highest of the process so far, and the times come from a single, shared machine."
     )
     book.table("real-runtime", "Real data: time by stage", columns, rows, label="tab:real-dataset-runtime", note=note)
 
@@ -187,14 +185,14 @@ def add_torsions(book: Book, done: list[Done]) -> None:
     if rows:
         columns = ["molecule", "torsion", "chosen", "R² by the chosen", "R² by the first", "R² by all 20"]
         note = (
-            "R² of (cos, sin) of the torsion, predicted at each point by the mean of its 10 nearest others in the map."
+            "R² of (cos, sin) of the torsion, predicted at each point by the mean of its 10 nearest points in the map."
         )
         book.table("real-torsions", "Torsions explained", columns, rows, note=note)
 
 
 @styled()
 def maps(selection: Selection, colors: dict[str, np.ndarray], sets: list[tuple[int, ...]], title: str) -> Figure:
-    """A row for each set of coordinates, a column for each colour; angles in a cyclic map of colours."""
+    """One row per set of coordinates, one column per colour; angles get a cyclic colour map."""
     Y = unit_mean_square(selection.coordinates)
     rows = drawn_rows(len(Y), SHOWN)
     figure = new_figure(4.6 * len(colors) + 0.4, 4.1 * len(sets) + 0.4)
@@ -207,7 +205,7 @@ def maps(selection: Selection, colors: dict[str, np.ndarray], sets: list[tuple[i
 
 
 def within(Y: np.ndarray) -> np.ndarray:
-    """Rows inside the limits of the axes, because a plot in space does not clip."""
+    """Rows inside the limits of the axes, because a 3D plot does not clip."""
     low, high = np.quantile(Y, [0.002, 0.998], axis=0)
     return ((low <= Y) & (high >= Y)).all(axis=1)
 

@@ -1,4 +1,4 @@
-"""The real and simulated data: files, features, and what was asked of them."""
+"""The real and simulated data: files, features and parameters."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class RealCase:
     file : str
         Below the data folder.
     what : str
-        What it may be called.
+        A description for the page.
     features : {"angles", "distances", "spectra"}
     d, s : int
         Intrinsic dimension and number of coordinates.
     torsions : dict of four atoms by name
         The true coordinates.
     stray : float
-        Share of the points that is left out as too far from all others.
+        Share of the points that are left out because they are too far from all others.
     self_loops : bool
-        Molecules vibrate in all dimensions, so that a frame's own weight would outweigh its neighbours.
+        Molecules vibrate in all dimensions, so a frame's own weight would outweigh its neighbours.
     swap : tuple of int
         Two atoms of a kind whose exchange takes the molecule to its mirror image.
     """
@@ -78,7 +78,7 @@ CASES = (
     ),
     RealCase(
         "itokawa", "itokawa/itokawa_nirs.npz",
-        "near-infrared spectra of asteroid Itokawa; stand in for galaxy spectra", "spectra", 2, 2,
+        "near-infrared spectra of asteroid Itokawa; they stand in for galaxy spectra", "spectra", 2, 2,
         stray=0.03, self_loops=True,
     ),
 )  # fmt: skip
@@ -104,7 +104,7 @@ def features(case: RealCase, path: Path, n: int | None, seed: int = 0) -> Featur
     if case.stray == 0:
         return found
     keep = dense_rows(found.X, case.stray)
-    note = f"The {case.stray:.0%} of the points with the sparsest surroundings were left out."
+    note = f"The {case.stray:.0%} of the points with the sparsest neighbourhoods were left out."
     colors = {name: values[keep] for name, values in found.colors.items()}
     return found._replace(X=found.X[keep], rows=found.rows[keep], colors=colors, notes=(*found.notes, note))
 
@@ -112,7 +112,7 @@ def features(case: RealCase, path: Path, n: int | None, seed: int = 0) -> Featur
 def dense_rows(X: np.ndarray, stray: float) -> np.ndarray:
     """All points but the share of them furthest from their tenth neighbour, in the ten leading components.
 
-    A point that hangs on the rest by a thread has an eigenvector of its own, which says nothing about the manifold.
+    A point that is barely connected to the rest gets its own eigenvector, which says nothing about the manifold.
     """
     lead = np.ascontiguousarray(X[:, :10])
     reach = backend_of(lead).nearest(lead, min(10, len(lead) - 1))[0][:, -1]
@@ -154,8 +154,8 @@ class Mirrored(NamedTuple):
 def mirror_set(selection: Selection, mirror: np.ndarray, subset: tuple[int, ...]) -> Mirrored:
     """The set in the ranking that comes closest to the mirror image of a set.
 
-    Each coordinate is correlated with all others' values at the mirror image of each point; of two sets the weakest of
-    the best pairing counts. Images among the points that were left out do not.
+    Each coordinate is correlated with the values of all coordinates at the mirror image of each point. Two sets are as
+    similar as the weakest correlation in their best pairing. Images among the points that were left out are ignored.
     """
     from scipy.optimize import linear_sum_assignment
 

@@ -65,10 +65,10 @@ def search_from_tangents(embedding: Embedding, laplacian: Laplacian, search: Cal
 
 
 def least(work: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """The least of several times, by the clock and of the processor.
+    """The shortest of several times, by the clock and of the processor.
 
-    Other programs disturb the least one least, and it leaves compilation out. They lengthen the clock's time, hardly
-    the processor's.
+    The shortest is the least disturbed by other programs, and leaves compilation out. Other programs lengthen the clock
+    time, but hardly the processor time.
     """
     times = []
     for _ in range(repeats):
@@ -95,14 +95,14 @@ def add_runtimes(book: Book, timings: Sequence[Timing]) -> None:
     note = "; ".join(f"{t.method} {t.slope:.2f} and {t.work_slope:.2f} ({SLOPES[t.method]})" for t in timings)
     book.figure(
         "runtime", "Run time against n", picture(timings), label="fig:runtime-alg",
-        note=f"Slopes on log axes of the clock's and of the processor's seconds (by the paper's analysis): {note}. "
-        "From the eigenvectors on, the least of several runs; the strip D1 with s = d = 2 and as many neighbours a "
-        "point at every n; LLR with all points. Other programs lengthen the clock's seconds (solid), hardly the "
-        "processor's (dashed), which add up over threads and leave a GPU out.",
+        note=f"Slopes on log axes of clock time and processor time (in brackets: the paper's analysis): {note}. "
+        "Times are from the eigenvectors on, the shortest of several runs, on the strip D1 with s = d = 2 and the same "
+        "number of neighbours per point at every n; LLR uses all points. Other programs lengthen clock time (solid) "
+        "but hardly processor time (dashed), which is summed over threads and does not include a GPU.",
     )  # fmt: skip
     columns = ["method", "n", "seconds", "processor seconds", "slope", "slope, processor", "slope of the analysis"]
     book.table("runtime-table", "Run time against n, in numbers", columns, rows, label="fig:runtime-alg",
-               note="The paper draws the curves and prints no numbers.")  # fmt: skip
+               note="The paper draws the curves but prints no numbers.")  # fmt: skip
 
 
 @styled()

@@ -9,7 +9,7 @@ from ..run.log import Log, Progress
 from .book import Book
 from .d1_to_d13 import add_crossing, add_overview, add_three_torus
 from .d4_size import add_d4, add_rule
-from .d7_llr import add_d7
+from .llr_on_d7 import add_d7
 from .results_table import add_results
 from .runtimes import add_runtimes, measure
 from .strip_example import add_strip
@@ -64,5 +64,5 @@ def add_seconds(book: Book, log: Log) -> None:
     """How long each part took."""
     rows = [(name, round(taken, 1)) for name, taken in log.seconds.items()]
     rows.append(("all", round(sum(log.seconds.values()), 1)))
-    note = "Of this run, by the clock; the paper reports none for these data."
+    note = "Clock time of this run; the paper reports none for these data."
     book.table("seconds", "Seconds by part", ["part", "seconds"], rows, note=note)

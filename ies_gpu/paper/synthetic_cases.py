@@ -16,7 +16,7 @@ from ..results.selection import Selection
 from ..run.log import Log
 from ..select import select_coordinates
 
-USUAL = {"D13": 10_000}  # points where the paper's number takes too long for a usual run
+USUAL = {"D13": 10_000}  # points, where the paper's number takes too long for the default run
 ORDER = 7  # members of the greedy and LLR orders that the paper prints
 
 
@@ -75,10 +75,10 @@ class Case(NamedTuple):
 
 
 def ranking_zeta(selection: Selection) -> float:
-    """A tenth of the way up the chosen interval: there the scores decide the order, and no longer the penalties.
+    """A tenth of the way up the chosen interval, where the scores decide the order and not the penalties.
 
-    The authors' zeta lies low in the interval too (a geometric middle). In the middle of a wide interval, slow sets
-    that have lost rank stand before fast ones that have not.
+    The authors' zeta also lies low in the interval (a geometric middle). In the middle of a wide interval, slow sets
+    that have lost rank come before fast ones that have not.
     """
     low, high = selection.zeta_interval
     return low + (0.1 * (high - low) if high is not None else 0.1 * low)

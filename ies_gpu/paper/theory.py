@@ -179,9 +179,9 @@ def add_lemma(book: Book, plan: Plan) -> None:
          *[f"difference, {cells} cells" for cells in plan.lemma_cells]],
         rows, label="lm:change-of-variable",
         note="The paper proves it and prints no numbers. Areas in the image come from triangles whose corners are "
-        "mapped, j_S from the co-metric of all functions, so that neither side knows of the other. The relative "
-        "difference falls with the square of the cell on the torus, and in proportion to it on the rectangle, where "
-        "gradients vanish at the boundary.",
+        "mapped, and j_S from the co-metric of all functions, so the two sides are independent. The relative "
+        "difference falls with the square of the cell size on the torus, and in proportion to it on the rectangle, "
+        "where gradients vanish at the boundary.",
     )  # fmt: skip
 
 
@@ -198,15 +198,15 @@ def add_limit(book: Book, plan: Plan, report: Callable[[int, int], None]) -> Non
     falling = sum(_falls(curve) for curve in curves.values())
     book.figure(
         "limit", "The limit theorem: error against n", picture(curves), label="thm:risk-cont",
-        note=f"The mean error falls with every step of n for {falling} of {len(curves)} sets. The paper proves the "
-        "limit and prints no numbers. eps shrinks like n^(-1/4). "
-        "The torus has m = 10 functions and eps = .35 n^(-1/4) after trials: with m = 20, where the two singular "
-        "values nearly coincide, and on a torus of 1.7 by 1 with m = 8, it did not always fall.",
+        note=f"The mean error falls at every step of n for {falling} of {len(curves)} sets. The paper proves the "
+        "limit and prints no numbers. eps shrinks like n^(-1/4). For the torus, m = 10 functions and "
+        "eps = .35 n^(-1/4) were settled on after trials: with m = 20, where the two singular values nearly coincide, "
+        "and on a torus of 1.7 by 1 with m = 8, the error did not always fall.",
     )  # fmt: skip
     columns = ["manifold and set", "n", "limit R(S, M)", "mean score", f"mean error, {len(plan.limit_seeds)} samples"]
     book.table(
         "limit-table", "The limit theorem in numbers", columns, rows, label="thm:risk-cont",
-        note="On the torus a sample's eigenvectors are turned within eigenspaces; the limit is theirs.",
+        note="On the torus, a sample's eigenvectors are rotated within eigenspaces; the limit is for the rotated ones.",
     )  # fmt: skip
 
 

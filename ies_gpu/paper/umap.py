@@ -58,8 +58,8 @@ def fill(
         runs = compute(strip, selection, plan, epochs, report)
     names = ", ".join(selection.names)
     note = (
-        f"The strip D1 with {n:,} points, {epochs} epochs; while one parameter varies the other is umap-learn's own "
-        f"(min_dist = .1, n_neighbors = 15). IES chose {names}. The M² of the starts themselves: "
+        f"The strip D1 with {n:,} points and {epochs} epochs. While one parameter varies, the other keeps umap-learn's "
+        f"default (min_dist = .1, n_neighbors = 15). IES chose {names}. The M² of the starts themselves: "
         f"{start_errors(strip, selection)}."
     )
     rows = [
@@ -100,7 +100,7 @@ def start_errors(strip: Any, selection: Selection) -> str:
 
 @styled()
 def picture(runs: list[Run], height: np.ndarray) -> Figure:
-    """A row for each start, a column for each value; coloured by the position across the strip."""
+    """One row per start, one column per value; coloured by the position across the strip."""
     columns = list(dict.fromkeys(r[:2] for r in runs))
     figure = new_figure(2.1 * len(columns) + 0.6, 6.6)
     grid: Any = figure.subplots(len(STARTS), len(columns), squeeze=False)

@@ -73,17 +73,17 @@ def add_verification(book: Book, found: Sequence[Verified], cases: Sequence[Case
          "rank and M²", "rank and dimension", "at zeta*: M²", "at zeta*: dimension"],
         rows,
         label="fig:fig-all-m2-dim-verify",
-        note=f"The paper expects M² to rise and the dimension to fall with the rank: so they do on {rising} and "
-        f"{falling} of {len(found)} sets (dimension not falling: {', '.join(other) or 'none'}). A likely "
-        "reason, where s > d: coordinates that oscillate fast fill space at this n, so that the estimate exceeds d. "
-        "The chosen set need not have the least M² (the paper says so of D4). The rank is by the loss low in the "
-        "interval of zeta, as in the table of results; the last columns are for the rank at zeta*, its middle.",
+        note=f"The paper expects M² to rise and the dimension to fall with the rank. They do on {rising} and "
+        f"{falling} of {len(found)} data sets (dimension not falling: {', '.join(other) or 'none'}). A likely "
+        "reason where s > d: coordinates that oscillate fast fill the space at this n, so the estimate exceeds d. The "
+        "chosen set need not have the least M² (the paper says so of D4). Ranks are by the loss low in the interval of "
+        "zeta, as in the table of results; the last columns use the ranks at zeta*, its middle.",
     )  # fmt: skip
 
 
 NOTE = (
-    "M² allows reflections, because signs of eigenvectors are arbitrary (the paper writes rotations only). The "
-    "dimension is Levina and Bickel's, averaged over k = 10 to 20 and over points, on {points:,} seeded points each."
+    "M² allows reflections because the signs of eigenvectors are arbitrary (the paper only mentions rotations). The "
+    "dimension is that of Levina and Bickel, averaged over k = 10 to 20 and over points, on {points:,} random points."
 )
 
 

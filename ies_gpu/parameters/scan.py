@@ -16,11 +16,13 @@ from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
 from ..embedding.diffusion import Embedding
 from ..errors import DisconnectedGraphError
-from ..run.graph import GRAPH, LAPLACIAN, Graph
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
 from ..run.stage import Run, Stage
-from ..run.stages import EIGENVECTORS, SEARCH, TANGENTS, Tangents
+from ..run.stages.eigenvectors import EIGENVECTORS
+from ..run.stages.graph import GRAPH, LAPLACIAN, Graph
+from ..run.stages.search import SEARCH
+from ..run.stages.tangents import TANGENTS, Tangents
 from .bandwidth import Distances, mean_degree
 from .explained import unexplained_variance
 

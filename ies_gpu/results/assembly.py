@@ -13,10 +13,10 @@ from ..choice.search import SearchResult, ranked
 from ..embedding.diffusion import Embedding
 from ..parameters.verdict import doubts_of, stray_coordinates, thin_points
 from ..run.fingerprint import versions
-from ..run.graph import Graph
 from ..run.log import Report
 from ..run.stage import Run, Stage
-from ..run.stages import Tangents
+from ..run.stages.graph import Graph
+from ..run.stages.tangents import Tangents
 from .selection import Ranking, Selection
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise

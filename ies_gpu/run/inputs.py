@@ -43,7 +43,7 @@ class Inputs(NamedTuple):
         return backend_of(self.values.get("coordinates", self.value))
 
     def n_components(self, otherwise: int) -> int:
-        """The number of eigenvectors that were given, or else the one that was asked for."""
+        """The number of eigenvectors that were given, or else the number requested."""
         if "coordinates" not in self.values:
             return otherwise
         coordinates = self.values["coordinates"]

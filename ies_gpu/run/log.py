@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import warn_caller
-from .memory import peak_memory
+from .peak_memory import peak_memory
 from .progress import Progress, listener
 
 logger = logging.getLogger("ies_gpu")

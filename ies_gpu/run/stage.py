@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -58,6 +58,11 @@ class Stage(Generic[Result]):
     pack: Callable[..., dict[str, Any] | None] | None = None
     unpack: Callable[..., Result] | None = None
     after: str = ""
+
+
+def shallow(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name, for ``pack``."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 class Later(Generic[Result]):

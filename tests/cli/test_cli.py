@@ -295,7 +295,7 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
 
 def test_another_search_is_proposed_as_an_option(points, capsys):
     assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 1
-    assert "or take --search greedy" in capsys.readouterr().err
+    assert "or use --search greedy" in capsys.readouterr().err
 
 
 def test_unexpected_errors_name_their_kind_and_debug_raises(points, monkeypatch, capsys):

@@ -90,7 +90,7 @@ def test_a_file_is_no_folder(tmp_path):
 @pytest.mark.parametrize("name", ["README.md", "index.html"])
 def test_pages_of_others_are_not_replaced(tmp_path, name):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(ValueError, match=f"{name} is not of a reproduction"):
+    with pytest.raises(ValueError, match=f"{name} does not belong to a reproduction"):
         Book(tmp_path)
     assert (tmp_path / name).read_text() == "mine"
 
@@ -110,7 +110,7 @@ def test_a_picture_is_a_picture(book):
 @pytest.mark.parametrize(
     ("name", "label", "rows", "message"),
     [
-        ("Not/Safe", "", [], "small letters"),
+        ("Not/Safe", "", [], "lower-case letters"),
         ("late", "", [], "already"),
         ("other", "fig:unknown", [], "fig:d4-embedding-otherview"),
         ("other", "", [(1, 2, 3)], "2 cells"),

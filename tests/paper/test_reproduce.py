@@ -82,7 +82,7 @@ def test_wrong_use(tmp_path, capsys):
     assert main(["reproduce", "--only", "nothing", "-o", str(tmp_path)]) == 2
     assert main(["reproduce"]) == 2
     assert main(["reproduce", "-o", str(tmp_path), "--data", str(tmp_path / "none")]) == 1
-    assert "no folder" in capsys.readouterr().err
+    assert "none does not exist" in capsys.readouterr().err
     out = tmp_path / "out"
     assert main(["reproduce", "--only", "real", "-o", str(out)]) == 2
     assert "--data" in capsys.readouterr().err

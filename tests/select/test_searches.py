@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import ies_gpu.run.stages
+import ies_gpu.run.stages.search
 from ies_gpu import IESWarning, datasets, load, save, select_coordinates
 from ies_gpu.choice.search import branch_sets
 from ies_gpu.run.options import CHOICES
@@ -84,7 +84,7 @@ def test_a_search_that_was_stopped_warns_with_its_gap(monkeypatch):
     def stopped(method, bases, eigenvalues, s, zeta, random_state):
         return branch_sets(bases, eigenvalues, s, zeta, node_limit=0)
 
-    monkeypatch.setattr(ies_gpu.run.stages, "evaluate", stopped)
+    monkeypatch.setattr(ies_gpu.run.stages.search, "evaluate", stopped)
     with pytest.warns(IESWarning, match="the loss of another set may be higher by up to"):
         found = select("branch_and_bound", zeta=0.1)
     assert found.diagnostics["search"]["gap"] > 0 and "proved gap" in repr(found)

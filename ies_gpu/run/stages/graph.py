@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of, to_device
-from ..embedding.connectivity import (
+from ...backend import backend_of, to_device
+from ...embedding.connectivity import (
     CROWDED,
     FEWEST,
     connecting_radius,
@@ -16,24 +16,24 @@ from ..embedding.connectivity import (
     sampled_degree,
     share_of_pairs,
 )
-from ..embedding.diffusion import Embedding
-from ..embedding.graph import check_graph, csr, in_units_of, ordered_radius_graph
-from ..embedding.laplacian import (
+from ...embedding.diffusion import Embedding
+from ...embedding.graph import check_graph, csr, in_units_of, ordered_radius_graph
+from ...embedding.laplacian import (
     Laplacian,
     check_laplacian,
     gaussian_of_distances,
     laplacian_in_place,
     with_unit_diagonal,
 )
-from ..embedding.order import in_order, spatial_order
-from ..embedding.tiles import TiledKernel
-from ..embedding.transition import Kernel, SparseKernel
-from ..errors import DisconnectedGraphError
-from ..validation import check_points, check_real_array, check_square_sparse, check_symmetric
-from .audit import audit_graph, audit_products
-from .inputs import Inputs
-from .log import Report
-from .stage import Run, Stage
+from ...embedding.order import in_order, spatial_order
+from ...embedding.tiles import TiledKernel
+from ...embedding.transition import Kernel, SparseKernel
+from ...errors import DisconnectedGraphError
+from ...validation import check_points, check_real_array, check_square_sparse, check_symmetric
+from ..audit import audit_graph, audit_products
+from ..inputs import Inputs
+from ..log import Report
+from ..stage import Run, Stage
 
 
 class Graph(NamedTuple):

@@ -43,13 +43,13 @@ def add_d7(book: Book, case: Case) -> None:
         rows,
         label=LABEL,
         note="Why implementations disagree on D7. "
-        f"phi2 is no noise: its correlation with cos(alpha), alpha the angle around the tube, is {likeness:.2f}, and "
-        "phi1 is like sin(alpha). A cosine is no function of the sine, so its residual r2 is about .88 at every "
-        "bandwidth. phi4 and phi5 carry the other angle, but their residuals depend on h: at a third of the median "
-        "distance, as the paper prescribes, they are smaller than r2, phi2 comes second and the first three lose half "
-        "of the other angle. A kernel wider by the square root of 2 only (which is what weights exp(-dist²/(2h²)) "
-        "amount to) lifts them above r2, and LLR then takes {1, 4, 5} as the search does. So LLR does not see a false "
-        "direction; it ranks four true ones, and s = 3 cuts the list at a place that the bandwidth decides.",
+        f"phi2 is not noise: its correlation with cos(alpha), where alpha is the angle around the tube, is "
+        f"{likeness:.2f}, and phi1 is like sin(alpha). A cosine is not a function of the sine, so its residual r2 is "
+        "about .88 at every bandwidth. phi4 and phi5 carry the other angle, but their residuals depend on h: at a "
+        "third of the median distance, as the paper prescribes, they are smaller than r2, so phi2 comes second and the "
+        "first three lose half of the other angle. A kernel that is wider by only the square root of 2 (which is what "
+        "weights exp(-dist²/(2h²)) amount to) lifts them above r2, and LLR then takes {1, 4, 5}, as the search does. "
+        "LLR picks no false direction; it ranks four true ones, and the bandwidth decides where s = 3 cuts the list.",
     )
 
 

@@ -1,0 +1,58 @@
+"""The stage that scores the sets and chooses one: path, regret, zeta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...choice.criterion import Scores, score_pass
+from ...choice.regularization import Segment
+from ...choice.search import Evaluated, SearchResult, choose, evaluate
+from ...embedding.diffusion import Embedding
+from ..audit import audit_scores
+from ..log import Report
+from ..stage import Run, Stage, shallow
+from .tangents import Tangents
+
+
+def scored(run: Run, report: Report, tangents: Tangents, embedding: Embedding) -> tuple[Evaluated, Scores]:
+    """The sets that the search scores."""
+    options, bases = run.options, tangents.bases
+    sets = evaluate(
+        options.search, bases, embedding.eigenvalues, options.subset_size, options.zeta_given, options.random_state
+    )
+    return sets, score_pass(bases, sets.subsets, report)
+
+
+def searched(run: Run, report: Report, tangents: Tangents, embedding: Embedding) -> SearchResult:
+    """Path, regret and choice among the sets that the search scores."""
+    options = run.options
+    sets, scores = run.stage(SCORES, tangents, embedding)
+    found = choose(tangents.bases, embedding.eigenvalues, sets, scores, options.zeta_given, options.percentile)
+    if found.details.get("gap"):
+        run.log.warn(
+            "branch and bound stopped at its limit: the loss of another set may be higher by up to "
+            f"{found.details['gap']:.3g}. Lower n_components or subset_size, or call search_branch_and_bound with a "
+            "larger node_limit"
+        )
+    if not found.passed:
+        run.log.warn(
+            f"for every set on the path, percentile {options.percentile:g} of the regret is positive; the set for "
+            "zeta = 0 is returned. Try a larger subset_size, another bandwidth or a lower percentile"
+        )
+    return found
+
+
+def packed_search(run: Run, found: SearchResult) -> dict[str, Any]:
+    return shallow(found) | {"path": [shallow(segment) for segment in found.path]}
+
+
+def unpacked_search(run: Run, content: dict[str, Any], *_: Any) -> SearchResult:
+    path = tuple(Segment(**segment) for segment in content["path"])
+    return SearchResult(**content | {"path": path, "regrets": run.backend.asarray(content["regrets"])})
+
+
+SCORES = Stage(
+    "search", scored, kernel="score_block", precision="arithmetic",
+    difference=lambda run, found, tangents, _: audit_scores(tangents.bases, found[0].subsets, found[1], run.backend),
+)  # fmt: skip
+SEARCH = Stage("search", searched, pack=packed_search, unpack=unpacked_search, after="tangents")
