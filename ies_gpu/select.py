@@ -9,8 +9,8 @@ from .parameters.automatic import PARAMETERS
 from .results.assembly import RESULT, told
 from .results.selection import Selection
 from .run.inputs import Inputs
-from .run.log import Progress
 from .run.options import Options
+from .run.progress import Progress
 from .run.stage import Run
 from .run.stages.eigenvectors import EIGENVECTORS
 from .run.stages.graph import GRAPH, LAPLACIAN
@@ -47,7 +47,7 @@ def select_coordinates(
     keep_bases: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Selection:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
@@ -128,8 +128,9 @@ def select_coordinates(
     resume : bool, default=False
         Continue from the stages in ``checkpoint``; the result is the same to the bit. Damaged stages and stages of a
         different job are recomputed with a warning; an empty folder starts a new job.
-    progress : callable, optional
-        Called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
+    progress : bool or callable, optional
+        True shows a bar per stage, in a terminal or a notebook, and says if kernels must be compiled first. A function
+        is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
 
     Returns
     -------

@@ -46,6 +46,12 @@ def check_length(name: str, value: Any) -> float:
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
     """An integer in [low, high]."""
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        draw = "integers" if isinstance(value, np.random.Generator) else "randint"
+        raise TypeError(
+            f"{name} must be an integer, so that the run can be repeated, got a {type(value).__name__}; "
+            f"draw one from it: {name}=int(rng.{draw}(2**31))"
+        )
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {brief(value)}")
     number = int(value)
@@ -84,6 +90,7 @@ def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64, 
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted.
     """
+    _check_container(name, array)
     if scipy.sparse.issparse(array):
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
@@ -112,6 +119,22 @@ def check_array(name: str, array: Any) -> Any:
     except Exception as error:  # objects may convert themselves, and fail as they like
         why = " ".join(str(error).split())[:200]
         raise TypeError(f"{name} must be an array of numbers: {why or type(error).__name__}") from None
+
+
+def _check_container(name: str, value: Any) -> None:
+    """Say how to get points out of objects that hold them among other things."""
+    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
+    if ("anndata", "AnnData") in kinds:
+        raise TypeError(
+            f"{name} is an AnnData object; use ies_gpu.anndata.select({name}), or pass an array of it such as "
+            f"{name}.obsm['X_pca']"
+        )
+    if ("astropy", "Table") in kinds:
+        columns = ", ".join(repr(str(column)) for column in value.colnames[:2])
+        raise TypeError(
+            f"{name} is an astropy Table; pass the columns that count as an array, e.g. "
+            f"np.column_stack([{name}[c] for c in ({columns}, ...)])"
+        )
 
 
 def _from_objects(name: str, array: Any) -> Any:

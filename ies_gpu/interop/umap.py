@@ -35,8 +35,8 @@ def umap_init(
         0-based numbers or names such as "phi7". By default the chosen set. ``range(s)`` gives the usual start by the
         first eigenvectors.
     X : array of shape (n, D), optional
-        The points that go into both ``select_coordinates`` and UMAP. Needed only if ``components="largest"`` left some
-        out: each of those gets the row of its nearest point that was kept.
+        The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map,
+        because the graph fell into parts: each of those gets the row of its nearest point that was kept.
     random_state : int, default 0
         Seed of the noise.
 
@@ -93,7 +93,7 @@ def _nearest_kept(selection: Selection, X: Any) -> np.ndarray:
     if X is None:
         if selection.diagnostics.get("graph_components", 1) > 1:
             raise ValueError(
-                "components='largest' left out points, and UMAP needs a row for each: use umap_init(selection, X=X), "
+                "some points are not in the map, and UMAP needs a row for each: use umap_init(selection, X=X), "
                 "which gives each of them the row of its nearest point, or fit UMAP to X[selection.points] only"
             )
         return np.arange(len(kept))

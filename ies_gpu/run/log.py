@@ -10,9 +10,9 @@ from typing import Any
 
 from ..errors import warn_caller
 from .peak_memory import peak_memory
+from .progress import Progress, listener
 
 logger = logging.getLogger("ies_gpu")
-Progress = Callable[[str, int, int], None]
 Report = Callable[[int, int], None]
 
 
@@ -21,15 +21,13 @@ class Log:
 
     Parameters
     ----------
-    progress : callable, optional
-        Called as ``progress(stage, done, total)``; ``total`` is 0 where it is not known. A last call with
-        ``done == total`` ends each stage.
+    progress : callable or bool, optional
+        True shows a bar. A function is called as ``progress(stage, done, total)``; ``total`` is 0 where it is not
+        known. A last call with ``done == total`` ends each stage.
     """
 
-    def __init__(self, progress: Progress | None = None) -> None:
-        if progress is not None and not callable(progress):
-            raise TypeError(f"progress must be a function of (stage, done, total), got {progress!r}")
-        self.progress = progress
+    def __init__(self, progress: Progress | bool | None = None) -> None:
+        self.progress = listener(progress)
         self.seconds: dict[str, float] = {}
         self.peak_bytes: dict[str, int] = {}
         self.warnings: list[str] = []

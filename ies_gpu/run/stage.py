@@ -15,8 +15,9 @@ from ..backend.kernels import plain
 from .checkpoint import Checkpoint
 from .fingerprint import data_digest, versions
 from .inputs import Inputs
-from .log import Log, Progress
+from .log import Log
 from .options import Options, chosen_solver
+from .progress import Bar, Progress, announce_compiling
 
 Result = TypeVar("Result")
 AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
@@ -84,8 +85,8 @@ class Run:
     ----------
     options : Options
     given : Inputs
-    progress : callable, optional
-        Called as ``progress(stage, done, total)``.
+    progress : callable or bool, optional
+        Called as ``progress(stage, done, total)``; True shows a bar.
     stages : sequence of Stage
         Those that a checkpoint may save, in their order.
 
@@ -98,7 +99,11 @@ class Run:
     """
 
     def __init__(
-        self, options: Options, given: Inputs, progress: Progress | None = None, stages: Sequence[Stage[Any]] = ()
+        self,
+        options: Options,
+        given: Inputs,
+        progress: Progress | bool | None = None,
+        stages: Sequence[Stage[Any]] = (),
     ) -> None:
         self.options, self.given, self.stages = options, given, stages
         self.log = Log(progress)
@@ -119,6 +124,8 @@ class Run:
         return trial
 
     def __enter__(self) -> Self:
+        if isinstance(self.log.progress, Bar):
+            announce_compiling(self.backend.device)
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:
@@ -140,6 +147,8 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(self.log.progress, Bar):
+            self.log.progress.close()
         self.open.__exit__(kind, error, trace)
 
     def go_on_with(self, options: Options, stages: dict[str, Any]) -> None:

@@ -111,7 +111,7 @@ REFUSED = {
         "n_threads=0": ({"n_threads": 0}, ValueError, "n_threads must be between 1 and 65536"),
         "tol=0": ({"tol": 0}, ValueError, "tol must be a finite number greater than 0 and below 1"),
         "random_state=-1": ({"random_state": -1}, ValueError, "random_state must be at least 0"),
-        "progress=3": ({"progress": 3}, TypeError, "progress must be a function"),
+        "progress=3": ({"progress": 3}, TypeError, "progress must be True or a function"),
     },
     "Your own graph, kernel or embedding": {
         "a graph of strings": ({"X": None, "graph": X.astype(str)}, TypeError, "graph must be numeric"),

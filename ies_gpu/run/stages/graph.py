@@ -219,10 +219,15 @@ def largest_part(labels: np.ndarray) -> np.ndarray:
 
 
 def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None:
-    """Warn of the rows that are not in the largest part."""
-    left = np.setdiff1d(np.arange(n_input), points)
+    """Warn of the rows that are not in the largest part; an error where it is too small for a map."""
+    left, m = np.setdiff1d(np.arange(n_input), points), run.options.n_components
     if len(left) == 0:
         return
+    if m > len(points) - 2:
+        raise DisconnectedGraphError(
+            f"the largest part holds {len(points):,} of {n_input:,} points, too few for n_components={m}; raise "
+            "bandwidth or add neighbours, so that more points hang together"
+        )
     rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
     run.log.warn(
         f"the graph has {parts} parts; continuing with the largest, {len(points):,} of {n_input:,} points. Left out "

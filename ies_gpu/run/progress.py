@@ -1,0 +1,62 @@
+"""``progress=True``: a bar per stage, in a terminal or a notebook."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+Progress = Callable[[str, int, int], None]
+COMPILING = "ies_gpu: compiling kernels (neighbours, products, tangents, scores): half a minute, only the first time"
+
+
+class Bar:
+    """What ``progress(stage, done, total)`` reports as a bar of tqdm, which leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if (done, total) == (0, 0) or self.bar is None:
+            self.close()
+            self.bar = tqdm()(desc=stage, leave=False, dynamic_ncols=True, bar_format="{desc} [{elapsed}]")
+        if (done, total) == (1, 1):
+            self.close()
+        elif total:
+            self.bar.total, self.bar.bar_format = total, None
+            self.bar.update(done - self.bar.n)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+
+def listener(progress: Progress | bool | None) -> Progress | None:
+    """The function to call: yours, a bar for True, none for False."""
+    if progress is True:
+        return Bar()
+    if progress is None or progress is False:
+        return None
+    if not callable(progress):
+        raise TypeError(f"progress must be True or a function of (stage, done, total), got {progress!r}")
+    return progress
+
+
+def announce_compiling(device: str) -> None:
+    """Say why the first stages take longer than they will ever after."""
+    from ..backend.cpu import compiles_first
+
+    if device == "cpu" and compiles_first():
+        tqdm().write(COMPILING, file=sys.stderr)
+
+
+def tqdm() -> Any:
+    """The bar that suits the place: a widget where a notebook has ipywidgets, text elsewhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # text is fine
+        from tqdm.auto import tqdm
+
+    return tqdm
