@@ -36,7 +36,7 @@ def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
             if not re.fullmatch(r"phi[1-9]\d*", member):
                 raise ValueError(f"subset must contain numbers, or names such as 'phi7', got {brief(member)}")
             if int(member[3:]) > m:
-                raise ValueError(f"subset names {brief(member)}, but there are only phi1 to phi{m}; raise n_components")
+                raise ValueError(f"subset names {member}, but there are only phi1 to phi{m}; raise n_components")
             member = int(member[3:]) - 1
         elif not np.isscalar(member):
             raise TypeError(f"subset must be one set of numbers or names, got {brief(subset)}")

@@ -82,7 +82,7 @@ def test_the_command(capsys):
     arguments = ["estimate", "--n", "100000", "--dim", "3", "--degree", "169"]
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
-    assert "eigenvectors" in out and "ask for" in out and max(map(len, out.splitlines())) <= 80
+    assert "eigenvectors" in out and "request" in out and max(map(len, out.splitlines())) <= 80
     assert "automatic runs" in out and "searches other than exhaustive" in out
     assert cli.main([*arguments, "--json", "--dtype", "float32", "-m", "12", "-d", "2", "-s", "3"]) == 0
     found = json.loads(capsys.readouterr().out)

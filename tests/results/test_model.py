@@ -186,7 +186,7 @@ def test_the_command_line_does_not_write_over_what_it_reads(strip, tmp_path, cap
     np.save(tmp_path / "new.npy", strip.X[:5])
     new = str(tmp_path / "new.npy")
     assert main(["transform", str(tmp_path / "model.npz"), new, "-o", new]) == 2
-    assert "POINTS and -o must name different files" in capsys.readouterr().err
+    assert "POINTS and -o must be different files" in capsys.readouterr().err
     np.testing.assert_array_equal(np.load(new), strip.X[:5])
 
 
@@ -204,8 +204,8 @@ def test_the_command_line_names_what_is_wrong(strip, tmp_path, monkeypatch, caps
         "transform model.npz two.npy": (2, "-o/--output"),
         "show model.npz": (1, "is an ies_gpu model, not a result"),
         "fit train.npy -d 2 -s 2 --bandwidth 0.7 --model a.npy": (2, "--model must name an .npz file"),
-        "fit train.npy -d 2 -s 2 --bandwidth 0.7 -o a.npz --model a.npz": (2, "must name different files"),
-        "fit a.npz -d 2 -s 2 --bandwidth 0.7 -o a.npz": (2, "POINTS and -o must name different files, got a.npz twice"),
+        "fit train.npy -d 2 -s 2 --bandwidth 0.7 -o a.npz --model a.npz": (2, "must be different files"),
+        "fit a.npz -d 2 -s 2 --bandwidth 0.7 -o a.npz": (2, "POINTS and -o must be different files, got a.npz twice"),
         "transform model.npz far.npy -o out.npy": (0, "3 of 3 new points have no training point"),
     }
     for line, (status, message) in cases.items():
