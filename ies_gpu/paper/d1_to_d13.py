@@ -156,6 +156,6 @@ def by_pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.nda
     rows = drawn_rows(len(values), MARKS)
     angles = colourings({name: c[rows] for name, c in colors.items()}, len(rows))
     figure = pairs(values[rows], labels, angles, Marks(ANGLES))
-    figure.set_size_inches(11, 6.2)  # smaller panels, so that the text stays readable on the page
+    figure.set_size_inches(11, 9)  # smaller panels, so that the text stays readable on the page
     figure.suptitle(title, fontsize=12)
     return figure
