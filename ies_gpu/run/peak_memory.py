@@ -13,13 +13,17 @@ def peak_memory() -> int:
     except ImportError:  # Windows
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    return peak if sys.platform == "darwin" else max(1024 * peak, _resident())  # Linux updates its peak a little late
 
 
 def resident_memory() -> int:
     """The memory that this process holds now, in bytes; or the peak if the system reports only that."""
+    return _resident() or peak_memory()
+
+
+def _resident() -> int:
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError, AttributeError):
-        return peak_memory()
+        return 0

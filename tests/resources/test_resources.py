@@ -83,7 +83,7 @@ def test_the_command(capsys):
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
     assert "eigenvectors" in out and "request" in out and max(map(len, out.splitlines())) <= 80
-    assert "automatic runs" in out and "searches other than exhaustive" in out
+    assert "automatic parameters" in out and "searches other than exhaustive" in out
     assert cli.main([*arguments, "--json", "--dtype", "float32", "-m", "12", "-d", "2", "-s", "3"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["request_bytes"] > found["peak_bytes"] == max(stage["bytes"] for stage in found["stages"])
