@@ -1,4 +1,4 @@
-"""A process that is forked after a fit works as its parent does: it neither hangs nor dies."""
+"""A process that is forked after a fit works as its parent does, and processes agree whatever their threads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 SCRIPT = """
 import hashlib, multiprocessing, os, sys
 from ies_gpu import datasets, select_coordinates
-X = datasets.load("D1", n_samples=2500).X
+X = datasets.load("D1", n_samples=1500).X
 
 def job(solver):
     os.environ["IES_GPU_SOLVER"] = solver
-    found = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6, n_components=10)
+    found = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, n_components=10)
     parts = (found.coordinates, found.eigenvalues, found.regrets, found.bases)
     return found.subset, hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
@@ -36,23 +36,28 @@ def children(solvers):
 solvers = ["auto", "eigsh"]
 expected = {s: job(s) for s in solvers}
 assert children(solvers) == [expected[s] for s in solvers]
-print("same")
+print(expected)
 """
+SEEN: set[str] = set()  # what parents found, whatever their number of threads
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.parametrize("threads", ["1", "2"])
-@pytest.mark.parametrize("way", ["Pool", "joblib", "os.fork"])
+@pytest.mark.parametrize(("way", "threads"), [("Pool", "1"), ("Pool", "2"), ("joblib", "2"), ("os.fork", "2")])
 def test_a_forked_child_computes_the_same_bits(way, threads):
     if way == "joblib":
         pytest.importorskip("joblib")
-    environment = os.environ | {"OMP_NUM_THREADS": threads, "IES_GPU_DEVICE": "cpu", "IES_GPU_KERNELS": ""}
+    environment = os.environ | {
+        "OMP_NUM_THREADS": threads,
+        "IES_GPU_DEVICE": "cpu",
+        "IES_GPU_KERNELS": "",
+    }
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT, way],
         env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.stdout == "same\n", done.stderr
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
+    SEEN.add(done.stdout)
+    assert len(SEEN) == 1
 
 
 def test_no_kernel_uses_openmp():
