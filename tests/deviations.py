@@ -10,8 +10,11 @@ import importlib
 import numpy as np
 import pytest
 
+from ies_gpu.backend import backend_of
+
 __all__ = [
     "test_a_seeded_start_vector_is_overwritten",
+    "test_a_sparse_matrix_does_not_say_its_device",
     "test_arrays_refuse_implicit_conversion",
     "test_numpy_operands_and_lists_are_refused",
     "test_out_of_bounds_indices_wrap",
@@ -82,6 +85,14 @@ def test_there_are_no_other_sparse_formats(cupy):
     sparse = importlib.import_module("cupyx.scipy.sparse")
     for name in ("lil_matrix", "dok_matrix", "bsr_matrix", "save_npz"):
         assert not hasattr(sparse, name)
+
+
+def test_a_sparse_matrix_does_not_say_its_device(cupy):
+    matrix = chain(cupy)[0]
+    with pytest.raises(NotImplementedError):
+        _ = matrix.device
+    assert matrix.data.device.id == matrix.data.data.device.id == 0
+    assert backend_of(matrix).owns(matrix)
 
 
 def test_a_seeded_start_vector_is_overwritten(cupy):

@@ -251,6 +251,11 @@ GUARDED: dict[str, dict[str, Any]] = {
 }
 
 
+def device_number(array: Any) -> int:
+    """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
+    return int(array.data.device.id)
+
+
 @cache
 def _kernels(number: int) -> Kernels:
     return Kernels(f"cuda:{number}")
@@ -285,7 +290,7 @@ class CudaBackend(Backend):
 
     def owns(self, array: Any) -> bool:
         mine = isinstance(array, self.xp.ndarray) or self.sparse.issparse(array)
-        return mine and int(array.device.id) == self.number
+        return mine and device_number(array) == self.number
 
     def asarray(self, array: Any, dtype: Any = None) -> Any:
         with self.xp.cuda.Device(self.number):
@@ -384,7 +389,4 @@ def backend_of_cupy(array: Any) -> Backend:
             array = importlib.import_module("cupy").asarray(array)
         except ImportError as error:
             raise DeviceError(f"an array on a GPU cannot be seen without CuPy ({_short(error)})") from None
-    device = getattr(array, "device", None)  # sparse matrices have it too
-    if device is None:
-        raise DeviceError(f"cannot tell on which device {type(array).__name__} lives")
-    return _device_backend(int(device.id))
+    return _device_backend(device_number(array))

@@ -65,6 +65,21 @@ def test_every_name_of_the_sparse_stand_in_is_real(machine):
         assert list(arrays.signature_of(ours).parameters) == list(arrays.signature_of(real).parameters), name
 
 
+def test_the_device_of_real_arrays_is_found():
+    """Objects of the installed CuPy over memory of the host: all but launches is real."""
+    real, sparse = REAL["cupy"], REAL["cupyx.scipy.sparse"]
+
+    def over(host):
+        memory = real.cuda.UnownedMemory(host.ctypes.data, host.nbytes, host, 0)
+        return real.ndarray(host.shape, host.dtype, real.cuda.MemoryPointer(memory, 0))
+
+    parts = (over(np.ones(3)), over(np.arange(3, dtype=np.int32)), over(np.arange(4, dtype=np.int32)))
+    matrix = sparse.csr_matrix._from_parts(*parts, (3, 3))
+    for array in (parts[0], matrix):
+        assert backend_of(array).device == "cuda:0"
+        assert backend_of(array).owns(array)
+
+
 def test_every_deviation_is_tested_on_a_gpu_as_well():
     """By the same name: ``tests/gpu`` takes all tests of ``deviations``, and none is left out of its list."""
     own = {name for name in vars(deviations) if name.startswith("test_")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,11 @@ class ndarray:  # noqa: N801 - CuPy's name
         from .runtime import Device
 
         return Device(self._memory.device)
+
+    @property
+    def data(self) -> Any:
+        """The memory pointer: where it is, and on which device."""
+        return SimpleNamespace(ptr=self._host.ctypes.data, device=self.device)
 
     @property
     def flags(self) -> Flags:
