@@ -8,7 +8,7 @@ from typing import Any
 
 from ..backend import backend_of
 from ..validation import check_flag, check_number, check_square_sparse, check_symmetric
-from .graph import check_graph, csr, radius_graph
+from .graph import check_graph, csr, index_type, radius_graph
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 
@@ -99,11 +99,12 @@ def with_unit_diagonal(matrix: Any) -> Any:
     place = xp.arange(matrix.nnz) + rows + right
     left_counts = xp.bincount(rows[~right], minlength=n)
     on_diagonal = matrix.indptr[:-1] + xp.arange(n) + left_counts
-    indices = xp.empty(matrix.nnz + n, dtype=matrix.indices.dtype)
+    kind = index_type(matrix.nnz + n)
+    indices = xp.empty(matrix.nnz + n, dtype=kind)
     data = xp.empty(matrix.nnz + n, dtype=matrix.data.dtype)
     indices[place], data[place] = matrix.indices, matrix.data
     indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), 1.0
-    return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1, dtype=matrix.indptr.dtype))
+    return csr(backend, data, indices, (matrix.indptr + xp.arange(n + 1)).astype(kind))
 
 
 def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Laplacian:
