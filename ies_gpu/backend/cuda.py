@@ -16,6 +16,7 @@ from .base import Backend
 from .dlpack import cuda_device, is_foreign, shared
 from .kernels import agreement, plain
 from .kernels.cuda import launch
+from .nearest import nearest_by_products, without_self
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
@@ -26,6 +27,7 @@ STATUS = {
     209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
 }
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
+TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
 GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "mixed": 1e-9}
 
 
@@ -306,14 +308,19 @@ class CudaBackend(Backend):
     def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
         xp, n = self.xp, len(X)
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
-        squares = (X * X).sum(axis=1)
-        for block in self.blocks(n, 24.0 * n, "neighbours"):
+        low = X.shape[1] <= TREE_COLUMNS
+        if low:
+            tree = importlib.import_module("cupyx.scipy.spatial").KDTree(X)
+        else:
+            centred = X - X.mean(axis=0)
+            squares = (centred * centred).sum(axis=1)
+        for block in self.blocks(n, 40.0 * (k + 1) if low else 48.0 * n, "neighbours"):
             with block as rows:
-                squared = squares[rows][:, None] + squares - 2 * (X[rows] @ X.T)
-                squared[xp.arange(rows.stop - rows.start), xp.arange(rows.start, rows.stop)] = xp.inf
-                near = xp.argsort(squared, axis=1)[:, :k]
-                difference = X[rows][:, None, :] - X[near]
-                distances[rows], neighbours[rows] = xp.sqrt((difference * difference).sum(axis=2)), near
+                if low:
+                    found = without_self(*tree.query(X[rows], k + 1), xp.arange(rows.start, rows.stop))
+                else:
+                    found = nearest_by_products(X, centred, squares, rows, k, xp)
+                distances[rows], neighbours[rows] = found
         return distances, neighbours
 
     def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:

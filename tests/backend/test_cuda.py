@@ -200,6 +200,28 @@ def test_steps_take_and_return_device_arrays_and_agree_with_the_cpu(cupy):
     close(found, ies_gpu.nystrom_extension(new, X, Y, values, bandwidth=bandwidth), 1e-12)
 
 
+@pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e8])
+def test_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, columns, offset):
+    X = rng.random((600, columns)) + offset
+    X[300:310] = X[300]  # equal points, more than there are neighbours
+    distances, _ = get_backend("cpu").nearest(X, 7)
+    found, numbers = (part.get() for part in get_backend("cuda").nearest(cupy.asarray(X), 7))
+    np.testing.assert_allclose(found, distances, rtol=1e-12, atol=1e-9)
+    assert (np.diff(found, axis=1) >= 0).all()
+    assert (numbers != np.arange(600)[:, None]).all()
+    assert all(len(set(row)) == 7 for row in numbers.tolist())
+    np.testing.assert_allclose(np.linalg.norm(X[:, None] - X[numbers], axis=2), distances, rtol=1e-12)
+
+
+def test_the_search_for_neighbours_sorts_no_row_of_all_points(cupy, machine, rng, monkeypatch):
+    sizes = []
+    original = arrays.device
+    monkeypatch.setattr(cupy, "argsort", lambda a, axis=-1: (sizes.append(a.size), original(a._host.argsort(axis)))[1])
+    get_backend("cuda").nearest(cupy.asarray(rng.normal(size=(900, 12))), 5)
+    assert sizes and max(sizes) < 2 * 900 * 5
+
+
 # --- the whole ---
 
 

@@ -28,6 +28,7 @@ REAL: dict[str, Any] = {}  # real modules by name, for their names, signatures a
 NAMES = (
     "cupy", "cupy.linalg", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.compiler", "cupy.cuda.runtime",
     "cupyx", "cupyx.scipy", "cupyx.scipy.sparse", "cupyx.scipy.sparse.linalg", "cupyx.scipy.sparse.csgraph",
+    "cupyx.scipy.spatial",
 )  # fmt: skip
 
 
@@ -95,6 +96,7 @@ def build_modules() -> dict[str, Module]:
     names = ("csr_matrix", "csc_matrix", "csr_array", "csc_array", "issparse", "identity")
     own["cupyx.scipy.sparse"] = {name: getattr(sparse, name) for name in names}
     own["cupyx.scipy.sparse.linalg"] = {"eigsh": sparse.eigsh, "LinearOperator": sparse.LinearOperator}
+    own["cupyx.scipy.spatial"] = {"KDTree": runtime.KDTree}
     own["cupyx.scipy.sparse.csgraph"] = {"connected_components": needs_cugraph}
     numpy = {"cupy": np, "cupy.linalg": np.linalg}
     modules = {name: Module(name, REAL[name], numpy.get(name), own[name]) for name in NAMES}
