@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DeviceError, warn_caller
-from .base import Backend
+from .base import Backend, ran_out_of_memory
 from .dlpack import cuda_device, is_foreign, shared
 from .kernels import agreement, plain
 from .kernels.cuda import launch
@@ -190,9 +190,9 @@ class Kernels:
         for kernel, difference in GUARDED[name].items():
             try:
                 worst = difference(xp, name)
-            except MemoryError:
-                raise
             except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it
+                if isinstance(error, MemoryError) or ran_out_of_memory(error):
+                    raise
                 self.fault = f"{kernel} does not run ({_short(error)})"
                 break
             if worst > GUARD_TOLERANCE[name]:

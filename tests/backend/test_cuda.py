@@ -7,6 +7,7 @@ shown: that a GPU computes what CuPy promises. That is for ``tests/gpu``.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from functools import cache
@@ -499,6 +500,57 @@ def test_memory_that_runs_out_once_changes_nothing(stage):
             found = small_run(Watch(machine, stage, number=number))
         assert machine.counts["freed"] == 1, (stage, number)
         assert_agreement(found, expected, 1e-12)
+
+
+def library_errors() -> list[BaseException]:
+    """How the libraries beneath CuPy say that there is no memory: none of them is a MemoryError."""
+    libraries, api = importlib.import_module("cupy_backends.cuda.libs"), "cupy_backends.cuda.api.runtime"
+    return [
+        libraries.cublas.CUBLASError(3),
+        libraries.cusolver.CUSOLVERError(2),
+        libraries.cusparse.CuSparseError(11),
+        libraries.cusparse.CuSparseError(2),
+        importlib.import_module(api).CUDARuntimeError(2),
+        RuntimeError("CUDA_ERROR_OUT_OF_MEMORY: out of memory"),  # of the driver: its class needs one to be made
+    ]
+
+
+def test_memory_errors_of_the_libraries_are_memory_errors():
+    expected, seen, _ = undisturbed()
+    stages = ("eigenvectors", "tangents", "search", "graph", "laplacian", "checks")
+    for stage, error in zip(stages, library_errors(), strict=True):
+        assert not isinstance(error, MemoryError)
+        with standing_in() as machine:
+            watch = Watch(machine, stage, number=seen[stage] // 2)
+            machine.refuse = lambda size, watch=watch, error=error: error if watch.refuse(size) else False
+            found = small_run(watch)
+        assert machine.counts["freed"] == 1, stage
+        assert_agreement(found, expected, 1e-12)
+    with standing_in() as machine, pytest.raises(OutOfMemoryError, match="stage 'tangents': CUSPARSE_STATUS_ALLOC"):
+        watch = Watch(machine, "tangents", above=0)
+        machine.refuse = lambda size: library_errors()[3] if watch.refuse(size) else False
+        small_run(watch)
+    with standing_in() as machine, pytest.raises(RuntimeError, match="CUBLAS_STATUS_EXECUTION_FAILED"):
+        watch = Watch(machine, "tangents", number=1)  # another error of the same class stays what it is
+        other = type(library_errors()[0])(13)
+        machine.refuse = lambda size: other if watch.refuse(size) else False
+        small_run(watch)
+
+
+def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczos(machine, monkeypatch):
+    """The levels take several times what P does, Lanczos 60 vectors."""
+
+    def refuse(*_, **__):
+        raise REAL["cupy.cuda.memory"].OutOfMemoryError(10**10, 10**9, 0)
+
+    monkeypatch.setattr(plain, "merge_columns", refuse)
+    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.eigenpairs, "prefers_multilevel", lambda *_: True)
+    found = on_cuda("D1", 1500)
+    solver = found.diagnostics["solver"]
+    assert solver["method"] == "lanczos"
+    assert "no memory for it: Out of memory allocating 10,000,000,000 bytes" in solver["fallback"]
+    assert machine.counts["freed"] == 1
+    assert_agreement(found, on_cpu("D1", 1500))
 
 
 @pytest.mark.filterwarnings("ignore:the CUDA kernels are not used")  # plain code needs more memory

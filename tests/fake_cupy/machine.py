@@ -34,7 +34,8 @@ class Machine:
     limit : int
         Bytes that may be in use at a time.
     refuse : callable, optional
-        Given the size of an allocation, whether it fails.
+        Given the size of an allocation, whether it fails, or the error that it fails with: the libraries have their
+        own.
     spoil : callable, optional
         Given a kernel's name and its arguments after it ran, may overwrite its results.
     counts : Counter
@@ -45,7 +46,7 @@ class Machine:
     n_devices: int = 1
     kernels: str = "twin"
     limit: int = 8 << 30
-    refuse: Callable[[int], bool] | None = None
+    refuse: Callable[[int], bool | BaseException] | None = None
     spoil: Callable[[str, tuple[Any, ...]], None] | None = None
     counts: Counter[str] = field(default_factory=Counter)
     transfers: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
@@ -69,7 +70,10 @@ class Machine:
     def allocate(self, size: int) -> None:
         from . import REAL
 
-        if self.used + size > self.limit or (self.refuse is not None and self.refuse(size)):
+        refused = self.refuse(size) if self.refuse is not None else False
+        if isinstance(refused, BaseException):
+            raise refused
+        if refused or self.used + size > self.limit:
             raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, self.limit)
         self.used += size
         self.peak, self.pooled = max(self.peak, self.used), max(self.pooled, self.used)
