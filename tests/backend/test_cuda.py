@@ -22,10 +22,13 @@ import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import backend_of, get_backend
-from ies_gpu.backend.kernels import plain
+from ies_gpu.backend.cuda import GUARDED
+from ies_gpu.backend.kernels import agreement, plain
 from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.errors import DeviceError, IESWarning, OutOfMemoryError
+from ies_gpu.parameters.bandwidth import sampled_distances
+from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.run.audit import ROWS, audit_tangents, sampled_rows
 from tests import deviations
 from tests.backends import SIZES, needs_cupy, on_cpu, on_cuda, problem
@@ -698,6 +701,54 @@ def test_one_number_that_is_not_finite_is_always_found(kernel, value):
     assert len(said) == 1
     assert f"{kernel} differs from plain code by inf" in said[0]
     assert_agreement(found, on_cpu("D1", 700))
+
+
+@pytest.mark.parametrize("entry", [{}, {"memory_limit": 4 << 20, "n_components": 5}])
+def test_a_library_that_cannot_solve_zero_matrices_costs_neither_kernels_nor_the_run(entry):
+    """As reported of cuSOLVER's batched Jacobi method. The guard has a row without neighbours; dense graphs use it."""
+    with standing_in(jacobi="needs rank") as machine:
+        with cupyx_errstate("raise"), pytest.raises(np.linalg.LinAlgError, match="devInfo"):
+            sys.modules["cupy"].linalg.eigh(sys.modules["cupy"].zeros((2, 3, 3)))
+        assert machine.linalg == "ignore"
+        assert not np.isfinite(sys.modules["cupy"].linalg.eigvalsh(sys.modules["cupy"].zeros((2, 3, 3))).get()).any()
+        H = sys.modules["cupy"].asarray(np.diag([1.0, 0.0, 0.0])[None])
+        for state in ("ignore", "raise"):
+            with cupyx_errstate(state):
+                U, sigma = plain.leading_eigenvectors(H, 2)
+            np.testing.assert_array_equal(sigma.get(), [[1.0, 0.0]])
+            assert np.abs(U.get()[0].T @ U.get()[0] - np.eye(2)).max() < 1e-15
+        found, said = quietly("D7", 1100, **entry)
+        assert said == []
+        assert found.diagnostics["kernels"] == "cuda"
+    assert_agreement(found, on_cpu("D7", 1100, **entry))
+
+
+def cupyx_errstate(linalg):
+    return sys.modules["cupyx"].errstate(linalg=linalg)
+
+
+def test_copies_of_one_point_have_no_local_spectrum(cupy, machine):
+    """Their covariance is zero, of which cuSOLVER is said to make NaN."""
+    machine.jacobi = "needs rank"
+    X = np.repeat(np.random.default_rng(0).normal(size=(10, 3)), 30, axis=0)
+    spectra = [local_spectrum(Z, sampled_distances(Z, queries=20), 1e-3) for Z in (X, cupy.asarray(X))]
+    np.testing.assert_array_equal(*spectra)
+    assert np.isfinite(spectra[0]).all()
+
+
+@pytest.mark.parametrize("failure", [np.linalg.LinAlgError("no convergence"), OutOfMemoryError("too little")])
+def test_an_audit_that_fails_does_not_end_a_sound_run(failure, machine, monkeypatch):
+    def fails(*_):
+        raise failure
+
+    expected = on_cpu("D1", 700)
+    monkeypatch.setattr(agreement, "eigenpairs", fails)
+    monkeypatch.setitem(GUARDED["float64"], "tangent_rows", lambda *_: 0.0)
+    found, said = quietly("D1", 700)
+    assert said == [f"the kernel tangent_rows was not compared with plain code on sampled rows: {failure}"]
+    assert found.diagnostics["kernels"] == "cuda"
+    assert "tangent_rows" not in found.diagnostics["audit"]
+    assert_agreement(found, expected)
 
 
 def test_eigenvectors_that_are_not_finite_are_an_error(machine, monkeypatch):

@@ -38,6 +38,10 @@ class Machine:
         own.
     spoil : callable, optional
         Given a kernel's name and its arguments after it ran, may overwrite its results.
+    jacobi : {"sound", "needs rank"}
+        Whether ``eigh`` of a stack fails, as reported of cuSOLVER, on a zero matrix or another that lacks rank.
+    linalg : {"ignore", "raise"}
+        What such a failure leads to, as ``cupyx.errstate`` sets it.
     counts : Counter
         ``syncs`` of every kind, ``uploads``, ``downloads``, ``freed`` (calls of ``free_all_blocks``), ``kernel ...``.
     transfers : list of (direction, shape)
@@ -48,6 +52,8 @@ class Machine:
     limit: int = 8 << 30
     refuse: Callable[[int], bool | BaseException] | None = None
     spoil: Callable[[str, tuple[Any, ...]], None] | None = None
+    jacobi: str = "sound"
+    linalg: str = "ignore"
     counts: Counter[str] = field(default_factory=Counter)
     transfers: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     current: int = 0
