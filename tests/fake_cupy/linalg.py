@@ -25,7 +25,7 @@ def errstate(
         machine.linalg = before
 
 
-def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803 - CuPy's name
+def eigh(a: Any, UPLO: str = "L") -> Any:
     """One matrix by ``syevd``, a stack by ``syevjBatched``: both may be told to fail, on zeros or for lack of rank."""
     matrices = host(a)
     values, vectors = np.linalg.eigh(matrices, UPLO)
@@ -38,7 +38,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803 - CuPy's name
     return device((values, vectors))
 
 
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     return eigh(a, UPLO)[0]
 
 
