@@ -102,7 +102,8 @@ class CpuBackend(Backend):
         return self.asarray(array)
 
     def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
-        return without_self(*scipy.spatial.KDTree(X).query(X, k + 1, workers=self.n_threads), np.arange(len(X)))
+        distances, neighbours = scipy.spatial.KDTree(X).query(X, k + 1, workers=self.n_threads)
+        return without_self(distances, neighbours, np.arange(len(X)))
 
     def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
         linalg = scipy.sparse.linalg

@@ -317,7 +317,8 @@ class CudaBackend(Backend):
         for block in self.blocks(n, 40.0 * (k + 1) if low else 48.0 * n, "neighbours"):
             with block as rows:
                 if low:
-                    found = without_self(*tree.query(X[rows], k + 1), xp.arange(rows.start, rows.stop))
+                    lengths, near = tree.query(X[rows], k + 1)
+                    found = without_self(lengths, near, xp.arange(rows.start, rows.stop))
                 else:
                     found = nearest_by_products(X, centred, squares, rows, k, xp)
                 distances[rows], neighbours[rows] = found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import (
     check_integer,
     check_number,
@@ -24,6 +24,7 @@ TILE_COLUMNS = 16_384
 WIDE = 2**31  # from this number of entries on, indices have 64 bits
 
 
+@at_home
 def radius_graph(X: Any, *, radius: float) -> Any:
     """All pairs of points no further apart than ``radius``.
 
@@ -206,6 +207,7 @@ def permuted(matrix: Any, order: Any) -> Any:
     return csr(backend, matrix.data[slots][sort], columns[sort], indptr)
 
 
+@at_home
 def knn_graph(X: Any, *, n_neighbors: int) -> Any:
     """Each point with its nearest ones; a pair counts when either end is among the other's neighbours.
 

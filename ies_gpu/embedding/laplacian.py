@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import check_flag, check_number, check_square_sparse, check_symmetric
 from .graph import check_graph, csr, index_type, radius_graph
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
@@ -60,6 +60,7 @@ class Laplacian:
         return f"Laplacian(n={self.shape[0]}, entries={self.transition.nnz}, bandwidth={self.bandwidth})"
 
 
+@at_home
 def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
     """``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph, with ``K_ii = 1`` added.
 
@@ -107,6 +108,7 @@ def with_unit_diagonal(matrix: Any) -> Any:
     return csr(backend, data, indices, (matrix.indptr + xp.arange(n + 1)).astype(kind))
 
 
+@at_home
 def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Laplacian:
     """The renormalised Laplacian of points: radius graph, Gaussian kernel and :func:`graph_laplacian` in one call.
 
@@ -147,6 +149,7 @@ def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None
     return laplacian_in_place(kernel, bandwidth)
 
 
+@at_home
 def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:
     """The renormalised Laplacian of a kernel.
 
@@ -177,6 +180,7 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None) -> Laplacian:
     return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
 
 
+@at_home
 def check_laplacian(laplacian: Any) -> Laplacian:
     """A ``Laplacian`` as it is, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) wrapped as one."""
     if isinstance(laplacian, Laplacian):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import check_choice, check_integer, check_number, check_points
 from .bandwidth import Distances, bandwidth_grid, degree_bandwidth, kernel_sum_slopes, neighbours_of, sampled_distances
 from .levina_bickel import levina_bickel_dimension
@@ -60,6 +60,7 @@ class DimensionEstimate:
         return dimension_figure(self, THRESHOLD, DOUBTFUL)
 
 
+@at_home
 def estimate_dimension(
     X: Any,
     *,
@@ -187,6 +188,7 @@ def _levina_bickel(X: Any) -> DimensionEstimate:
     return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), words)
 
 
+@at_home
 def two_nn_dimension(X: Any) -> float:
     """The TwoNN estimate of Facco et al.: ``(N - 1) / sum log(r2 / r1)`` over points without a copy."""
     logs = _log_ratios(check_points(X))

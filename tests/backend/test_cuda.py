@@ -455,6 +455,77 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
             on_cuda("D1", 1500, device="cuda:2")
 
 
+def two_device_calls(X, graph, kernel, laplacian, Y, values, U) -> dict:
+    """Public functions on arrays of one device, whichever it is."""
+    bandwidth, sets = 1.2, np.array([[0, k] for k in range(1, 6)])
+    given = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6}
+    return {
+        "radius_graph": lambda: ies_gpu.radius_graph(X, radius=3 * bandwidth),
+        "knn_graph": lambda: ies_gpu.knn_graph(X, n_neighbors=5),
+        "gaussian_kernel": lambda: ies_gpu.gaussian_kernel(graph, bandwidth=bandwidth),
+        "graph_laplacian": lambda: ies_gpu.graph_laplacian(kernel, bandwidth=bandwidth),
+        "laplacian_of_points": lambda: ies_gpu.laplacian_of_points(X, bandwidth=bandwidth),
+        "diffusion_map": lambda: ies_gpu.diffusion_map(laplacian, n_components=6),
+        "cometric": lambda: ies_gpu.cometric(Y, laplacian),
+        "tangent_bases": lambda: ies_gpu.tangent_bases(Y, laplacian, intrinsic_dim=2),
+        "riemannian_metric": lambda: ies_gpu.riemannian_metric(Y, laplacian, intrinsic_dim=2),
+        "score_subsets": lambda: ies_gpu.score_subsets(U, sets, per_point=True),
+        "leave_one_out_regret": lambda: ies_gpu.leave_one_out_regret(U, sets[:3], candidates=sets),
+        "regularization_path": lambda: ies_gpu.regularization_path(ies_gpu.score_subsets(U, sets), sets, values),
+        **{
+            f"search_{name}": lambda name=name: getattr(ies_gpu, f"search_{name}")(U, values, subset_size=2)
+            for name in ("exhaustive", *SEARCHES)
+        },
+        "nystrom_extension": lambda: ies_gpu.nystrom_extension(X[:20], X, Y, values, bandwidth=bandwidth),
+        "levina_bickel_dimension": lambda: ies_gpu.levina_bickel_dimension(X),
+        "two_nn_dimension": lambda: ies_gpu.two_nn_dimension(X),
+        "estimate_dimension": lambda: ies_gpu.estimate_dimension(X),
+        "estimate_bandwidth": lambda: ies_gpu.estimate_bandwidth(X),
+        "select_coordinates": lambda: select_coordinates(X, **given).embedding,
+        "select_coordinates(graph)": lambda: select_coordinates(graph=graph, **given).coordinates,
+        "select_coordinates(cpu)": lambda: select_coordinates(X, device="cpu", **given).coordinates,
+        "select_coordinates(cuda:0)": lambda: select_coordinates(X, device="cuda:0", **given).coordinates,
+    }
+
+
+def devices_in(value) -> set[int]:
+    if isinstance(value, arrays.ndarray):
+        return {value.data.device.id}
+    if isinstance(value, sparse.compressed):
+        return {value.data.data.device.id}
+    parts = (
+        value if isinstance(value, tuple) else vars(value).values() if hasattr(value, "__dataclass_fields__") else ()
+    )
+    return set().union(*map(devices_in, parts))
+
+
+def test_public_functions_work_where_their_arrays_live(monkeypatch):
+    """On the second device while the first is the current one, where CuPy would start their kernels."""
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    X = datasets.load("D1", n_samples=400).X
+    laplacian = ies_gpu.laplacian_of_points(X, bandwidth=1.2)
+    embedding = ies_gpu.diffusion_map(laplacian, n_components=6)
+    Y, values = embedding.coordinates, embedding.eigenvalues
+    U = ies_gpu.tangent_bases(Y, laplacian, intrinsic_dim=2)
+    numbers = ("regularization_path", "levina_bickel_", "two_nn_", "estimate_")  # no arrays come back
+    with standing_in(n_devices=2) as machine:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(1):
+            points = cupy.asarray(X)
+            graph = ies_gpu.radius_graph(points, radius=3.6)
+            kernel = ies_gpu.gaussian_kernel(graph, bandwidth=1.2)
+            there = ies_gpu.graph_laplacian(kernel, bandwidth=1.2)
+            others = [cupy.asarray(part) for part in (Y, values, U)]
+        with pytest.raises(ValueError, match="Array device must be same"):
+            -points
+        with pytest.raises(ValueError, match="Array device must be same"):
+            abs(graph)
+        for name, call in two_device_calls(points, graph, kernel, there, *others).items():
+            found = devices_in(call())
+            assert found == (set() if name.startswith(numbers) else {1}), name
+            assert machine.current == 0, name
+
+
 # --- memory ---
 
 STAGES = (
