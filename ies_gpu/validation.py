@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .backend import Backend, backend_of
+from .backend import Backend, at_home, backend_of
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
@@ -52,6 +52,7 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+@at_home
 def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64) -> Any:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
@@ -107,6 +108,7 @@ def _check_finite(name: str, array: Any, backend: Backend) -> None:
         )
 
 
+@at_home
 def check_points(X: Any, dtype: Any = np.float64) -> Any:
     """Points (n, D), at least two of them and not all the same."""
     X = check_real_array("X", X, 2, dtype)
@@ -117,6 +119,7 @@ def check_points(X: Any, dtype: Any = np.float64) -> Any:
     return X
 
 
+@at_home
 def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64, *, add: bool = True) -> Any:
     """A square matrix, sparse in any format or dense, as CSR with sorted indices, each entry once, and all finite.
 
@@ -192,6 +195,7 @@ def _rising(matrix: Any, backend: Backend) -> bool:
     return bool(rising.all())
 
 
+@at_home
 def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> None:
     """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry.
 
