@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .backend import Backend, backend_of
+from .backend import Backend, at_home, backend_of
 from .errors import brief
 
 LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
@@ -85,6 +85,7 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
     raise TypeError(f"{name} must be {wanted}, got {brief(value)}") from None
 
 
+@at_home
 def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST) -> Any:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
@@ -169,6 +170,7 @@ def _check_finite(name: str, array: Any, backend: Backend, largest: float = LARG
     )
 
 
+@at_home
 def check_points(X: Any, dtype: Any = np.float64) -> Any:
     """Points (n, D), at least two of them and not all the same."""
     X = check_real_array("X", X, 2, dtype)
@@ -183,6 +185,7 @@ def check_points(X: Any, dtype: Any = np.float64) -> Any:
     return X
 
 
+@at_home
 def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64, *, add: bool = True) -> Any:
     """A square matrix, sparse in any format or dense, as CSR with sorted indices, each entry once, and all finite.
 
@@ -258,6 +261,7 @@ def _rising(matrix: Any, backend: Backend) -> bool:
     return bool(rising.all())
 
 
+@at_home
 def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> None:
     """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry.
 

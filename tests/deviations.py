@@ -10,8 +10,11 @@ import importlib
 import numpy as np
 import pytest
 
+from ies_gpu.backend import backend_of
+
 __all__ = [
     "test_a_seeded_start_vector_is_overwritten",
+    "test_a_sparse_matrix_does_not_say_its_device",
     "test_arrays_refuse_implicit_conversion",
     "test_numpy_operands_and_lists_are_refused",
     "test_out_of_bounds_indices_wrap",
@@ -84,6 +87,14 @@ def test_there_are_no_other_sparse_formats(cupy):
         assert not hasattr(sparse, name)
 
 
+def test_a_sparse_matrix_does_not_say_its_device(cupy):
+    matrix = chain(cupy)[0]
+    with pytest.raises(NotImplementedError):
+        _ = matrix.device
+    assert matrix.data.device.id == matrix.data.data.device.id == 0
+    assert backend_of(matrix).owns(matrix)
+
+
 def test_a_seeded_start_vector_is_overwritten(cupy):
     linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
     start = np.random.default_rng(0).normal(size=60)
@@ -102,10 +113,10 @@ def test_the_eigensolver_does_not_say_that_it_failed(cupy):
 
 
 def test_the_eigensolver_gives_nan_where_its_space_ends(cupy):
-    """All vectors are eigenvectors of the identity: nothing is left after the first."""
+    """All vectors are eigenvectors of the identity: nothing is left after the first, exactly so of a unit vector."""
     sparse = importlib.import_module("cupyx.scipy.sparse")
     linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
-    start = cupy.asarray(np.random.default_rng(0).normal(size=60))
+    start = cupy.asarray(np.eye(60)[0])
     values, _ = linalg.eigsh(sparse.csr_matrix(cupy.eye(60)), k=3, which="LA", v0=start)
     assert not np.isfinite(values.get()).all()
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, backend_of
+from ..backend import Backend, at_home, backend_of
 from ..validation import check_integer, check_real_array
 
 MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most this many points
@@ -31,6 +31,7 @@ class LLRRanking(NamedTuple):
     bandwidths: np.ndarray
 
 
+@at_home
 def llr_ranking(coordinates: Any, *, n_samples: int | None = 2000, random_state: int = 0) -> LLRRanking:
     """Rank coordinates by local linear regression on the earlier ones.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import backend_of, to_device
+from ..backend import at_home, backend_of, to_device
 from ..validation import check_real_array
 
 
+@at_home
 def procrustes_error(truth: Any, embedding: Any) -> float:
     """Compute the Procrustes error of a map against a known truth.
 

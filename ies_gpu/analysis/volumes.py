@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..choice.naming import coordinate_numbers
 from ..choice.search import ranked, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
@@ -36,6 +36,7 @@ class VolumeHistogram(NamedTuple):
     share_near_zero: float
 
 
+@at_home
 def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, bins: int = 50) -> VolumeHistogram:
     """Count the points by the normalised projected volume of a set.
 
@@ -75,6 +76,7 @@ def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, 
     return VolumeHistogram(chosen, counts, edges, share_near_zero(logs))
 
 
+@at_home
 def size_verdict(selection: Selection, *, subset_size: int | None = None) -> SizeVerdict:
     """Judge whether there are enough coordinates, by the paper's histogram heuristic.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, wraps
+from itertools import chain
+from typing import Any, ParamSpec, TypeVar
 
 from ..errors import DeviceError, brief, warn_caller
 from .base import Backend, Block, current
@@ -14,8 +16,10 @@ from .cpu import CpuBackend
 from .dlpack import cuda_device, is_foreign
 from .dlpack import host_view as host_view
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 __all__ = [
-    "Backend", "Block", "backend_of", "device_near", "get_backend", "to_device",
+    "Backend", "Block", "at_home", "backend_of", "device_near", "get_backend", "to_device",
 ]  # fmt: skip
 
 
@@ -144,6 +148,25 @@ def backend_of(array: Any) -> Backend:
 
         return backend_of_cupy(array)
     return _host()
+
+
+def at_home(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Decorator of public functions: they work where their first array on a GPU lives, whichever device is current.
+
+    CuPy starts kernels on the current device, some without a look at where the arrays are: those would read addresses
+    of another one. A Laplacian and a result live where their arrays do.
+    """
+
+    @wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        for value in chain(args, kwargs.values()):
+            for part in (value, getattr(value, "weights", None), getattr(value, "coordinates", None)):
+                if part is not None and (home := backend_of(part)).device != "cpu":
+                    with home.active():
+                        return function(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
 
 
 @cache

@@ -15,6 +15,20 @@ Result = TypeVar("Result")
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
 
 
+# how the CUDA libraries and the driver, whose errors are RuntimeErrors, say that memory ran out
+NO_MEMORY = (
+    "ALLOC_FAILED", "OUT_OF_MEMORY", "INSUFFICIENT_RESOURCES", "cudaErrorMemoryAllocation",
+    "CUBLAS_STATUS_NOT_INITIALIZED",  # what creating a handle gives when there is no memory for it
+)  # fmt: skip
+
+
+def ran_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error means that memory ran out here, so that less of it may help."""
+    if isinstance(error, RuntimeError):
+        return any(word in str(error) for word in NO_MEMORY)
+    return isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError)
+
+
 class Block:
     """One attempt at a block of rows, as a context: ``failed`` says why when memory ran out in it."""
 
@@ -28,7 +42,7 @@ class Block:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not isinstance(error, MemoryError) or isinstance(error, OutOfMemoryError):
+        if not ran_out_of_memory(error):
             return False
         self.failed = str(error) or type(error).__name__
         return True

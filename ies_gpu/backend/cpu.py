@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from .base import Backend
 from .dlpack import is_foreign, shared
 from .kernels import plain
+from .nearest import without_self
 
 
 def available_threads() -> int:
@@ -101,11 +102,8 @@ class CpuBackend(Backend):
         return self.asarray(array)
 
     def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
-        # one more than asked for: the point itself, which need not come first among equal points
         distances, neighbours = scipy.spatial.KDTree(X).query(X, k + 1, workers=self.n_threads)
-        other = neighbours != np.arange(len(X))[:, None]
-        other[other.all(axis=1), -1] = False
-        return distances[other].reshape(-1, k), neighbours[other].reshape(-1, k)
+        return without_self(distances, neighbours, np.arange(len(X)))
 
     def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
         linalg = scipy.sparse.linalg

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DeviceError, warn_caller
-from .base import Backend
+from .base import Backend, ran_out_of_memory
 from .dlpack import cuda_device, is_foreign, shared
 from .kernels import agreement, plain
 from .kernels.cuda import launch
+from .nearest import nearest_by_products, without_self
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
@@ -27,6 +28,7 @@ STATUS = {
     209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
 }
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
+TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
 GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "mixed": 1e-9}
 
 
@@ -189,9 +191,9 @@ class Kernels:
         for kernel, difference in GUARDED[name].items():
             try:
                 worst = difference(xp, name)
-            except MemoryError:
-                raise
             except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it
+                if isinstance(error, MemoryError) or ran_out_of_memory(error):
+                    raise
                 self.fault = f"{kernel} does not run ({_short(error)})"
                 break
             if worst > GUARD_TOLERANCE[name]:
@@ -252,6 +254,11 @@ GUARDED: dict[str, dict[str, Any]] = {
 }
 
 
+def device_number(array: Any) -> int:
+    """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
+    return int(array.data.device.id)
+
+
 @cache
 def _kernels(number: int) -> Kernels:
     return Kernels(f"cuda:{number}")
@@ -286,7 +293,7 @@ class CudaBackend(Backend):
 
     def owns(self, array: Any) -> bool:
         mine = isinstance(array, self.xp.ndarray) or self.sparse.issparse(array)
-        return mine and int(array.device.id) == self.number
+        return mine and device_number(array) == self.number
 
     def asarray(self, array: Any, dtype: Any = None) -> Any:
         with self.xp.cuda.Device(self.number):
@@ -302,14 +309,20 @@ class CudaBackend(Backend):
     def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
         xp, n = self.xp, len(X)
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
-        squares = (X * X).sum(axis=1)
-        for block in self.blocks(n, 24.0 * n, "neighbours"):
+        low = X.shape[1] <= TREE_COLUMNS
+        if low:
+            tree = importlib.import_module("cupyx.scipy.spatial").KDTree(X)
+        else:
+            centred = X - X.mean(axis=0)
+            squares = (centred * centred).sum(axis=1)
+        for block in self.blocks(n, 40.0 * (k + 1) if low else 48.0 * n, "neighbours"):
             with block as rows:
-                squared = squares[rows][:, None] + squares - 2 * (X[rows] @ X.T)
-                squared[xp.arange(rows.stop - rows.start), xp.arange(rows.start, rows.stop)] = xp.inf
-                near = xp.argsort(squared, axis=1)[:, :k]
-                difference = X[rows][:, None, :] - X[near]
-                distances[rows], neighbours[rows] = xp.sqrt((difference * difference).sum(axis=2)), near
+                if low:
+                    lengths, near = tree.query(X[rows], k + 1)
+                    found = without_self(lengths, near, xp.arange(rows.start, rows.stop))
+                else:
+                    found = nearest_by_products(X, centred, squares, rows, k, xp)
+                distances[rows], neighbours[rows] = found
         return distances, neighbours
 
     def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
@@ -385,7 +398,4 @@ def backend_of_cupy(array: Any) -> Backend:
             array = importlib.import_module("cupy").asarray(array)
         except ImportError as error:
             raise DeviceError(f"an array on a GPU needs CuPy ({_short(error)})") from None
-    device = getattr(array, "device", None)  # sparse matrices have it too
-    if device is None:
-        raise DeviceError(f"cannot tell on which device {type(array).__name__} lives")
-    return _device_backend(int(device.id))
+    return _device_backend(device_number(array))

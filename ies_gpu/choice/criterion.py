@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..errors import brief
 from ..validation import check_flag, check_integer, check_real_array
 
@@ -114,6 +114,7 @@ def score_pass(bases: Any, subsets: Any, progress: Callable[[int, int], None] | 
     return Scores(totals, best, best_scores)
 
 
+@at_home
 def score_subsets(bases: Any, subsets: Any, *, per_point: bool = False) -> Any:
     """Return the mean scores ``R(S)`` of sets of coordinates.
 

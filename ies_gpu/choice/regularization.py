@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import check_real_array
 from .criterion import check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
@@ -43,6 +43,7 @@ class Segment:
         return 2 * self.low if np.isinf(self.high) else 0.5 * (self.low + self.high)
 
 
+@at_home
 def regularization_path(scores: Any, subsets: Any, eigenvalues: Any) -> tuple[Segment, ...]:
     """Return the sets that maximise ``R(S) - zeta sum_{k in S} lambda_k`` for some ``zeta >= 0``.
 
@@ -97,6 +98,7 @@ def regularization_path(scores: Any, subsets: Any, eigenvalues: Any) -> tuple[Se
         current, low = int(meeting[np.argmin(slopes[meeting])]), high
 
 
+@at_home
 def leave_one_out_regret(bases: Any, subsets: Any, *, candidates: Any) -> Any:
     """Return the regret ``D(S, i) = R(S_*^i; [n] - i) - R(S; [n] - i)`` of sets at every point.
 

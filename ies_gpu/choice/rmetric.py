@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..backend import Backend, backend_of
+from ..backend import Backend, at_home, backend_of
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..validation import check_integer, check_real_array
 
@@ -31,6 +31,7 @@ class RiemannianMetric(NamedTuple):
     sigma: Any
 
 
+@at_home
 def cometric(coordinates: Any, laplacian: Any) -> Any:
     """Return the co-metric at every point, ``H(i) = 1/2 (4/eps^2) sum_j P_ij (y_j - y_i)(y_j - y_i)'``.
 
@@ -66,6 +67,7 @@ def cometric(coordinates: Any, laplacian: Any) -> Any:
     return H
 
 
+@at_home
 def tangent_bases(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> Any:
     """Return a basis of the tangent space at every point: the leading eigenvectors of the co-metric.
 
@@ -99,6 +101,7 @@ def tangent_bases(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> An
     return tangents(Y, laplacian, d, backend)[0]
 
 
+@at_home
 def riemannian_metric(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> RiemannianMetric:
     """Return metric, co-metric, tangent bases and singular values at every point (Algorithm 1 of the paper).
 

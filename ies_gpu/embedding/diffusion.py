@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..errors import DisconnectedGraphError, warn_caller
 from ..validation import check_choice, check_integer, check_number
 from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
@@ -38,6 +38,7 @@ class Embedding:
     info: dict[str, Any] = field(default_factory=dict)
 
 
+@at_home
 def diffusion_map(
     laplacian: Laplacian, *, n_components: int = 20, tol: float = 1e-8, random_state: int = 0, solver: str = "auto"
 ) -> Embedding:

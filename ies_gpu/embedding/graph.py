@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import (
     check_array,
     check_integer,
@@ -22,8 +22,10 @@ from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, pr
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
+WIDE = 2**31  # from this number of entries on, indices have 64 bits
 
 
+@at_home
 def radius_graph(X: Any, *, radius: float) -> Any:
     """Return the distances between all points that are no further apart than ``radius``.
 
@@ -101,8 +103,7 @@ def ordered_radius_graph(
     nnz = int(indptr[-1])
     values = gathered(distances, nnz, storage, xp)
     values *= unit
-    indptr = indptr.astype(xp.int32) if nnz < 2**31 else indptr
-    return csr(backend, values, gathered(indices, nnz, xp.int32 if nnz < 2**31 else xp.int64, xp), indptr)
+    return csr(backend, values, gathered(indices, nnz, index_type(nnz), xp), indptr.astype(index_type(nnz)))
 
 
 def in_units_of(radius: float, X: Any) -> tuple[Any, float, float]:
@@ -199,6 +200,11 @@ def gathered(blocks: list[Any], size: int, dtype: Any, xp: Any) -> Any:
     return out
 
 
+def index_type(nnz: int) -> str:
+    """The type of a matrix's indices: 32 bits where its number of entries fits into them, as ``indptr`` holds it."""
+    return "int32" if nnz < WIDE else "int64"
+
+
 def csr(backend: Any, data: Any, indices: Any, indptr: Any) -> Any:
     """A square CSR from its parts, known to be sorted."""
     matrix = backend.sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
@@ -219,6 +225,7 @@ def permuted(matrix: Any, order: Any) -> Any:
     return csr(backend, matrix.data[slots][sort], columns[sort], indptr)
 
 
+@at_home
 def knn_graph(X: Any, *, n_neighbors: int) -> Any:
     """Return the distances from each point to its nearest neighbours.
 
@@ -262,8 +269,9 @@ def knn_graph(X: Any, *, n_neighbors: int) -> Any:
     keys = xp.concatenate([rows * n + columns, columns * n + rows])
     keys, first = xp.unique(keys, return_index=True)
     counts = xp.bincount(keys // n, minlength=n)
-    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)]).astype(xp.int32)
-    return csr(backend, xp.concatenate([values, values])[first], (keys % n).astype(xp.int32), indptr)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+    values, kind = xp.concatenate([values, values])[first], index_type(len(keys))
+    return csr(backend, values, (keys % n).astype(kind), indptr.astype(kind))
 
 
 def check_graph(graph: Any, *, radius: float | None = None) -> Any:
@@ -302,4 +310,5 @@ def from_pairs(backend: Any, rows: Any, columns: Any, data: Any, n: int) -> Any:
     xp = backend.xp
     counts = xp.bincount(rows, minlength=n)
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
-    return csr(backend, data, columns.astype(xp.int32), indptr.astype(xp.int32) if len(data) < 2**31 else indptr)
+    kind = index_type(len(data))
+    return csr(backend, data, columns.astype(kind), indptr.astype(kind))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import (
     check_flag,
     check_length,
@@ -15,7 +15,7 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
-from .graph import check_graph, csr, radius_graph
+from .graph import check_graph, csr, index_type, radius_graph
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 
@@ -69,6 +69,7 @@ class Laplacian:
         return f"Laplacian(n={self.shape[0]}, entries={self.transition.nnz}, bandwidth={self.bandwidth})"
 
 
+@at_home
 def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
     """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
 
@@ -119,13 +120,15 @@ def with_unit_diagonal(matrix: Any) -> Any:
     place = xp.arange(matrix.nnz) + rows + right
     left_counts = xp.bincount(rows[~right], minlength=n)
     on_diagonal = matrix.indptr[:-1] + xp.arange(n) + left_counts
-    indices = xp.empty(matrix.nnz + n, dtype=matrix.indices.dtype)
+    kind = index_type(matrix.nnz + n)
+    indices = xp.empty(matrix.nnz + n, dtype=kind)
     data = xp.empty(matrix.nnz + n, dtype=matrix.data.dtype)
     indices[place], data[place] = matrix.indices, matrix.data
     indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), 1.0
-    return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1, dtype=matrix.indptr.dtype))
+    return csr(backend, data, indices, (matrix.indptr + xp.arange(n + 1)).astype(kind))
 
 
+@at_home
 def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Laplacian:
     """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
 
@@ -166,6 +169,7 @@ def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None
     return laplacian_in_place(kernel, bandwidth)
 
 
+@at_home
 def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.
 
@@ -210,6 +214,7 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None) -> Laplacian:
     return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
 
 
+@at_home
 def check_laplacian(laplacian: Any) -> Laplacian:
     """A ``Laplacian`` whose parts fit together, or a plain sparse ``I - P`` (rows sum to 0 within 1e-8) as one."""
     if isinstance(laplacian, Laplacian):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, backend_of, to_device
+from ..backend import Backend, at_home, backend_of, to_device
 from ..errors import warn_caller
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
@@ -20,6 +20,7 @@ TINY = 1e-12  # instead of a division by zero
 Report = Callable[[int, int], None]
 
 
+@at_home
 def nystrom_extension(
     X_new: Any,
     X: Any,

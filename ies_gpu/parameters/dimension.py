@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import check_choice, check_integer, check_length, check_points
 from .bandwidth import Distances, bandwidth_grid, degree_bandwidth, kernel_sum_slopes, neighbours_of, sampled_distances
 from .levina_bickel import levina_bickel_dimension
@@ -67,6 +67,7 @@ class DimensionEstimate:
         return dimension_figure(self, THRESHOLD, DOUBTFUL)
 
 
+@at_home
 def estimate_dimension(
     X: Any,
     *,
@@ -160,7 +161,8 @@ def local_spectrum(X: Any, distances: Distances, bandwidth: float) -> np.ndarray
         spread = xp.sqrt(inflated * weights)[:, None] * (points - mean)
         A = xp.concatenate([spread, (itself * (1 - itself)) ** 0.5 * mean[None]])
         gram = A.T @ A if len(A) >= A.shape[1] else A @ A.T
-        values = backend.to_host(xp.linalg.eigvalsh(gram))[::-1][:size]
+        # on the host: of copies of one point it is zero, which cuSOLVER is said to answer with NaN
+        values = np.linalg.eigvalsh(backend.to_host(gram))[::-1][:size]
         total[: len(values)] += np.maximum(values, 0)
     return total / len(distances.rows)
 
@@ -212,6 +214,7 @@ def _levina_bickel(X: Any) -> DimensionEstimate:
     return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), words)
 
 
+@at_home
 def two_nn_dimension(X: Any) -> float:
     """Estimate the intrinsic dimension from the two nearest neighbours of each point (TwoNN).
 

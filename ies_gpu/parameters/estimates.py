@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backend import at_home
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto
 from ..run.stage import Run
@@ -117,6 +118,7 @@ class SubsetSizeEstimate:
         return size_figure(self)
 
 
+@at_home
 def estimate_bandwidth(
     X: Any,
     *,
@@ -221,6 +223,7 @@ def estimate_bandwidth(
     return BandwidthEstimate(float(grid[best]), method, grid, curve, degrees, (), words)
 
 
+@at_home
 def suggest_subset_size(
     X: Any,
     *,

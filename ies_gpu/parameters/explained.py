@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import check_integer, check_real_array
 
 
+@at_home
 def unexplained_variance(X: Any, coordinates: Any, *, n_neighbors: int = 10) -> float:
     """Return the fraction of the variance of X that coordinates leave unexplained.
 

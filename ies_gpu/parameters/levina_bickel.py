@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import at_home, backend_of
 from ..validation import check_choice, check_integer, check_members, check_points
 
 
@@ -29,6 +29,7 @@ class NeighborDimension(NamedTuple):
     zero_distances: int
 
 
+@at_home
 def levina_bickel_dimension(
     X: Any, *, neighbors: Iterable[int] = range(10, 21), average: str = "harmonic"
 ) -> NeighborDimension:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import at_home
 from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
@@ -127,6 +128,7 @@ class Selection:
         return coordinate_names(self.subset)
 
     @property
+    @at_home
     def embedding(self) -> Any:
         """The chosen coordinates, one row per point."""
         return self.coordinates[:, list(self.subset)]

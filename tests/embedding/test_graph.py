@@ -8,7 +8,8 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import knn_graph, radius_graph
-from ies_gpu.embedding.graph import check_graph, ordered_radius_graph, permuted
+from ies_gpu.embedding import graph, laplacian
+from ies_gpu.embedding.graph import check_graph, csr, ordered_radius_graph, permuted
 from ies_gpu.embedding.order import cell_starts, inverse_order, n_levels, spatial_order
 
 
@@ -142,3 +143,25 @@ def test_a_dense_matrix_of_distances_is_cut_at_the_radius(rng):
     np.testing.assert_allclose(dense_of(check_graph(cdist(X, X), radius=1.0)), expected(X, 1.0), atol=1e-15)
     infinite = np.where(cdist(X, X) <= 1.0, cdist(X, X), np.inf)
     np.testing.assert_allclose(dense_of(check_graph(infinite)), expected(X, 1.0), atol=1e-15)
+
+
+def test_indices_are_wide_where_the_number_of_entries_is(monkeypatch, rng):
+    """At 2^31 entries; here at a smaller number, since the types are chosen before SciPy looks at the values."""
+    X = rng.normal(size=(40, 2))
+    close = radius_graph(X, radius=1.0)
+    seen = []
+
+    def watched(backend, data, indices, indptr):
+        seen.append((indices.dtype.name, indptr.dtype.name))
+        return csr(backend, data, indices, indptr)
+
+    monkeypatch.setattr(graph, "csr", watched)
+    monkeypatch.setattr(laplacian, "csr", watched)
+    for limit, expected in ((close.nnz + 40, "int64"), (close.nnz + 41, "int32")):
+        monkeypatch.setattr(graph, "WIDE", limit, raising=False)
+        laplacian.with_unit_diagonal(close)  # 40 entries more than the graph has
+        assert seen.pop() == (expected, expected)
+    monkeypatch.setattr(graph, "WIDE", 10)
+    knn_graph(X, n_neighbors=3)
+    check_graph(cdist(X, X), radius=1.0)
+    assert set(seen) == {("int64", "int64")}

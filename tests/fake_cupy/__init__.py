@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, runtime, sparse
+from . import arrays, linalg, runtime, sparse
 from .machine import Machine
 from .namespaces import Module, from_dlpack
 
@@ -28,6 +28,7 @@ REAL: dict[str, Any] = {}  # real modules by name, for their names, signatures a
 NAMES = (
     "cupy", "cupy.linalg", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.compiler", "cupy.cuda.runtime",
     "cupyx", "cupyx.scipy", "cupyx.scipy.sparse", "cupyx.scipy.sparse.linalg", "cupyx.scipy.sparse.csgraph",
+    "cupyx.scipy.spatial",
 )  # fmt: skip
 
 
@@ -91,10 +92,12 @@ def build_modules() -> dict[str, Module]:
     own["cupy.cuda.compiler"] = {"CompileException": REAL["cupy.cuda.compiler"].CompileException}
     made = runtime.Runtime()
     own["cupy.cuda.runtime"] = {name: getattr(made, name) for name in dir(made) if not name.startswith("_")}
-    own["cupyx"] = {"errstate": errstate}
+    own["cupyx"] = {"errstate": linalg.errstate}
+    own["cupy.linalg"] = {"eigh": linalg.eigh, "eigvalsh": linalg.eigvalsh}
     names = ("csr_matrix", "csc_matrix", "csr_array", "csc_array", "issparse", "identity")
     own["cupyx.scipy.sparse"] = {name: getattr(sparse, name) for name in names}
     own["cupyx.scipy.sparse.linalg"] = {"eigsh": sparse.eigsh, "LinearOperator": sparse.LinearOperator}
+    own["cupyx.scipy.spatial"] = {"KDTree": runtime.KDTree}
     own["cupyx.scipy.sparse.csgraph"] = {"connected_components": needs_cugraph}
     numpy = {"cupy": np, "cupy.linalg": np.linalg}
     modules = {name: Module(name, REAL[name], numpy.get(name), own[name]) for name in NAMES}
@@ -104,14 +107,6 @@ def build_modules() -> dict[str, Module]:
             modules[parent].__dict__[last] = module
     modules["cupy"].__dict__["random"] = SimpleNamespace()  # its streams are not NumPy's: draw on the host
     return modules
-
-
-@contextmanager
-def errstate(
-    *, divide: Any = None, over: Any = None, under: Any = None, invalid: Any = None, linalg: Any = None
-) -> Iterator[None]:
-    """CuPy ignores failures of cuSOLVER unless told otherwise."""
-    yield
 
 
 def needs_cugraph(csgraph: Any, directed: bool = True, connection: str = "weak", return_labels: bool = True) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,11 @@ class ndarray:  # noqa: N801 - CuPy's name
         return Device(self._memory.device)
 
     @property
+    def data(self) -> Any:
+        """The memory pointer: where it is, and on which device."""
+        return SimpleNamespace(ptr=self._host.ctypes.data, device=self.device)
+
+    @property
     def flags(self) -> Flags:
         return Flags(self._host.flags)
 
@@ -154,6 +160,7 @@ class ndarray:  # noqa: N801 - CuPy's name
     strides = property(lambda self: self._host.strides)
 
     def argsort(self, axis: int = -1, kind: Any = None) -> ndarray:
+        self.check_device()
         return device(self._host.argsort(axis=axis, kind="stable"))
 
     def __getattr__(self, name: str) -> Any:
@@ -247,5 +254,5 @@ for _name in [f"__{prefix}{op}__" for op in BINARY for prefix in ("", "r", "i")]
     if _name != "__imatmul__":  # CuPy has none
         setattr(ndarray, _name, _operator(_name))
 for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
-    setattr(ndarray, _name, lambda self, _name=_name: device(getattr(self._host, _name)()))
+    setattr(ndarray, _name, lambda self, _name=_name: device(getattr(host(self), _name)()))
 ndarray.__module__, ndarray.__qualname__ = "cupy", "ndarray"

@@ -34,9 +34,14 @@ class Machine:
     limit : int
         Bytes that may be in use at a time.
     refuse : callable, optional
-        Given the size of an allocation, whether it fails.
+        Given the size of an allocation, whether it fails, or the error that it fails with: the libraries have their
+        own.
     spoil : callable, optional
         Given a kernel's name and its arguments after it ran, may overwrite its results.
+    jacobi : {"sound", "needs rank"}
+        Whether ``eigh`` of a stack fails, as reported of cuSOLVER, on a zero matrix or another that lacks rank.
+    linalg : {"ignore", "raise"}
+        What such a failure leads to, as ``cupyx.errstate`` sets it.
     counts : Counter
         ``syncs`` of every kind, ``uploads``, ``downloads``, ``freed`` (calls of ``free_all_blocks``), ``kernel ...``.
     transfers : list of (direction, shape)
@@ -45,8 +50,10 @@ class Machine:
     n_devices: int = 1
     kernels: str = "twin"
     limit: int = 8 << 30
-    refuse: Callable[[int], bool] | None = None
+    refuse: Callable[[int], bool | BaseException] | None = None
     spoil: Callable[[str, tuple[Any, ...]], None] | None = None
+    jacobi: str = "sound"
+    linalg: str = "ignore"
     counts: Counter[str] = field(default_factory=Counter)
     transfers: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     current: int = 0
@@ -69,7 +76,10 @@ class Machine:
     def allocate(self, size: int) -> None:
         from . import REAL
 
-        if self.used + size > self.limit or (self.refuse is not None and self.refuse(size)):
+        refused = self.refuse(size) if self.refuse is not None else False
+        if isinstance(refused, BaseException):
+            raise refused
+        if refused or self.used + size > self.limit:
             raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, self.limit)
         self.used += size
         self.peak, self.pooled = max(self.peak, self.used), max(self.pooled, self.used)

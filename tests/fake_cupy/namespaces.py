@@ -11,9 +11,11 @@ import numpy as np
 
 from . import arrays
 from .arrays import SCALARS, device, host, ndarray, operand, signature_of
+from .linalg import checked
 
 # functions that wait for the device: the size of their result, or whether to raise, is known only there
 WAITING = {"nonzero", "flatnonzero", "argwhere", "unique", "bincount", "array_equal", "allclose", "compress", "extract"}
+CUSOLVER = {"svd", "solve", "qr", "inv", "cholesky"}
 FROM_HOST = {"asarray", "array", "asanyarray"}
 PERCENTILE_METHODS = ("lower", "higher", "midpoint", "nearest", "linear")
 
@@ -59,6 +61,8 @@ def function(name: str, ours: Callable[..., Any], real: Any) -> Callable[..., An
             signature.bind(*args, **kwargs)
         if name in FROM_HOST:
             return from_host(name, *args, **kwargs)
+        if name in CUSOLVER:
+            checked()
         if name in WAITING or (name == "repeat" and isinstance(args[1], ndarray)):
             arrays.machine.synchronise()
         if name in ("percentile", "quantile") and kwargs.get("method", "linear") not in PERCENTILE_METHODS:

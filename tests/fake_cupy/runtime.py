@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.spatial
 
 from ies_gpu.backend.kernels import plain
 
@@ -76,6 +77,22 @@ class Runtime:
 
     def runtimeGetVersion(self) -> int:  # noqa: N802
         return 12090
+
+
+class KDTree:
+    """``cupyx.scipy.spatial.KDTree``: nearest neighbours by distances from differences, rising."""
+
+    def __init__(
+        self, data: Any, leafsize: int = 10, compact_nodes: bool = True, copy_data: bool = False,
+        balanced_tree: bool = True, boxsize: Any = None,
+    ) -> None:  # fmt: skip
+        self.tree = scipy.spatial.KDTree(arrays.host(data))
+
+    def query(
+        self, x: Any, k: int = 1, eps: float = 0.0, p: float = 2.0, distance_upper_bound: float = np.inf
+    ) -> tuple[Any, Any]:
+        distances, nodes = self.tree.query(arrays.host(x), k, eps, p, distance_upper_bound)
+        return arrays.device(distances), arrays.device(nodes)
 
 
 class RawKernel:

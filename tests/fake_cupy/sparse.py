@@ -27,7 +27,7 @@ class compressed:  # noqa: N801
         if isinstance(arg1, tuple) and len(arg1) == 3:
             if not all(isinstance(part, ndarray) and part.ndim == 1 for part in arg1):
                 raise ValueError("data, indices, and indptr must be 1-D cupy arrays")
-            data, indices, indptr = (part._host for part in arg1)
+            data, indices, indptr = map(arrays.host, arg1)
             arrays.machine.synchronise()  # the real one reads both ends of indptr
             wide = max(shape) >= 2**31 or (len(indptr) and int(indptr[-1]) >= 2**31)
             kind = np.int64 if wide else np.int32
@@ -35,7 +35,7 @@ class compressed:  # noqa: N801
         else:
             if isinstance(arg1, ndarray):
                 arrays.machine.synchronise()  # to count the entries
-                made = scipy.sparse.csr_matrix(arg1._host)
+                made = scipy.sparse.csr_matrix(arrays.host(arg1))
             elif isinstance(arg1, compressed):
                 made = arg1._scipy()
             elif scipy.sparse.issparse(arg1):
@@ -55,8 +55,10 @@ class compressed:  # noqa: N801
         if len(self.indptr) != major + 1:
             raise ValueError(f"index pointer size ({len(self.indptr)}) should be ({major + 1})")
 
-    def _scipy(self) -> Any:
-        """The same memory as SciPy sees it."""
+    def _scipy(self, *, anywhere: bool = False) -> Any:
+        """The same memory as SciPy sees it; only a copy to the host may be made of a matrix on another device."""
+        if not anywhere:
+            self.data.check_device()
         kind = {"csr": scipy.sparse.csr_matrix, "csc": scipy.sparse.csc_matrix}[self.format]
         return kind((self.data._host, self.indices._host, self.indptr._host), shape=self.shape, copy=False)
 
@@ -76,8 +78,11 @@ class compressed:  # noqa: N801
     dtype = property(lambda self: self.data.dtype)
     ndim = property(lambda self: 2)
     nnz = property(lambda self: len(self.data))
-    device = property(lambda self: self.data.device)
     T = property(lambda self: self.transpose())
+
+    @property
+    def device(self) -> Any:
+        raise NotImplementedError  # as in the real one: ask its data
 
     @property
     def has_sorted_indices(self) -> bool:
@@ -162,7 +167,7 @@ class compressed:  # noqa: N801
 
     def get(self, stream: Any = None) -> Any:
         arrays.machine.download(self.shape)
-        return self._scipy().copy()
+        return self._scipy(anywhere=True).copy()
 
     def __abs__(self) -> Any:
         return self._like(abs(self._scipy()))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from ...backend import backend_of
+from ...backend import at_home, backend_of
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import check_laplacian
@@ -119,6 +119,7 @@ class Diagnosis:
         return f"Diagnosis of {self.verdict}"
 
 
+@at_home
 def diagnose(
     selection: Selection,
     *,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import backend_of
+from ...backend import at_home, backend_of
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning
@@ -37,6 +37,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
+@at_home
 def selection_stability(
     selection_or_X: Any,
     *,

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from . import plain
-from .arrays import namespace
+from .arrays import namespace, on_host
 
 SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding
 PIECE_BYTES = 8 << 20
@@ -36,9 +36,10 @@ def eigenpairs(H: Any, U: Any, sigma: Any, expected: Any) -> float:
 
 
 def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, U: Any, sigma: Any) -> float:
-    """U (r, m, d) and sigma (r, d) that ``tangent_rows`` gave for some rows."""
+    """U (r, m, d) and sigma (r, d) that ``tangent_rows`` gave for some rows; LAPACK says what is right."""
     H = plain.cometric_rows(indptr, indices, weights, Y, rows)
-    return eigenpairs(H, U, sigma, plain.leading_eigenvectors(H, U.shape[2])[1])
+    expected = plain.leading_eigenvectors(on_host(H), U.shape[2])[1]
+    return eigenpairs(H, U, sigma, namespace(H).asarray(expected))
 
 
 def volumes(scores: Any, expected: Any) -> float:

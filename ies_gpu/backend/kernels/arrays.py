@@ -5,10 +5,36 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
+
 
 def namespace(array: Any) -> Any:
     """The module (``numpy`` or ``cupy``) that an array belongs to."""
     return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def on_host(array: Any) -> np.ndarray:
+    """A NumPy array as it is, a CuPy array as a copy."""
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def stacked_eigh(H: Any) -> tuple[Any, Any]:
+    """Eigenvalues, rising, and eigenvectors of a stack of symmetric matrices.
+
+    On a device this is cuSOLVER's batched Jacobi method, which is said to fail on a zero matrix, by an error or with
+    NaN: then LAPACK solves the stack.
+    """
+    xp = namespace(H)
+    if xp is np:
+        return np.linalg.eigh(H)
+    try:
+        values, vectors = xp.linalg.eigh(H)
+        if bool(xp.isfinite(values.sum() + vectors.sum())):
+            return values, vectors
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(on_host(H))
+    return xp.asarray(values), xp.asarray(vectors)
 
 
 def csr(indptr: Any, indices: Any, data: Any, columns: int) -> Any:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import kernels_in, plain_multilevel
-from .arrays import csr, namespace
+from .arrays import csr, namespace, stacked_eigh
 
 globals().update(kernels_in(plain_multilevel))
 
@@ -63,7 +63,7 @@ def cometric_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any) ->
 def leading_eigenvectors(H: Any, d: int) -> tuple[Any, Any]:
     """The d leading eigenvectors (r, m, d) and eigenvalues (r, d), falling, of symmetric matrices (r, m, m)."""
     xp = namespace(H)
-    values, vectors = xp.linalg.eigh(H)
+    values, vectors = stacked_eigh(H)
     U = xp.ascontiguousarray(vectors[:, :, ::-1][:, :, :d])
     return U, xp.maximum(values[:, ::-1][:, :d], 0)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import backend_of
+from ...backend import at_home, backend_of
 from ...validation import check_integer, check_number
 from ..criterion import log_volumes
 from .bounds import Bounds
@@ -25,6 +25,7 @@ SAMPLE = 64  # random sets that say at which points sets lose most
 BATCH = 512  # sets scored side by side
 
 
+@at_home
 def search_branch_and_bound(
     bases: Any,
     eigenvalues: Any,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...backend import backend_of
+from ...backend import at_home, backend_of
 from ..criterion import candidate_subsets
 from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
 
 
+@at_home
 def search_exhaustive(
     bases: Any, eigenvalues: Any, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import backend_of
+from ...backend import at_home, backend_of
 from ...validation import check_number
 from ..criterion import candidate_subsets, penalties
 from .exhaustive import all_sets
@@ -14,6 +14,7 @@ from .pool import Pool, Subset, mean_scores
 from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
 
 
+@at_home
 def search_greedy(
     bases: Any, eigenvalues: Any, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:
@@ -59,6 +60,7 @@ def search_greedy(
         return concluded(bases, values, greedy_sets(bases, values, s, weight), weight, alpha)
 
 
+@at_home
 def greedy_order(bases: Any, eigenvalues: Any, *, zeta: float, size: int | None = None) -> tuple[int, ...]:
     """Return the order in which the greedy search adds coordinates.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import backend_of
+from ...backend import at_home, backend_of
 from ...validation import check_integer
 from .increments import FLOOR, chain_bytes, chain_gains, increment_bytes, increments
 from .local import exchanged, grown
@@ -28,6 +28,7 @@ STARTS = 6
 ROUNDS = 4  # of the procedures from one start: exchanges go on from there, and faster
 
 
+@at_home
 def search_submodular(
     bases: Any,
     eigenvalues: Any,

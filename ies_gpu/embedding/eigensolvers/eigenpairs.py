@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import Backend
+from ...backend import Backend, Block
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from .lanczos import GUARDS, add_missed, is_small, krylov
@@ -163,16 +163,21 @@ def _accepted_or_none(
     complaint: str,
 ) -> tuple[Any, Any, Any] | None:
     """Values, vectors and residuals of a solver, or None and the reason in ``info["fallback"]``."""
-    try:
-        values, vectors = solve()
-        residuals = operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
-        if not float(residuals.max()) <= tol:
-            raise NotConvergedError(f"{complaint} {float(residuals.max()):.1e}")
-    except (NotConvergedError, np.linalg.LinAlgError) as doubt:
-        info["fallback"] = str(doubt)
-        return None
-    info["method"] = method
-    return values, vectors, residuals
+    attempt = Block(slice(0, operator.n))
+    with attempt:  # Lanczos takes less memory: no levels, one basis
+        try:
+            values, vectors = solve()
+            residuals = operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+            if not float(residuals.max()) <= tol:
+                raise NotConvergedError(f"{complaint} {float(residuals.max()):.1e}")
+        except (NotConvergedError, np.linalg.LinAlgError) as doubt:
+            info["fallback"] = str(doubt)
+            return None
+        info["method"] = method
+        return values, vectors, residuals
+    operator.backend.free_cache()
+    info["fallback"] = f"no memory for it: {attempt.failed}"
+    return None
 
 
 def last_level_pairs(level: Any, count: int) -> tuple[Any, Any]:
