@@ -38,7 +38,7 @@ def missing() -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for name in NAMES:
+            for name in (*NAMES, "cupy._core._reduction"):
                 REAL[name] = importlib.import_module(name)
     except Exception as error:  # not installed, or without its libraries
         return f"the stand-in for CuPy needs the real one: pip install 'ies-gpu[test-cuda]' ({error})"

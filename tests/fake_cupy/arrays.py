@@ -189,6 +189,8 @@ def method(array: np.ndarray, name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if signature is not None:
             signature.bind(None, *args, **kwargs)
+        if name == "sum" and array.ndim == 2 and array.size and (*args, kwargs.get("axis"))[0] == 0:
+            machine.reduce(array.shape)
         return device(getattr(array, name)(*map(host, args), **{key: host(value) for key, value in kwargs.items()}))
 
     return call

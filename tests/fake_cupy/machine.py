@@ -45,6 +45,8 @@ class Machine:
     counts : Counter
         ``syncs`` of every kind, ``uploads``, ``downloads``, ``freed`` (calls of ``free_all_blocks``), ``kernel ...``.
     transfers : list of (direction, shape)
+    reductions : list of (shape, blocks)
+        Sums over the rows of a matrix, and the blocks of threads that CuPy's own geometry gives them.
     """
 
     n_devices: int = 1
@@ -56,6 +58,7 @@ class Machine:
     linalg: str = "ignore"
     counts: Counter[str] = field(default_factory=Counter)
     transfers: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    reductions: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     current: int = 0
     used: int = 0
     peak: int = 0
@@ -96,6 +99,13 @@ class Machine:
     def download(self, shape: tuple[int, ...]) -> None:
         self.synchronise("downloads")
         self.transfers.append(("down", shape))
+
+    def reduce(self, shape: tuple[int, ...]) -> None:
+        """A reduction over axis 0 of a matrix in C order."""
+        from . import REAL
+
+        geometry = REAL["cupy._core._reduction"]._get_block_specs
+        self.reductions.append((shape, geometry(shape[0] * shape[1], shape[1], min(shape[1], 32), -1)[2]))
 
     @contextmanager
     def on(self, number: int) -> Iterator[None]:

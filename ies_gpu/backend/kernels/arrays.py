@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+FOLD = 256  # rows side by side
+
 
 def namespace(array: Any) -> Any:
     """The module (``numpy`` or ``cupy``) that an array belongs to."""
@@ -16,6 +18,20 @@ def namespace(array: Any) -> Any:
 def on_host(array: Any) -> np.ndarray:
     """A NumPy array as it is, a CuPy array as a copy."""
     return array if isinstance(array, np.ndarray) else array.get()
+
+
+def column_sums(A: Any) -> Any:
+    """Sums (k,) over the rows of A (n, k), in float64.
+
+    CuPy gives 32 columns to one block of threads, so that a tall array would keep one or two multiprocessors busy. As
+    an array of FOLD times as many columns, in the same memory, it is summed by hundreds of blocks, and then once more.
+    """
+    n, k = A.shape
+    if isinstance(A, np.ndarray) or n < 2 * FOLD:
+        return A.sum(axis=0, dtype="float64")
+    head = n // FOLD * FOLD
+    sums = A[:head].reshape(-1, FOLD * k).sum(axis=0, dtype="float64").reshape(FOLD, k).sum(axis=0)
+    return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")
 
 
 def stacked_eigh(H: Any) -> tuple[Any, Any]:

@@ -222,5 +222,7 @@ def kd_order(Z: Any, levels: int) -> Any:
         members = xp.minimum(starts[:-1, None] + xp.arange((n >> level) + 1), starts[1:, None] - 1)
         widths = ordered[members].max(axis=1) - ordered[members].min(axis=1)
         side = ordered[xp.arange(n), widths.argmax(axis=1)[cell]]
-        order = order[xp.lexsort(xp.stack([side, cell.astype(side.dtype)]))]
+        # by cell, and within a cell by side; CuPy's lexsort would merge where its argsort of a vector is a radix sort
+        by_side = xp.argsort(side, kind="stable")
+        order = order[by_side[xp.argsort(cell[by_side], kind="stable")]]
     return order

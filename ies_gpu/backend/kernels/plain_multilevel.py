@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import csr, namespace
+from .arrays import column_sums, csr, namespace
 
 ENTRIES = 1 << 24  # entries whose temporaries exist at a time
 
@@ -67,14 +67,14 @@ def restrict(starts: Any, weights: Any, R: Any) -> Any:
 def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, image: Any) -> Any:
     """Write ``(shift - A) P`` into ``image``; the inner products (k,) of its columns with those of P, in float64."""
     image[:] = shift * P - _csr(indptr, indices, data, len(P)) @ P
-    return (P * image).sum(axis=0, dtype="float64")
+    return column_sums(P * image)
 
 
 def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
     """``Z += step P; R -= step image``; the squared lengths (k,) of the columns of R, in float64."""
     Z += step * P
     R -= step * image
-    return (R * R).sum(axis=0, dtype="float64")
+    return column_sums(R * R)
 
 
 def turn(R: Any, P: Any, factor: Any) -> None:
@@ -123,4 +123,4 @@ def update(W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, v
     W[:, :new] = W[:, :q] @ onto_W + T.astype("float64") @ onto_T
     SW[:, :new] = SW[:, :q] @ onto_W + ST.astype("float64") @ onto_T
     R = SW[:, :r] - W[:, :r] * values
-    return R.astype("float32"), (R * R).sum(axis=0)
+    return R.astype("float32"), column_sums(R * R)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Backend
+from ...backend.kernels.arrays import column_sums
 from ...errors import NotConvergedError
 from ..order import cell_starts, n_levels
 
@@ -354,7 +355,7 @@ def coarse_inverse(level: Level, F: Any, shift: np.ndarray, Q: Any) -> Any:
     shift = xp.asarray(shift.astype(np.float32))
     R = F - Q @ (Q.T @ F)
     Z, P, image = xp.zeros_like(R), R.copy(), xp.empty_like(R)
-    square = host((R * R).sum(axis=0, dtype="float64")) + 1e-30
+    square = host(column_sums(R * R)) + 1e-30
     goal = CG_TOL**2 * square + 1e-29
     for step in range(1, CG_STEPS + 1):
         level.products += 1
