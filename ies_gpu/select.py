@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from .backend.array import Array
 from .parameters.automatic import PARAMETERS
 from .results.assembly import RESULT, told
 from .results.selection import Selection
@@ -21,13 +22,13 @@ STAGES = (PARAMETERS, GRAPH, LAPLACIAN, EIGENVECTORS, TANGENTS, SEARCH)  # that 
 
 
 def select_coordinates(
-    X: Any = None,
+    X: Array = None,
     *,
-    graph: Any = None,
-    kernel: Any = None,
+    graph: Array = None,
+    kernel: Array = None,
     laplacian: Any = None,
-    coordinates: Any = None,
-    eigenvalues: Any = None,
+    coordinates: Array = None,
+    eigenvalues: Array = None,
     intrinsic_dim: int | str = "auto",
     subset_size: int | str = "auto",
     bandwidth: float | str | None = "auto",

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
+from .backend.array import Array
 from .errors import brief
 
 LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
@@ -86,7 +87,7 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 
 
 @at_home
-def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST) -> Any:
+def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST) -> Any:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted.
@@ -111,7 +112,7 @@ def check_real_array(name: str, array: Any, ndim: int, dtype: Any = np.float64, 
     return array
 
 
-def check_array(name: str, array: Any) -> Any:
+def check_array(name: str, array: Array) -> Any:
     """Whatever becomes an array, as one, on the device where it is."""
     try:
         return backend_of(array).asarray(array)
@@ -138,7 +139,7 @@ def _check_container(name: str, value: Any) -> None:
         )
 
 
-def _from_objects(name: str, array: Any) -> Any:
+def _from_objects(name: str, array: Array) -> Any:
     """Numbers that came as Python objects, as a column of integers and floats of a data frame does."""
     if not all(isinstance(value, numbers.Real | np.number) or value is None for value in array.flat):
         odd = next(v for v in array.flat if not isinstance(v, numbers.Real | np.number) and v is not None)
@@ -149,7 +150,7 @@ def _from_objects(name: str, array: Any) -> Any:
         raise ValueError(f"{name} contains numbers that no float can hold; scale them down") from None
 
 
-def _check_finite(name: str, array: Any, backend: Backend, largest: float = LARGEST) -> None:
+def _check_finite(name: str, array: Array, backend: Backend, largest: float = LARGEST) -> None:
     xp = backend.xp
     if array.size == 0 or bool(xp.maximum(array.max(), -array.min()) <= largest):  # False for NaN; nothing is copied
         return
@@ -171,7 +172,7 @@ def _check_finite(name: str, array: Any, backend: Backend, largest: float = LARG
 
 
 @at_home
-def check_points(X: Any, dtype: Any = np.float64) -> Any:
+def check_points(X: Array, dtype: Any = np.float64) -> Any:
     """Points (n, D), at least two of them and not all the same."""
     X = check_real_array("X", X, 2, dtype)
     if X.shape[0] < 2 or X.shape[1] < 1:
@@ -186,7 +187,7 @@ def check_points(X: Any, dtype: Any = np.float64) -> Any:
 
 
 @at_home
-def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64, *, add: bool = True) -> Any:
+def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Any:
     """A square matrix, sparse in any format or dense, as CSR with sorted indices, each entry once, and all finite.
 
     Zeros that are stored stay stored; zeros of a dense matrix do not. Entries that are stored more than once are added,
@@ -222,7 +223,7 @@ def check_square_sparse(name: str, matrix: Any, dtype: Any = np.float64, *, add:
     return matrix
 
 
-def check_sparse_storage(name: str, matrix: Any) -> None:
+def check_sparse_storage(name: str, matrix: Array) -> None:
     """Refuse a sparse matrix whose index arrays lead out of it: the constructors do not look, and loops would crash."""
     if matrix.format in ("csr", "csc", "bsr"):
         rows, columns = (
@@ -245,7 +246,7 @@ def check_sparse_storage(name: str, matrix: Any) -> None:
         _check_indices(name, "col", matrix.col, matrix.shape[1])
 
 
-def _check_indices(name: str, part: str, indices: Any, size: int) -> None:
+def _check_indices(name: str, part: str, indices: Array, size: int) -> None:
     if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
         raise ValueError(
             f"{name}.{part} must be between 0 and {size - 1} to fit its shape, got {int(indices.min())} to "
@@ -253,7 +254,7 @@ def _check_indices(name: str, part: str, indices: Any, size: int) -> None:
         )
 
 
-def _rising(matrix: Any, backend: Backend) -> bool:
+def _rising(matrix: Array, backend: Backend) -> bool:
     """Whether the indices of every row of a CSR rise, so that none comes twice."""
     rising = matrix.indices[1:] > matrix.indices[:-1]
     starts = matrix.indptr[1:-1]
@@ -262,7 +263,7 @@ def _rising(matrix: Any, backend: Backend) -> bool:
 
 
 @at_home
-def check_symmetric(name: str, matrix: Any, *, stored_zeros: bool = False) -> None:
+def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> None:
     """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry.
 
     With ``stored_zeros`` a zero that is stored is an entry too, and must be stored on both sides.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..backend import Backend, at_home, backend_of
+from ..backend.array import Array
 from ..validation import check_integer, check_real_array
 
 MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most this many points
@@ -32,7 +33,7 @@ class LLRRanking(NamedTuple):
 
 
 @at_home
-def llr_ranking(coordinates: Any, *, n_samples: int | None = 2000, random_state: int = 0) -> LLRRanking:
+def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_state: int = 0) -> LLRRanking:
     """Rank coordinates by local linear regression on the earlier ones.
 
     For k = 2..m a weighted linear fit with intercept predicts ``phi_k`` at each point from ``phi_1..phi_{k-1}`` at the
@@ -91,7 +92,7 @@ def llr_ranking(coordinates: Any, *, n_samples: int | None = 2000, random_state:
     return LLRRanking(order, residuals, bandwidths / np.sqrt(n))
 
 
-def median_distances(Y: Any, backend: Backend) -> np.ndarray:
+def median_distances(Y: Array, backend: Backend) -> np.ndarray:
     """The median distance between two points in the first k coordinates, for k = 0 (NaN) to m - 1."""
     xp = backend.xp
     m = Y.shape[1]
@@ -109,7 +110,7 @@ def median_distances(Y: Any, backend: Backend) -> np.ndarray:
     return found
 
 
-def leave_one_out(X: Any, y: Any, backend: Backend) -> float:
+def leave_one_out(X: Array, y: Array, backend: Backend) -> float:
     """``|fit - y| / |y|`` for weights ``exp(-dist^2)`` between the rows of X, each point left out of its own fit."""
     xp = backend.xp
     n = len(X)

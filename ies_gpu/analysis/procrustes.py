@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..backend import at_home, backend_of, to_device
+from ..backend.array import Array
 from ..validation import check_real_array
 
 
 @at_home
-def procrustes_error(truth: Any, embedding: Any) -> float:
+def procrustes_error(truth: Array, embedding: Array) -> float:
     """Compute the Procrustes error of a map against a known truth.
 
     ``M^2`` is the sum of squares left after the best shift, scaling, rotation and reflection:

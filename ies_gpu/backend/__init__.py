@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import DeviceError, brief, warn_caller
+from .array import Array
 from .base import Backend, Block, current
 from .cpu import CpuBackend
 from .dlpack import cuda_device, is_foreign
@@ -87,7 +88,7 @@ def device_near(home: Backend, device: str) -> str:
     return home.device if stay else device
 
 
-def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
+def to_device(value: Any, backend: Backend, dtype: Any = None) -> Array:
     """An array or sparse matrix on a backend's device: unchanged if it is there already, else copied through the host.
 
     Parameters
@@ -109,7 +110,7 @@ def to_device(value: Any, backend: Backend, dtype: Any = None) -> Any:
     return backend.asarray(value if home.device == backend.device else home.to_host(value), dtype=dtype)
 
 
-def backend_of(array: Any) -> Backend:
+def backend_of(array: Array) -> Backend:
     """Return the backend on which an array lives.
 
     Inside ``with backend.active():`` that backend answers for its own arrays, with its threads and memory limit.

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ..errors import OutOfMemoryError, brief
+from .array import Array
 
 Result = TypeVar("Result")
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
@@ -143,23 +144,25 @@ class Backend:
             "components, dtype='mixed', or a device with more memory"
         )
 
-    def owns(self, array: Any) -> bool:
+    def owns(self, array: Array) -> bool:
         """Whether the array (dense or sparse) lives on this device."""
         raise NotImplementedError
 
-    def asarray(self, array: Any, dtype: Any = None) -> Any:
+    def asarray(self, array: Array, dtype: Any = None) -> Array:
         """Upload; no copy when the array is already here with that dtype."""
         raise NotImplementedError
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: Array) -> Array:
         """Download as a NumPy array; no copy when it is one."""
         raise NotImplementedError
 
-    def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
+    def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Distances and numbers (n, k) of each point's k nearest other points."""
         raise NotImplementedError
 
-    def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
+    def eigsh(
+        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
+    ) -> tuple[Array, Array]:
         """The library's eigensolver: ``count`` largest eigenpairs of a symmetric operator, unchecked, in any order.
 
         ``operator`` has ``n`` rows and takes a vector (n,); ``start`` may be overwritten; ``size`` vectors span the
@@ -167,7 +170,7 @@ class Backend:
         """
         raise NotImplementedError
 
-    def connected_components(self, matrix: Any) -> tuple[int, Any]:
+    def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """How many connected parts a symmetric CSR has, and each row's part (n,)."""
         raise NotImplementedError
 

@@ -16,6 +16,7 @@ import scipy.sparse.linalg
 import scipy.spatial
 from threadpoolctl import threadpool_limits
 
+from .array import Array
 from .base import Backend
 from .dlpack import is_foreign, shared
 from .kernels import plain
@@ -92,20 +93,22 @@ class CpuBackend(Backend):
     def free_memory(self) -> int:
         return available_memory()
 
-    def owns(self, array: Any) -> bool:
+    def owns(self, array: Array) -> bool:
         return isinstance(array, np.ndarray) or scipy.sparse.issparse(array)
 
-    def asarray(self, array: Any, dtype: Any = None) -> Any:
+    def asarray(self, array: Array, dtype: Any = None) -> Array:
         return np.asarray(shared(array, np) if is_foreign(array) else array, dtype=dtype)
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: Array) -> Array:
         return self.asarray(array)
 
-    def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
+    def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         distances, neighbours = scipy.spatial.KDTree(X).query(X, k + 1, workers=self.n_threads)
         return without_self(distances, neighbours, np.arange(len(X)))
 
-    def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
+    def eigsh(
+        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
+    ) -> tuple[Array, Array]:
         linalg = scipy.sparse.linalg
         wrapped = linalg.LinearOperator((operator.n, operator.n), matvec=operator, dtype=np.float64)
         try:
@@ -115,7 +118,7 @@ class CpuBackend(Backend):
         except linalg.ArpackNoConvergence as failure:
             return failure.eigenvalues, failure.eigenvectors
 
-    def connected_components(self, matrix: Any) -> tuple[int, Any]:
+    def connected_components(self, matrix: Array) -> tuple[int, Array]:
         # of a symmetric matrix strong parts are the parts, and need no transposed copy of it: a third of the time
         return scipy.sparse.csgraph.connected_components(matrix, directed=True, connection="strong")
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DeviceError, warn_caller
+from .array import Array
 from .base import Backend, ran_out_of_memory
 from .dlpack import cuda_device, is_foreign, shared
 from .kernels import agreement, plain
@@ -156,22 +157,24 @@ class Kernels:
     def __getattr__(self, name: str) -> Any:
         return getattr(launch, name)
 
-    def tangent_rows(self, indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
+    def tangent_rows(
+        self, indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
+    ) -> tuple[Array, Array]:
         sound = self.trusted(str(Y.dtype)) and (weights.dtype == Y.dtype or self.trusted("mixed"))
         return (launch if sound else plain).tangent_rows(indptr, indices, weights, Y, rows, d)
 
     def score_bytes(self, q: int, s: int, d: int) -> float:
         return (plain if self.fault else launch).score_bytes(q, s, d)
 
-    def score_block(self, U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+    def score_block(self, U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
         score = launch.score_block if self.trusted(str(U.dtype)) else launch.score_in_parts
         score(U, subsets, totals, best, best_score)
 
-    def spmm(self, indptr: Any, indices: Any, data: Any, V: Any) -> Any:
+    def spmm(self, indptr: Array, indices: Array, data: Array, V: Array) -> Array:
         sound = data.dtype == V.dtype or self.trusted("mixed")
         return (launch if sound else plain).spmm(indptr, indices, data, V)
 
-    def vector_product(self, indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+    def vector_product(self, indptr: Array, indices: Array, data: Array, x: Array) -> Array:
         sound = data.dtype == x.dtype or self.trusted("mixed")
         return (launch if sound else plain).vector_product(indptr, indices, data, x)
 
@@ -254,7 +257,7 @@ GUARDED: dict[str, dict[str, Any]] = {
 }
 
 
-def device_number(array: Any) -> int:
+def device_number(array: Array) -> int:
     """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
     return int(array.data.device.id)
 
@@ -291,22 +294,22 @@ class CudaBackend(Backend):
         # larger than on the host: a launch must keep every multiprocessor busy
         return max(16 << 20, min(512 << 20, self.memory_budget() // 16))
 
-    def owns(self, array: Any) -> bool:
+    def owns(self, array: Array) -> bool:
         mine = isinstance(array, self.xp.ndarray) or self.sparse.issparse(array)
         return mine and device_number(array) == self.number
 
-    def asarray(self, array: Any, dtype: Any = None) -> Any:
+    def asarray(self, array: Array, dtype: Any = None) -> Array:
         with self.xp.cuda.Device(self.number):
             if is_foreign(array):  # a tensor of another library
                 array = shared(array, np if cuda_device(array) is None else self.xp)
             return self.xp.asarray(array, dtype=dtype)
 
-    def to_host(self, array: Any) -> Any:
+    def to_host(self, array: Array) -> Array:
         if is_foreign(array) or hasattr(array, "__cuda_array_interface__"):
             array = self.asarray(array)
         return array.get() if isinstance(array, self.xp.ndarray) else np.asarray(array)
 
-    def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
+    def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
         low = X.shape[1] <= TREE_COLUMNS
@@ -325,13 +328,15 @@ class CudaBackend(Backend):
                 distances[rows], neighbours[rows] = found
         return distances, neighbours
 
-    def eigsh(self, operator: Any, count: int, start: Any, tol: float, size: int, max_products: int) -> tuple[Any, Any]:
+    def eigsh(
+        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
+    ) -> tuple[Array, Array]:
         linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
         # an operator and not a matrix: S is not stored, and P may be in float32
         wrapped = linalg.LinearOperator((operator.n, operator.n), matvec=operator, dtype=np.dtype("float64"))
         return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=max_products)
 
-    def connected_components(self, matrix: Any) -> tuple[int, Any]:
+    def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """Smallest reachable number, by taking the neighbours' smallest and jumping to where that points."""
         xp = self.xp
         labels = xp.arange(matrix.shape[0])
@@ -391,7 +396,7 @@ def backend_on(number: int) -> Backend:
     return _device_backend(number)
 
 
-def backend_of_cupy(array: Any) -> Backend:
+def backend_of_cupy(array: Array) -> Backend:
     """The backend of the device on which a CuPy array (or sparse matrix) lives, or a tensor that CuPy can view."""
     if type(array).__module__.partition(".")[0] not in ("cupy", "cupyx"):  # of PyTorch or JAX: seen without a copy
         try:

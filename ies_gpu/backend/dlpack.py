@@ -7,18 +7,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
+from .array import Array
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's numbers of kinds of devices
 
 
-def is_foreign(array: Any) -> bool:
+def is_foreign(array: Array) -> bool:
     """Whether an array of neither NumPy nor CuPy can be shared by DLPack."""
     if isinstance(array, np.ndarray | np.generic) or not hasattr(type(array), "__dlpack__"):
         return False
     return type(array).__module__.partition(".")[0] not in ("cupy", "cupyx")
 
 
-def cuda_device(array: Any) -> int | None:
+def cuda_device(array: Array) -> int | None:
     """The number of the CUDA device on which a foreign array lives; None for the host's memory."""
     try:
         kind, number = (int(part) for part in array.__dlpack_device__())
@@ -36,13 +37,13 @@ def cuda_device(array: Any) -> int | None:
     )
 
 
-def host_view(array: Any) -> Any:
+def host_view(array: Array) -> Array:
     """An array that only knows DLPack as a NumPy view of the same memory; anything else as it is."""
     known = any(hasattr(array, name) for name in ("__array__", "__array_interface__"))
     return array if known or not is_foreign(array) else shared(array, np)
 
 
-def shared(array: Any, xp: Any) -> Any:
+def shared(array: Array, xp: Any) -> Array:
     """A foreign array as an array of ``xp`` over the same memory.
 
     Raises

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from .array import Array
 
-def without_self(distances: Any, neighbours: Any, numbers: Any) -> tuple[Any, Any]:
+
+def without_self(distances: Array, neighbours: Any, numbers: Any) -> tuple[Array, Array]:
     """The k nearest other points, from the k + 1 nearest (r, k + 1) of the points with these numbers (r,).
 
     The point itself need not come first among equal points, nor be there at all.
@@ -16,7 +18,7 @@ def without_self(distances: Any, neighbours: Any, numbers: Any) -> tuple[Any, An
     return distances[other].reshape(shape), neighbours[other].reshape(shape)
 
 
-def nearest_by_products(X: Any, centred: Any, squares: Any, rows: slice, k: int, xp: Any) -> tuple[Any, Any]:
+def nearest_by_products(X: Array, centred: Any, squares: Any, rows: slice, k: int, xp: Any) -> tuple[Array, Array]:
     """Distances and numbers (r, k) of the k nearest other points of some rows, rising.
 
     Matrix products of centred points are off by a few roundings of the largest norm. They only rule points out: what

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import chain, combinations
 from math import comb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..errors import brief
 from ..validation import check_flag, check_integer, check_real_array
 
@@ -61,7 +62,7 @@ def count_subsets(m: int, s: int) -> int:
     return count
 
 
-def check_subsets(subsets: Any, m: int) -> np.ndarray:
+def check_subsets(subsets: Array, m: int) -> np.ndarray:
     """Sets (q, s) as an integer array with members between 0 and m - 1, none twice."""
     try:
         array = np.atleast_2d(np.asarray(subsets))
@@ -89,12 +90,12 @@ class Scores(NamedTuple):
         Its score at that point.
     """
 
-    totals: Any
-    best: Any
-    best_scores: Any
+    totals: Array
+    best: Array
+    best_scores: Array
 
 
-def score_pass(bases: Any, subsets: Any, progress: Callable[[int, int], None] | None = None) -> Scores:
+def score_pass(bases: Array, subsets: Array, progress: Callable[[int, int], None] | None = None) -> Scores:
     """Totals of all sets and the best set of each point; the (n, q) table never exists."""
     backend = backend_of(bases)
     xp = backend.xp
@@ -115,7 +116,7 @@ def score_pass(bases: Any, subsets: Any, progress: Callable[[int, int], None] | 
 
 
 @at_home
-def score_subsets(bases: Any, subsets: Any, *, per_point: bool = False) -> Any:
+def score_subsets(bases: Array, subsets: Array, *, per_point: bool = False) -> Array:
     """Return the mean scores ``R(S)`` of sets of coordinates.
 
     ``R(S; i) = 1/2 log max(det(U_S' U_S) / prod_k |u_k^S|^2, 1e-30)`` is the logarithm of the volume spanned by the
@@ -154,7 +155,7 @@ def score_subsets(bases: Any, subsets: Any, *, per_point: bool = False) -> Any:
     return log_volumes(bases, sets) if per_point else score_pass(bases, sets).totals / len(bases)
 
 
-def log_volumes(bases: Any, subsets: Any) -> Any:
+def log_volumes(bases: Array, subsets: Array) -> Array:
     """``R(S; i)`` of given sets at every point: (n, q)."""
     backend = backend_of(bases)
     n, _, d = bases.shape

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..validation import check_real_array
 from .criterion import check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
@@ -44,7 +45,7 @@ class Segment:
 
 
 @at_home
-def regularization_path(scores: Any, subsets: Any, eigenvalues: Any) -> tuple[Segment, ...]:
+def regularization_path(scores: Array, subsets: Array, eigenvalues: Array) -> tuple[Segment, ...]:
     """Return the sets that maximise ``R(S) - zeta sum_{k in S} lambda_k`` for some ``zeta >= 0``.
 
     The maximum is the upper envelope of straight lines, and is computed exactly: from each line, the next is the one
@@ -99,7 +100,7 @@ def regularization_path(scores: Any, subsets: Any, eigenvalues: Any) -> tuple[Se
 
 
 @at_home
-def leave_one_out_regret(bases: Any, subsets: Any, *, candidates: Any) -> Any:
+def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Array:
     """Return the regret ``D(S, i) = R(S_*^i; [n] - i) - R(S; [n] - i)`` of sets at every point.
 
     ``S_*^i`` is the best candidate at point i alone. If most regrets of a set are positive, the choice that most points
@@ -135,7 +136,7 @@ def leave_one_out_regret(bases: Any, subsets: Any, *, candidates: Any) -> Any:
     return regret_of(bases, sets, score_pass(bases, check_subsets(candidates, bases.shape[1])))
 
 
-def regret_of(bases: Any, subsets: np.ndarray, scores: Any) -> Any:
+def regret_of(bases: Array, subsets: np.ndarray, scores: Array) -> Array:
     """The same from a finished pass over the candidates."""
     own = volumes_of(bases, subsets)
     best_elsewhere = scores.totals[scores.best] - scores.best_scores
@@ -153,5 +154,5 @@ def segment_at(path: tuple[Segment, ...], zeta: float) -> int:
     return next(i for i, segment in enumerate(path) if segment.low <= zeta)
 
 
-def _host(array: Any) -> Any:
+def _host(array: Array) -> Array:
     return backend_of(array).to_host(array) if hasattr(array, "shape") else array

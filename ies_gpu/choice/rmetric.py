@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..backend import Backend, at_home, backend_of
+from ..backend.array import Array
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..validation import check_integer, check_real_array
 
@@ -25,14 +26,14 @@ class RiemannianMetric(NamedTuple):
         The singular values of ``H``, descending.
     """
 
-    G: Any
-    H: Any
-    U: Any
-    sigma: Any
+    G: Array
+    H: Array
+    U: Array
+    sigma: Array
 
 
 @at_home
-def cometric(coordinates: Any, laplacian: Any) -> Any:
+def cometric(coordinates: Array, laplacian: Any) -> Array:
     """Return the co-metric at every point, ``H(i) = 1/2 (4/eps^2) sum_j P_ij (y_j - y_i)(y_j - y_i)'``.
 
     Parameters
@@ -68,7 +69,7 @@ def cometric(coordinates: Any, laplacian: Any) -> Any:
 
 
 @at_home
-def tangent_bases(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> Any:
+def tangent_bases(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> Array:
     """Return a basis of the tangent space at every point: the leading eigenvectors of the co-metric.
 
     Computed in blocks, so that the co-metric of all points is never stored.
@@ -102,7 +103,7 @@ def tangent_bases(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> An
 
 
 @at_home
-def riemannian_metric(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -> RiemannianMetric:
+def riemannian_metric(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> RiemannianMetric:
     """Return metric, co-metric, tangent bases and singular values at every point (Algorithm 1 of the paper).
 
     The co-metric is ``H = U diag(sigma) U'`` and the metric its pseudo-inverse ``G = U diag(1/sigma) U'``, both of rank
@@ -142,8 +143,8 @@ def riemannian_metric(coordinates: Any, laplacian: Any, *, intrinsic_dim: int) -
 
 
 def tangents(
-    Y: Any, laplacian: Laplacian, d: int, backend: Backend, progress: Callable[[int, int], None] | None = None
-) -> tuple[Any, Any]:
+    Y: Array, laplacian: Laplacian, d: int, backend: Backend, progress: Callable[[int, int], None] | None = None
+) -> tuple[Array, Array]:
     """Tangent bases U (n, m, d) and singular values (n, d), the latter with the factor ``4/eps^2``."""
     xp = backend.xp
     n, m = Y.shape
@@ -160,7 +161,7 @@ def tangents(
     return U, sigma
 
 
-def _check(coordinates: Any, laplacian: Any) -> tuple[Any, Laplacian, Backend]:
+def _check(coordinates: Array, laplacian: Any) -> tuple[Array, Laplacian, Backend]:
     laplacian = check_laplacian(laplacian)
     Y = check_real_array("coordinates", coordinates, 2)
     if len(Y) != laplacian.shape[0]:

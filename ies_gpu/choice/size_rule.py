@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend.array import Array
+
 NEAR_ZERO = 0.1  # volumes below count as lost
 SPIKE = 0.015  # a share of lost points that asks for a look at the union
 FALL = 0.3  # of that share, at most, may be left under the union
@@ -37,7 +39,7 @@ class SizeVerdict(NamedTuple):
     verdict: str
 
 
-def share_near_zero(log_volumes: Any) -> float:
+def share_near_zero(log_volumes: Array) -> float:
     """The share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
     return float((log_volumes < np.log(NEAR_ZERO)).mean())
 

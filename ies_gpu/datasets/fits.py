@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.array import Array
 from ..files.points import ContentError
 from .spectra import wavelengths_of
 
@@ -122,7 +123,7 @@ def _filled(path: Path, flux: np.ndarray, weights: np.ndarray | None, waves: np.
     return filled
 
 
-def _native(array: Any) -> np.ndarray:
+def _native(array: Array) -> np.ndarray:
     """The array in this machine's byte order; FITS is big-endian."""
     array = np.asarray(array)
     return array.astype(array.dtype.newbyteorder("=")) if array.dtype.kind in "iuf" else array

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, backend_of
+from ..backend.array import Array
 from ..files.points import check_readable, listed, read_numbers
 from ..validation import check_integer, check_real_array
 from .xyz import SYMBOLS, check_atoms, read_xyz
@@ -124,7 +125,7 @@ def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.n
     return R, z.astype(np.int64)
 
 
-def pairwise_distances(R: Any) -> Any:
+def pairwise_distances(R: Array) -> Any:
     """Compute the distances between all pairs of atoms.
 
     Parameters
@@ -155,7 +156,7 @@ def pairwise_distances(R: Any) -> Any:
     return out
 
 
-def planar_angles(R: Any) -> Any:
+def planar_angles(R: Array) -> Any:
     """Compute the three inner angles of every triangle of atoms, in radians.
 
     Parameters
@@ -193,7 +194,7 @@ def planar_angles(R: Any) -> Any:
     return out
 
 
-def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Any:
+def _angles(R: Array, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Any:
     """Angles at ``corners[0]`` between the directions to ``corners[1]`` and ``corners[2]``."""
     xp = backend.xp
     atoms = R.shape[1]
@@ -210,7 +211,7 @@ def _angles(R: Any, corners: tuple[Any, ...], backend: Backend, first_frame: int
     return 2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))
 
 
-def torsion(R: Any, atoms: Sequence[int]) -> Any:
+def torsion(R: Array, atoms: Sequence[int]) -> Any:
     """Compute the torsion (dihedral angle) of a chain of four atoms, in radians.
 
     Parameters
@@ -249,7 +250,7 @@ def torsion(R: Any, atoms: Sequence[int]) -> Any:
     return xp.where(undefined, xp.nan, xp.arctan2(sine, cosine))
 
 
-def _positions(R: Any, least: int) -> tuple[Any, Backend]:
+def _positions(R: Array, least: int) -> tuple[Any, Backend]:
     R = check_real_array("R", R, 3)
     if R.shape[1] < least or R.shape[2] != 3:
         raise ValueError(f"R must have shape (frames, {least} or more atoms, 3), got {R.shape}")

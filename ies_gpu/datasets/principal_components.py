@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Backend, Block, backend_of
+from ..backend.array import Array
 from ..validation import check_integer, check_real_array
 
 DENSE = 600  # with more columns than this, only the eigenvectors that are needed are computed
@@ -30,14 +31,14 @@ class Components(NamedTuple):
         The share of the total variance that these axes explain.
     """
 
-    scores: Any
+    scores: Array
     axes: Any
     variances: Any
     mean: Any
     explained: float
 
 
-def pca(features: Any, n_columns: int = 50, *, transform: Callable[[Any], Any] | None = None) -> Components:
+def pca(features: Array, n_columns: int = 50, *, transform: Callable[[Any], Any] | None = None) -> Components:
     """Compute the leading principal components.
 
     The covariance is summed in blocks of rows.
@@ -86,7 +87,7 @@ def pca(features: Any, n_columns: int = 50, *, transform: Callable[[Any], Any] |
     return Components(scores, on_device, backend.asarray(variances), mean, explained)
 
 
-def _features(rows: Any, transform: Callable[[Any], Any] | None) -> Any:
+def _features(rows: Array, transform: Callable[[Any], Any] | None) -> Any:
     if transform is None:
         return rows
     made = check_real_array("transform(features)", transform(rows), 2)
@@ -108,7 +109,7 @@ def _blocks(n: int, p: int, backend: Backend) -> Iterator[Block]:
     return backend.blocks(n, 32.0 * p, "components")
 
 
-def _moments(X: Any, transform: Callable[[Any], Any] | None, p: int, backend: Backend) -> tuple[Any, Any]:
+def _moments(X: Array, transform: Callable[[Any], Any] | None, p: int, backend: Backend) -> tuple[Any, Any]:
     """Mean (p,) and covariance (p, p), summed about the mean of the first block to avoid cancellation."""
     xp = backend.xp
     sums, products, centre = xp.zeros(p), xp.zeros((p, p)), None

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.array import Array
 from ..files.points import check_readable, listed, read_numbers
 from ..validation import check_choice, check_real_array
 
@@ -88,7 +89,7 @@ class Spectra:
         return f"Spectra({n:,} of {p} channels from {low:g} to {high:g}; {self.path})"
 
 
-def normalize_spectra(flux: Any, *, how: str = "length") -> Any:
+def normalize_spectra(flux: Array, *, how: str = "length") -> Any:
     """Remove the brightness of spectra, so that distances compare shapes.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.array import Array
 from ..files.points import check_output, whole_or_nothing
 
 _ELEMENTS = (
@@ -49,7 +50,7 @@ def read_xyz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
     return np.stack(positions), np.array(known), values
 
 
-def write_xyz(path: str | os.PathLike[str], R: Any, z: Any, *, values: dict[str, Any] | None = None) -> None:
+def write_xyz(path: str | os.PathLike[str], R: Array, z: Array, *, values: dict[str, Any] | None = None) -> None:
     """Write frames as extended XYZ.
 
     The file is written completely or not at all, and positions keep every digit.

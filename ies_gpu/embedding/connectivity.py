@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..backend import Backend
+from ..backend.array import Array
 from ..errors import DisconnectedGraphError
 from .graph import TILE_COLUMNS, in_units_of
 
@@ -16,7 +15,7 @@ CROWDED = 0.8  # a radius that joins more than this share of all pairs is no adv
 FEWEST = {"raise": 1.0, "most": 1 - STRAY, "largest": 0.0}  # share of the points that the largest part must hold
 
 
-def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> float:
+def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -> float:
     """Mean degree from sampled rows; a radius that isolates most points or connects all of them is refused here.
 
     With ``components="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
@@ -52,7 +51,7 @@ def sampled_degree(X: Any, radius: float, components: str, backend: Backend) -> 
     return float(degrees.mean() + 1)
 
 
-def nearest_distance(X: Any, rows: np.ndarray, backend: Backend) -> float:
+def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:
     """The longest of the distances from given points to their nearest neighbours."""
     xp = backend.xp
     unit = float(xp.abs(X - X[:1]).max())
@@ -65,7 +64,7 @@ def nearest_distance(X: Any, rows: np.ndarray, backend: Backend) -> float:
     return unit * longest**0.5
 
 
-def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
+def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
     """A radius that joins the parts (the 50 largest), a little more than needed where parts are large.
 
     The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
@@ -94,7 +93,7 @@ def connecting_radius(X: Any, labels: np.ndarray, backend: Backend) -> float:
     return 1.001 * unit * longest  # printed with four digits, it must not fall short
 
 
-def share_of_pairs(X: Any, radius: float, backend: Backend) -> float:
+def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
     """The share of all pairs of points that a radius joins, from at most 100 points."""
     rows = np.random.default_rng(0).choice(len(X), size=min(100, len(X)), replace=False)
     Z, reach, _ = in_units_of(radius, X)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..errors import DisconnectedGraphError, warn_caller
 from ..validation import check_choice, check_integer, check_number
 from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
@@ -32,9 +33,9 @@ class Embedding:
         Which solver ran and how much work it did.
     """
 
-    coordinates: Any
-    eigenvalues: Any
-    residuals: Any
+    coordinates: Array
+    eigenvalues: Array
+    residuals: Array
     info: dict[str, Any] = field(default_factory=dict)
 
 
@@ -104,7 +105,7 @@ def start_vector(n: int, random_state: int) -> np.ndarray:
 def eigenmap(
     laplacian: Laplacian,
     m: int,
-    start: Any,
+    start: Array,
     tol: float,
     *,
     ordered: bool = False,

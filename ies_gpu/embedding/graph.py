@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..validation import (
     check_array,
     check_integer,
@@ -26,7 +27,7 @@ WIDE = 2**31  # from this number of entries on, indices have 64 bits
 
 
 @at_home
-def radius_graph(X: Any, *, radius: float) -> Any:
+def radius_graph(X: Array, *, radius: float) -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
 
     Parameters
@@ -63,13 +64,13 @@ def radius_graph(X: Any, *, radius: float) -> Any:
 
 
 def ordered_radius_graph(
-    X: Any,
+    X: Array,
     radius: float,
     *,
     diagonal: bool = False,
     storage: str = "float64",
     progress: Callable[[int, int], None] | None = None,
-) -> Any:
+) -> Array:
     """The radius graph of points in spatial order, ``diagonal`` with the zero distance of each point to itself.
 
     Each block of rows is compared with the cells that its bounding box does not rule out. With ``storage="float32"``
@@ -106,7 +107,7 @@ def ordered_radius_graph(
     return csr(backend, values, gathered(indices, nnz, index_type(nnz), xp), indptr.astype(index_type(nnz)))
 
 
-def in_units_of(radius: float, X: Any) -> tuple[Any, float, float]:
+def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
     """Points and radius divided by a power of two near the radius, and that power.
 
     Squares then neither overflow nor vanish, and no digit changes: pairs at exactly the radius stay there. A mapped
@@ -121,7 +122,7 @@ def in_units_of(radius: float, X: Any) -> tuple[Any, float, float]:
 class Cells:
     """Bounding boxes of consecutive runs of ordered points, kept on the host, and which of them are near others."""
 
-    def __init__(self, Z: Any, radius: float) -> None:
+    def __init__(self, Z: Array, radius: float) -> None:
         self.backend = backend = backend_of(Z)
         self.axes = principal_axes(Z) if Z.shape[1] > MAX_AXES else None
         P = self.projected(Z)
@@ -136,7 +137,7 @@ class Cells:
         self.low, self.high = backend.to_host(members.min(axis=1)), backend.to_host(members.max(axis=1))
         self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
 
-    def projected(self, Z: Any) -> Any:
+    def projected(self, Z: Array) -> Array:
         """Points in the coordinates of the boxes."""
         return Z if self.axes is None else Z @ self.axes
 
@@ -165,7 +166,7 @@ class Cells:
         return [columns[k : k + TILE_COLUMNS] for k in range(0, total, TILE_COLUMNS)]
 
 
-def joined(parts: list[Any], xp: Any) -> Any:
+def joined(parts: list[Any], xp: Any) -> Array:
     """Tiles side by side as one block: counts, and indices and values row by row."""
     if len(parts) == 1:
         return parts[0]
@@ -181,7 +182,7 @@ def joined(parts: list[Any], xp: Any) -> Any:
     return total, indices, values
 
 
-def without_diagonal(block: Any, first: int, xp: Any) -> Any:
+def without_diagonal(block: Any, first: int, xp: Any) -> Array:
     """The block without the pairs of a point with itself."""
     counts, indices, values = block
     rows = xp.repeat(xp.arange(first, first + len(counts)), counts)
@@ -189,7 +190,7 @@ def without_diagonal(block: Any, first: int, xp: Any) -> Any:
     return counts - 1, indices[keep], values[keep]  # each row holds itself exactly once
 
 
-def gathered(blocks: list[Any], size: int, dtype: Any, xp: Any) -> Any:
+def gathered(blocks: list[Any], size: int, dtype: Any, xp: Any) -> Array:
     """The blocks as one array; each is freed once copied, so that the peak is one array and not two."""
     out = xp.empty(size, dtype=dtype)
     end = size
@@ -205,14 +206,14 @@ def index_type(nnz: int) -> str:
     return "int32" if nnz < WIDE else "int64"
 
 
-def csr(backend: Any, data: Any, indices: Any, indptr: Any) -> Any:
+def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:
     """A square CSR from its parts, known to be sorted."""
     matrix = backend.sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
     matrix.has_sorted_indices = True
     return matrix
 
 
-def permuted(matrix: Any, order: Any) -> Any:
+def permuted(matrix: Array, order: Array) -> Array:
     """A symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
     backend = backend_of(matrix.data)
     xp = backend.xp
@@ -226,7 +227,7 @@ def permuted(matrix: Any, order: Any) -> Any:
 
 
 @at_home
-def knn_graph(X: Any, *, n_neighbors: int) -> Any:
+def knn_graph(X: Array, *, n_neighbors: int) -> Array:
     """Return the distances from each point to its nearest neighbours.
 
     Two points are joined if either is among the nearest neighbours of the other, so some points have more neighbours
@@ -274,7 +275,7 @@ def knn_graph(X: Any, *, n_neighbors: int) -> Any:
     return csr(backend, values, (keys % n).astype(kind), indptr.astype(kind))
 
 
-def check_graph(graph: Any, *, radius: float | None = None) -> Any:
+def check_graph(graph: Array, *, radius: float | None = None) -> Array:
     """A user's matrix of distances as our CSR: symmetric, sorted, no diagonal, nothing beyond ``radius``.
 
     A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one;
@@ -305,7 +306,7 @@ def check_graph(graph: Any, *, radius: float | None = None) -> Any:
     return matrix
 
 
-def from_pairs(backend: Any, rows: Any, columns: Any, data: Any, n: int) -> Any:
+def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:
     """A CSR from its entries in the order of rows."""
     xp = backend.xp
     counts = xp.bincount(rows, minlength=n)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..validation import (
     check_flag,
     check_length,
@@ -35,7 +36,7 @@ class Laplacian:
     """
 
     transition: Any
-    weights: Any = None
+    weights: Array = None
     bandwidth: float | None = None
 
     @property
@@ -49,7 +50,7 @@ class Laplacian:
         return self.transition if isinstance(self.transition, Transition) else SparseTransition(self.transition)
 
     @cached_property
-    def matrix(self) -> Any:
+    def matrix(self) -> Array:
         """The Laplacian ``L = I - P`` as a sparse matrix."""
         P = self.operator.matrix
         check_sparse_storage("transition", P)
@@ -61,7 +62,7 @@ class Laplacian:
         return 1.0 if self.bandwidth is None else 4.0 / self.bandwidth**2
 
     @property
-    def scaled(self) -> Any:
+    def scaled(self) -> Array:
         """The scaled Laplacian ``(4 / eps^2) L``, which approximates the Laplace-Beltrami operator."""
         return self.scale * self.matrix
 
@@ -70,7 +71,7 @@ class Laplacian:
 
 
 @at_home
-def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
+def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
 
     Parameters
@@ -99,7 +100,7 @@ def gaussian_kernel(graph: Any, *, bandwidth: float) -> Any:
     return with_unit_diagonal(gaussian_of_distances(check_graph(graph).copy(), bandwidth))
 
 
-def gaussian_of_distances(graph: Any, bandwidth: float) -> Any:
+def gaussian_of_distances(graph: Array, bandwidth: float) -> Array:
     """The same on the graph's own storage, without touching its pattern."""
     backend = backend_of(graph.data)
     for block in backend.blocks(graph.nnz, 24, "kernel"):
@@ -109,7 +110,7 @@ def gaussian_of_distances(graph: Any, bandwidth: float) -> Any:
     return graph
 
 
-def with_unit_diagonal(matrix: Any) -> Any:
+def with_unit_diagonal(matrix: Array) -> Array:
     """A CSR without a diagonal, with ones inserted there and the indices still sorted."""
     backend = backend_of(matrix.data)
     xp = backend.xp
@@ -129,7 +130,9 @@ def with_unit_diagonal(matrix: Any) -> Any:
 
 
 @at_home
-def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Laplacian:
+def laplacian_of_points(
+    X: Array, *, bandwidth: float, radius: float | None = None, self_loops: bool = True
+) -> Laplacian:
     """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
 
     Parameters
@@ -170,7 +173,7 @@ def laplacian_of_points(X: Any, *, bandwidth: float, radius: float | None = None
 
 
 @at_home
-def graph_laplacian(kernel: Any, *, bandwidth: float | None = None) -> Laplacian:
+def graph_laplacian(kernel: Array, *, bandwidth: float | None = None) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.
 
     With ``w = K 1``, ``Lt = W^-1 K W^-1`` and ``wt = Lt 1``, the transition matrix is ``P = Wt^-1 Lt`` and the

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_device
+from ..backend.array import Array
 from ..errors import warn_caller
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
@@ -22,18 +23,18 @@ Report = Callable[[int, int], None]
 
 @at_home
 def nystrom_extension(
-    X_new: Any,
-    X: Any,
-    coordinates: Any,
-    eigenvalues: Any,
+    X_new: Array,
+    X: Array,
+    coordinates: Array,
+    eigenvalues: Array,
     *,
     bandwidth: float,
     radius: float | None = None,
-    degrees: Any = None,
+    degrees: Array = None,
     self_loops: bool = True,
     isolated: str = "nan",
     progress: Report | None = None,
-) -> Any:
+) -> Array:
     """Extend eigenvectors from the training points to new points.
 
     With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
@@ -107,7 +108,7 @@ def nystrom_extension(
         return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress, self_loops)
 
 
-def kernel_degrees(X: Any, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Any:
+def kernel_degrees(X: Array, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Array:
     """Sum the kernel over the points within the radius: ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)``.
 
     Parameters
@@ -139,7 +140,7 @@ def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
     return bandwidth, 3 * bandwidth if radius is None else check_length("radius", radius)
 
 
-def moved_points(X_new: Any, X: Any) -> Any:
+def moved_points(X_new: Array, X: Array) -> Array:
     """New points (n_new, D) on the device of the training points, with as many columns."""
     new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
     if new.shape[1] != X.shape[1]:
@@ -148,17 +149,17 @@ def moved_points(X_new: Any, X: Any) -> Any:
 
 
 def extended(
-    new: Any,
-    X: Any,
-    Y: Any,
+    new: Array,
+    X: Array,
+    Y: Array,
     eigenvalues: np.ndarray,
-    degrees: Any,
+    degrees: Array,
     bandwidth: float,
     radius: float,
     isolated: str,
     progress: Report | None = None,
     self_loops: bool = True,
-) -> Any:
+) -> Array:
     """The extension of checked arrays, all on one device."""
     backend = backend_of(X)
     xp = backend.xp
@@ -192,14 +193,14 @@ def extended(
 
 
 def kernel_sums(
-    new: Any,
-    X: Any,
-    V: Any,
+    new: Array,
+    X: Array,
+    V: Array,
     bandwidth: float,
     radius: float,
     progress: Report | None = None,
     self_loops: bool = True,
-) -> Any:
+) -> Array:
     """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
 
     Without ``self_loops`` one training point that equals the new one does not count.
@@ -241,7 +242,7 @@ def kernel_sums(
     return sums
 
 
-def first_equal(distance: Any, counts: Any, indptr: Any, before: Any) -> Any:
+def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Array:
     """Marks the first distance of zero in each row of a CSR, but for rows in ``before``, where such rows are added."""
     xp = backend_of(distance).xp
     equal = distance == 0
@@ -252,7 +253,7 @@ def first_equal(distance: Any, counts: Any, indptr: Any, before: Any) -> Any:
     return first
 
 
-def within_reach(new: Any, Z: Any, cells: Cells, unit: float, reach: float) -> tuple[Any, Any, Any]:
+def within_reach(new: Array, Z: Array, cells: Cells, unit: float, reach: float) -> tuple[Array, Array, Array]:
     """The new points in or near the box of all training points: row numbers, points and projections, in spatial order.
 
     Those far outside have no neighbour, and their size would spoil the distances of the others.
@@ -270,7 +271,7 @@ def within_reach(new: Any, Z: Any, cells: Cells, unit: float, reach: float) -> t
     return rows, scaled[rows], boxes
 
 
-def nearest_rows(points: Any, X: Any, backend: Backend) -> Any:
+def nearest_rows(points: Array, X: Array, backend: Backend) -> Array:
     """The number (r,) of the training point nearest to each of some points, in blocks."""
     xp = backend.xp
     centre = X.mean(axis=0)

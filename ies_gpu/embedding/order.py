@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from typing import Any
 
 import numpy as np
 
 from ..backend import backend_of
+from ..backend.array import Array
 
 MAX_AXES = 8  # cells are cut along at most this many axes: the leading principal ones when there are more columns
 
@@ -31,7 +31,7 @@ def cell_starts(n: int, levels: int) -> np.ndarray:
     return (n * np.arange((1 << levels) + 1, dtype=np.int64)) >> levels
 
 
-def principal_axes(X: Any) -> Any:
+def principal_axes(X: Array) -> Array:
     """Orthonormal directions (D, k) along which the points extend most; the identity when there are few columns.
 
     Projection onto them never lengthens a distance, so what it proves about distances from below holds for X.
@@ -46,7 +46,7 @@ def principal_axes(X: Any) -> Any:
     return vectors[:, ::-1][:, :MAX_AXES]
 
 
-def spatial_order(X: Any, leaf: int = 8) -> Any:
+def spatial_order(X: Array, leaf: int = 8) -> Array:
     """Permutation (n,) that puts the points into KD order, with at most ``leaf`` points in the smallest cells."""
     backend = backend_of(X)
     Z = backend.xp.ascontiguousarray(X @ principal_axes(X)) if X.shape[1] > MAX_AXES else X
@@ -54,14 +54,14 @@ def spatial_order(X: Any, leaf: int = 8) -> Any:
         return backend.kernels.kd_order(Z, n_levels(len(X), leaf))
 
 
-def is_mapped(X: Any) -> bool:
+def is_mapped(X: Array) -> bool:
     """Whether an array on the host is a view of a file."""
     while isinstance(X, np.ndarray):
         X = X.base
     return isinstance(X, mmap.mmap)
 
 
-def in_order(X: Any, order: Any) -> Any:
+def in_order(X: Array, order: Array) -> Array:
     """The points in a new order; those of a mapped file that would fill the memory go into another, temporary one."""
     backend = backend_of(X)
     if not is_mapped(X) or X.nbytes <= backend.memory_budget() // 4:
@@ -74,7 +74,7 @@ def in_order(X: Any, order: Any) -> Any:
     return ordered
 
 
-def inverse_order(order: Any) -> Any:
+def inverse_order(order: Array) -> Array:
     """The permutation that undoes ``order``."""
     xp = backend_of(order).xp
     inverse = xp.empty_like(order)

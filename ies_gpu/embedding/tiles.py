@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, Block, backend_of
+from ..backend.array import Array
 from .graph import Cells
 from .order import cell_starts, n_levels
 from .transition import Kernel, Transition
@@ -42,7 +43,7 @@ class TiledKernel(Kernel):
 
     def __init__(
         self,
-        X: Any,
+        X: Array,
         *,
         bandwidth: float,
         radius: float,
@@ -76,7 +77,7 @@ class TiledKernel(Kernel):
             pairs += [(r, int(c)) for c in blocks if c >= r]
         return pairs
 
-    def _compute(self, r: int, c: int) -> Any:
+    def _compute(self, r: int, c: int) -> Array:
         xp = self.backend.xp
         a, b = self.points[self.rows(r)], self.points[self.rows(c)]
         centre = a.mean(axis=0)
@@ -102,7 +103,7 @@ class TiledKernel(Kernel):
         """The rows of a block."""
         return slice(int(self.starts[block]), int(self.starts[block + 1]))
 
-    def tile(self, r: int, c: int) -> Any:
+    def tile(self, r: int, c: int) -> Array:
         """Rows of block r, columns of block c, r <= c, in float64."""
         tile = self.tiles.get((r, c))
         return (self._compute(r, c) if tile is None else tile).astype(self.backend.xp.float64)
@@ -111,12 +112,12 @@ class TiledKernel(Kernel):
         """The blocks whose tile with block r is not empty, and whether it is stored transposed."""
         return [(c if a == r else a, a != r) for a, c in self.pairs if r in (a, c)]
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: Array) -> Any:
         """``K V``; each tile serves its rows and its columns."""
         xp = self.backend.xp
         workers = self.backend.n_threads or 1
 
-        def share(pairs: list[tuple[int, int]]) -> Any:
+        def share(pairs: list[tuple[int, int]]) -> Array:
             out = xp.zeros(V.shape, dtype=xp.float64)
             for r, c in pairs:
                 tile = self.tile(r, c)
@@ -145,28 +146,28 @@ class TiledKernel(Kernel):
             parts += 1
         return parts, labels
 
-    def scaled(self, left: Any, right: Any) -> TiledTransition:
+    def scaled(self, left: Array, right: Array) -> TiledTransition:
         return TiledTransition(self, left, right)
 
 
 class TiledTransition(Transition):
     """``P = diag(left) K diag(right)`` over a tiled kernel."""
 
-    def __init__(self, kernel: TiledKernel, left: Any, right: Any) -> None:
+    def __init__(self, kernel: TiledKernel, left: Array, right: Array) -> None:
         self.kernel, self.left, self.right = kernel, left, right
         self.shape, self.nnz = kernel.shape, kernel.nnz
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: Array) -> Any:
         column = (slice(None), None) if V.ndim == 2 else slice(None)
         return self.left[column] * (self.kernel @ (self.right[column] * V))
 
-    def product(self, V: Any, backend: Backend) -> Any:
+    def product(self, V: Array, backend: Backend) -> Array:
         return self @ V
 
     def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
         return backend.blocks(self.kernel.n_blocks, 0, "tangents", rows_a_block=1)
 
-    def cometric(self, Y: Any, block: slice, backend: Backend) -> tuple[slice, Any]:
+    def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
         """By matrix products, for one block of the kernel.
 
         Half of ``E[y y'] - E[y] y_i' - y_i E[y]' + y_i y_i'`` with expectations under row i of P. In float64, and with

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, Block, backend_of, to_device
+from ..backend.array import Array
 
 MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
@@ -34,11 +35,11 @@ class Kernel:
     shape: tuple[int, int]
     nnz: int
     backend: Backend
-    matrix: Any
+    matrix: Array
     has_matrix = False
     approximations: tuple[str, ...] = ()
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: Array) -> Any:
         """``K V`` for a vector or a block of vectors."""
         raise NotImplementedError
 
@@ -50,7 +51,7 @@ class Kernel:
         """``K_ii = 0`` from now on; the entries stay, as zeros."""
         raise NotImplementedError
 
-    def scaled(self, left: Any, right: Any) -> Any:
+    def scaled(self, left: Array, right: Array) -> Array:
         """``diag(left) K diag(right)`` on the kernel's own storage, as ``Laplacian.transition`` holds it."""
         raise NotImplementedError
 
@@ -74,11 +75,11 @@ class Transition:
     has_matrix = False
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Array:
         """P as CSR."""
         raise ValueError("this graph is too dense for a CSR matrix; use the operator laplacian.transition instead")
 
-    def product(self, V: Any, backend: Backend) -> Any:
+    def product(self, V: Array, backend: Backend) -> Array:
         """``P V`` for a vector (n,) or a block (n, k)."""
         raise NotImplementedError
 
@@ -90,16 +91,16 @@ class Transition:
         """Blocks whose co-metrics of m coordinates fit into memory; what they count is the storage's own affair."""
         raise NotImplementedError
 
-    def cometric(self, Y: Any, block: slice, backend: Backend) -> tuple[slice, Any]:
+    def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
         """The rows of one of :meth:`blocks`, and their co-metric (r, m, m) without ``4/eps^2``."""
         raise NotImplementedError
 
-    def tangents(self, Y: Any, block: slice, d: int, backend: Backend) -> tuple[slice, Any, Any]:
+    def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
         """The rows of one of :meth:`blocks`, and the d leading eigenvectors and eigenvalues of their co-metric."""
         rows, H = self.cometric(Y, block, backend)
         return rows, *backend.kernels.leading_eigenvectors(H, d)
 
-    def on(self, backend: Backend) -> Any:
+    def on(self, backend: Backend) -> Array:
         """The same on another device, as ``Laplacian.transition`` holds it; tiles stay where they are."""
         raise NotImplementedError
 
@@ -113,11 +114,11 @@ class SparseKernel(Kernel):
 
     has_matrix = True
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Array) -> None:
         self.matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
         self.backend = backend_of(matrix.data)
 
-    def __matmul__(self, V: Any) -> Any:
+    def __matmul__(self, V: Array) -> Any:
         K = self.matrix
         with self.backend.active():
             return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
@@ -139,7 +140,7 @@ class SparseKernel(Kernel):
                 own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=K.indices.dtype), counts)
                 K.data[part] *= K.indices[part] != own
 
-    def scaled(self, left: Any, right: Any) -> Any:
+    def scaled(self, left: Array, right: Array) -> Array:
         K, xp = self.matrix, self.backend.xp
         for block in self._row_blocks("laplacian"):
             with block as rows:
@@ -150,7 +151,7 @@ class SparseKernel(Kernel):
     def _row_blocks(self, stage: str) -> Iterator[Block]:
         return self.backend.blocks(self.shape[0], 24 * self.nnz / max(1, self.shape[0]), stage)
 
-    def _entries(self, rows: slice) -> tuple[slice, Any]:
+    def _entries(self, rows: slice) -> tuple[slice, Array]:
         """Where the entries of some rows are, and how many each row has."""
         ends = self.matrix.indptr[rows.start : rows.stop + 1]
         return slice(int(ends[0]), int(ends[-1])), ends[1:] - ends[:-1]
@@ -161,14 +162,14 @@ class SparseTransition(Transition):
 
     has_matrix = True
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Array) -> None:
         self._matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Array:
         return self._matrix
 
-    def product(self, V: Any, backend: Backend) -> Any:
+    def product(self, V: Array, backend: Backend) -> Array:
         P = self._matrix
         product = backend.kernels.vector_product if V.ndim == 1 else backend.kernels.spmm
         return product(P.indptr, P.indices, P.data, V)
@@ -176,15 +177,15 @@ class SparseTransition(Transition):
     def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
         return backend.blocks(self.shape[0], max(self.bytes_a_row(m), backend.block_bytes() / MAX_BATCH), "tangents")
 
-    def cometric(self, Y: Any, block: slice, backend: Backend) -> tuple[slice, Any]:
+    def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
         P, rows = self._matrix, backend.xp.arange(block.start, block.stop)
         return block, backend.kernels.cometric_rows(P.indptr, P.indices, P.data, Y, rows)
 
-    def tangents(self, Y: Any, block: slice, d: int, backend: Backend) -> tuple[slice, Any, Any]:
+    def tangents(self, Y: Array, block: slice, d: int, backend: Backend) -> tuple[slice, Array, Array]:
         P, rows = self._matrix, backend.xp.arange(block.start, block.stop)
         return block, *backend.kernels.tangent_rows(P.indptr, P.indices, P.data, Y, rows, d)
 
-    def on(self, backend: Backend) -> Any:
+    def on(self, backend: Backend) -> Array:
         return to_device(self._matrix, backend)
 
     def parts(self) -> tuple[str, tuple[Any, ...]]:

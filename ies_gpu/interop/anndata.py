@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from ..backend import backend_of
+from ..backend.array import Array
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
@@ -74,7 +75,7 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     return selection
 
 
-def transform(adata: Any, new: Any, *, key: str = "ies", **options: Any) -> np.ndarray:
+def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np.ndarray:
     """Put the cells of another AnnData object into the map of the first.
 
     This writes ``new.obsm["X_ies"]`` and ``new.uns["ies"]``. It needs nothing but what ``select`` wrote into ``adata``,
@@ -210,7 +211,7 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
     return np.asarray(adata.obsm[space], dtype=float)
 
 
-def with_self(kernel: Any) -> Any:
+def with_self(kernel: Array) -> Any:
     """A kernel in which every point is its own neighbour with weight 1, unless its diagonal says something else."""
     kernel = scipy.sparse.csr_array(kernel)
     if kernel.diagonal().any():

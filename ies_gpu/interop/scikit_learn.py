@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from ..backend import backend_of, host_view, to_device
+from ..backend.array import Array
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
 from ..results.model import Model, make_model, model_of
@@ -34,7 +35,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     model_: Model
     embedding_: Any
 
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Array, y: Array = None) -> Any:
         """Fit the points and return their coordinates.
 
         Parameters
@@ -51,7 +52,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """
         return self.fit(X, y).embedding_
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Array) -> Any:
         """Place new points in the map, by the Nystrom extension.
 
         Training points get their training coordinates. A point without a training point within the radius gets the
@@ -95,7 +96,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 )
         return np.asarray(self.model_.names, dtype=object)
 
-    def _input(self, X: Any, *, reset: bool) -> Any:
+    def _input(self, X: Array, *, reset: bool) -> Any:
         """Points as float64, on their own device, with as many columns as in ``fit``."""
         if backend_of(X).device != "cpu":
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -110,12 +111,12 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             reason = " ".join(str(error).split())
             raise kind(f"X cannot be used: {reason if len(reason) < 400 else reason[:400] + '...'}") from None
 
-    def _extend(self, X: Any) -> Any:
+    def _extend(self, X: Array) -> Any:
         return self.model_.transform(
             X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
         )
 
-    def _keep(self, X: Any, points: Any, model: Model) -> None:
+    def _keep(self, X: Array, points: Array, model: Model) -> None:
         """Store the model, and the coordinates of all points: those left out of the graph count as new."""
         self.model_, self.bandwidth_ = model, model.bandwidth
         chosen = model.coordinates[:, list(model.subset)]
@@ -126,7 +127,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             chosen = whole
         self.embedding_ = chosen
 
-    def _options(self, X: Any) -> dict[str, Any]:
+    def _options(self, X: Array) -> dict[str, Any]:
         """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
         check_choice("isolated", self.isolated, ISOLATED)
         own = self.get_params(deep=False)
@@ -231,7 +232,7 @@ class DiffusionMap(SpectralTransformer):
         self.random_state = random_state
         self.tol = tol
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Array, y: Array = None) -> Self:
         """Compute the map of the points.
 
         Parameters
@@ -264,7 +265,7 @@ class DiffusionMap(SpectralTransformer):
         self._keep(X, graph.points, model)
         return self
 
-    def _found(self, X: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
             return {"bandwidth": few_points_bandwidth(X)}
@@ -391,7 +392,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.random_state = random_state
         self.tol = tol
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Array, y: Array = None) -> Self:
         """Choose the coordinates.
 
         Parameters
@@ -418,7 +419,7 @@ class IndependentCoordinates(SpectralTransformer):
         return self
 
 
-def few_points_bandwidth(X: Any) -> float:
+def few_points_bandwidth(X: Array) -> float:
     """A bandwidth for a few points, whose radius lies between one that connects the graph and one that joins all pairs.
 
     The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
@@ -430,7 +431,7 @@ def few_points_bandwidth(X: Any) -> float:
     return float(unit * np.sqrt(longest * distances.max()) / 3)
 
 
-def few_points_sizes(X: Any, asked: dict[str, Any]) -> dict[str, Any]:
+def few_points_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
     """The dimension, the number of coordinates and the bandwidth, with a guess for each that is "auto"."""
     d, s, bandwidth = (asked[name] for name in SIZES)
     if not is_auto(s):

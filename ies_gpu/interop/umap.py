@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from ..backend import backend_of
+from ..backend.array import Array
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..errors import warn_caller
 from ..results.selection import Selection, check_selection
@@ -19,7 +19,7 @@ NOISE = 1e-4  # and adds this much, so that no two points coincide
 
 
 def umap_init(
-    selection: Selection, subset: Sequence[int | str] | None = None, *, X: Any = None, random_state: int = 0
+    selection: Selection, subset: Sequence[int | str] | None = None, *, X: Array = None, random_state: int = 0
 ) -> np.ndarray:
     """Return the array for ``umap.UMAP(init=...)``, scaled like umap-learn's own spectral start.
 
@@ -87,7 +87,7 @@ def _check_two(selection: Selection) -> None:
     )
 
 
-def _nearest_kept(selection: Selection, X: Any) -> np.ndarray:
+def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
     """For each input point its own row in the result, or that of its nearest point that has one."""
     kept = np.asarray(backend_of(selection.points).to_host(selection.points))
     if X is None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import to_device
+from ..backend.array import Array
 from ..errors import DisconnectedGraphError
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
@@ -37,7 +38,7 @@ def found(run: Run, given: Inputs) -> Found:
     return calibrate(run, run.stage(POINTS, given.value))
 
 
-def calibrate(run: Run, X: Any, sample_size: int = SAMPLE_SIZE) -> Found:
+def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     """The same for checked points (n, D) on the device, of which at most ``sample_size`` are tried."""
     options, backend = run.options, run.backend
     rows = sample_rows(len(X), sample_size, options.random_state)
@@ -75,7 +76,7 @@ def strictest_first(options: Options) -> list[str]:
     return ["raise", "most"] if options.components == "most" else [options.components]
 
 
-def scanned(run: Run, Z: Any, centre: float, distances: Distances, d: int, ways: list[str]) -> tuple[Scan, str]:
+def scanned(run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str]) -> tuple[Scan, str]:
     """The trials around a centre by the first of the ways that leaves two bandwidths to compare, and that way."""
     for way in ways:
         try:
@@ -95,14 +96,14 @@ def settled(tried: Scan, d: int, options: Options) -> int:
     return tried.settle(d, largest_size(d, options.n_components)) if is_auto(asked) else asked
 
 
-def on_device(run: Run, report: Report, X: Any) -> Any:
+def on_device(run: Run, report: Report, X: Array) -> Any:
     """Checked points, on the device."""
     X = to_device(check_points(X), run.backend)
     run.options.check_sizes(len(X))
     return X
 
 
-def look(run: Run, report: Report, Z: Any) -> tuple[Distances, float, DimensionEstimate | None]:
+def look(run: Run, report: Report, Z: Array) -> tuple[Distances, float, DimensionEstimate | None]:
     """Distances from sampled points, the bandwidth with 6 % neighbours, and where wanted the dimension seen there."""
     distances = sampled_distances(Z, random_state=run.options.random_state)
     centre = degree_bandwidth(distances)
@@ -122,7 +123,7 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     return min(dimension.value, most)
 
 
-def hint_at_units(Z: Any, d: int, run: Run) -> None:
+def hint_at_units(Z: Array, d: int, run: Run) -> None:
     """A line along one column is more often a column in another unit."""
     variance = run.backend.to_host(Z.var(axis=0))
     widest = int(variance.argmax())
@@ -133,7 +134,7 @@ def hint_at_units(Z: Any, d: int, run: Run) -> None:
         )
 
 
-def carry(X: Any, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
+def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
     """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
     Candidates are the scanned bandwidths that leave hardly more unexplained than the best (3 %, or .0005 of the

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import backend_of
+from ..backend.array import Array
 
 QUERIES = 200
 REACH = 3.0  # the radius of the graph in units of the bandwidth
@@ -22,7 +23,7 @@ class Distances(NamedTuple):
     table: Any
 
 
-def sampled_distances(X: Any, *, queries: int = QUERIES, random_state: int = 0) -> Distances:
+def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0) -> Distances:
     """Distances from at most ``queries`` seeded points to all points of X (n, D), by differences: exact where equal."""
     backend = backend_of(X)
     xp, (n, D) = backend.xp, X.shape
@@ -89,7 +90,7 @@ def neighbours_of(distances: Distances, query: int, bandwidth: float) -> tuple[A
     return near, xp.exp(-((own[near] / bandwidth) ** 2))
 
 
-def consistency_curve(X: Any, intrinsic_dim: int, bandwidths: np.ndarray, *, random_state: int = 0) -> np.ndarray:
+def consistency_curve(X: Array, intrinsic_dim: int, bandwidths: np.ndarray, *, random_state: int = 0) -> np.ndarray:
     """How far the Laplacian's own metric is from the metric of the data, for each eps; the smallest is best.
 
     At sampled points the data are projected onto the plane of the local principal directions, where the co-metric
@@ -112,7 +113,7 @@ def consistency_curve(X: Any, intrinsic_dim: int, bandwidths: np.ndarray, *, ran
     return np.array(curve)
 
 
-def _inconsistency(X: Any, distances: Distances, query: int, eps: float, w: Any, wt: Any, d: int) -> float:
+def _inconsistency(X: Array, distances: Distances, query: int, eps: float, w: Array, wt: Array, d: int) -> float:
     backend = backend_of(X)
     xp, row = backend.xp, int(distances.rows[query])
     near, kernel = neighbours_of(distances, query, eps)
@@ -126,7 +127,7 @@ def _inconsistency(X: Any, distances: Distances, query: int, eps: float, w: Any,
     return float(xp.abs(xp.linalg.eigvalsh(H) - 1).max())
 
 
-def _kernel_products(X: Any, eps: float, vector: Any) -> Any:
+def _kernel_products(X: Array, eps: float, vector: Array) -> Any:
     """``K v`` for the Gaussian kernel within 3 eps, in blocks of rows."""
     backend = backend_of(X)
     xp, n = backend.xp, len(X)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..validation import check_choice, check_integer, check_length, check_points
 from .bandwidth import Distances, bandwidth_grid, degree_bandwidth, kernel_sum_slopes, neighbours_of, sampled_distances
 from .levina_bickel import levina_bickel_dimension
@@ -69,7 +70,7 @@ class DimensionEstimate:
 
 @at_home
 def estimate_dimension(
-    X: Any,
+    X: Array,
     *,
     method: str = "local_pca",
     bandwidth: float | str = "auto",
@@ -124,7 +125,7 @@ def estimate_dimension(
     return local_pca_dimension(X, distances, eps)
 
 
-def subsample(X: Any, size: int, random_state: int) -> Any:
+def subsample(X: Array, size: int, random_state: int) -> Any:
     """All points, or ``size`` of them drawn uniformly with the seed, in their order."""
     return X if len(X) <= size else X[backend_of(X).asarray(sample_rows(len(X), size, random_state))]
 
@@ -136,7 +137,7 @@ def sample_rows(n: int, size: int, random_state: int) -> np.ndarray:
     return np.sort(np.random.default_rng(random_state).choice(n, size=size, replace=False))
 
 
-def local_spectrum(X: Any, distances: Distances, bandwidth: float) -> np.ndarray:
+def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarray:
     """Mean eigenvalues of the weighted local covariance in units of ``eps^2 / 2``, falling: (min(D, n),).
 
     On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. A covariance of
@@ -167,7 +168,7 @@ def local_spectrum(X: Any, distances: Distances, bandwidth: float) -> np.ndarray
     return total / len(distances.rows)
 
 
-def local_pca_dimension(X: Any, distances: Distances, bandwidth: float) -> DimensionEstimate:
+def local_pca_dimension(X: Array, distances: Distances, bandwidth: float) -> DimensionEstimate:
     """Count the local principal directions at one scale."""
     spectrum = local_spectrum(X, distances, bandwidth)[:20]
     value = max(1, int((spectrum >= THRESHOLD).sum()))
@@ -186,7 +187,7 @@ def local_pca_dimension(X: Any, distances: Distances, bandwidth: float) -> Dimen
     )
 
 
-def _nearest_distances(X: Any, k: int) -> np.ndarray:
+def _nearest_distances(X: Array, k: int) -> np.ndarray:
     backend = backend_of(X)
     unit = float(backend.xp.abs(X - X[:1]).max())
     with backend.active():
@@ -203,7 +204,7 @@ def _words(raw: float, *, falls: bool = False) -> str:
     return f"{'fair' if steady else 'low'}: {raw:.2f} before rounding; noise counts as dimensions here{more}"
 
 
-def _levina_bickel(X: Any) -> DimensionEstimate:
+def _levina_bickel(X: Array) -> DimensionEstimate:
     ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
     if not ks:
         raise ValueError(f"levina_bickel needs at least 6 points, got {len(X)}")
@@ -215,7 +216,7 @@ def _levina_bickel(X: Any) -> DimensionEstimate:
 
 
 @at_home
-def two_nn_dimension(X: Any) -> float:
+def two_nn_dimension(X: Array) -> float:
     """Estimate the intrinsic dimension from the two nearest neighbours of each point (TwoNN).
 
     The estimate is ``(N - 1) / sum log(r2 / r1)`` over the points without a copy [1]_.
@@ -247,7 +248,7 @@ def two_nn_dimension(X: Any) -> float:
     return (len(logs) - 1) / float(logs.sum())
 
 
-def _log_ratios(X: Any) -> np.ndarray:
+def _log_ratios(X: Array) -> np.ndarray:
     if len(X) < 4:
         raise ValueError(f"two_nn needs at least 4 points, got {len(X)}")
     nearest = _nearest_distances(X, 2)
@@ -258,7 +259,7 @@ def _log_ratios(X: Any) -> np.ndarray:
     return logs
 
 
-def _two_nn(X: Any) -> DimensionEstimate:
+def _two_nn(X: Array) -> DimensionEstimate:
     logs = _log_ratios(X)
     raw = (len(logs) - 1) / float(logs.sum())
     shown = np.linspace(0, len(logs) - 2, min(100, len(logs) - 1)).astype(int)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import at_home
+from ..backend.array import Array
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto
 from ..run.stage import Run
@@ -120,7 +121,7 @@ class SubsetSizeEstimate:
 
 @at_home
 def estimate_bandwidth(
-    X: Any,
+    X: Array,
     *,
     method: str = "fvu",
     intrinsic_dim: int | str = "auto",
@@ -225,7 +226,7 @@ def estimate_bandwidth(
 
 @at_home
 def suggest_subset_size(
-    X: Any,
+    X: Array,
     *,
     bandwidth: float | str = "auto",
     intrinsic_dim: int | str = "auto",
@@ -292,7 +293,7 @@ def suggest_subset_size(
     )
 
 
-def _report(X: Any, sample_size: int, options: Options) -> dict[str, Any]:
+def _report(X: Array, sample_size: int, options: Options) -> dict[str, Any]:
     """What a calibration on a sample is based on."""
     size = check_integer("sample_size", sample_size, low=2)
     given = Inputs.of(X=subsample(check_points(X), size, options.random_state))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..validation import check_integer, check_real_array
 
 
 @at_home
-def unexplained_variance(X: Any, coordinates: Any, *, n_neighbors: int = 10) -> float:
+def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10) -> float:
     """Return the fraction of the variance of X that coordinates leave unexplained.
 
     Each point is predicted as the mean of its nearest neighbours in the coordinates, which are scaled to unit

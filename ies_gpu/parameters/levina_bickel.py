@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..backend import at_home, backend_of
+from ..backend.array import Array
 from ..validation import check_choice, check_integer, check_members, check_points
 
 
@@ -31,7 +32,7 @@ class NeighborDimension(NamedTuple):
 
 @at_home
 def levina_bickel_dimension(
-    X: Any, *, neighbors: Iterable[int] = range(10, 21), average: str = "harmonic"
+    X: Array, *, neighbors: Iterable[int] = range(10, 21), average: str = "harmonic"
 ) -> NeighborDimension:
     """Estimate the intrinsic dimension by the maximum likelihood of Levina and Bickel.
 

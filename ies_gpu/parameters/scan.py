@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from math import comb
-from typing import Any
 
 import numpy as np
 
+from ..backend.array import Array
 from ..choice.criterion import MAX_SUBSETS, log_volumes
 from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
@@ -41,7 +41,7 @@ class Trial:
     """One bandwidth, ready to be searched for sets of any size; what was found is kept."""
 
     bandwidth: float
-    X: Any  # in the order of the coordinates
+    X: Array  # in the order of the coordinates
     graph: Graph
     embedding: Embedding
     tangents: Tangents
@@ -93,7 +93,7 @@ class Trial:
         return self.run.backend.retried("scan", share)
 
 
-def trial(X: Any, bandwidth: float, d: int, run: Run, log: HeldLog, components: str) -> Trial:
+def trial(X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, components: str) -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
     options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, components=components)
     own, given = run.apart(options, log, {}), Inputs.of(X=X)
@@ -173,7 +173,7 @@ def largest_size(d: int, m: int) -> int:
 def scan(
     run: Run,
     report: Report,
-    X: Any,
+    X: Array,
     centre: float,
     bandwidths: Sequence[float],
     distances: Distances,

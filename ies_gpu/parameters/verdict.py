@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
+from ..backend.array import Array
 from ..run.options import Options
 from .dimension import DimensionEstimate
 from .scan import FALL, Scan, Trial, can_search, largest_size
@@ -126,12 +127,12 @@ def automatic_line(report: dict[str, Any]) -> str:
     return f"{values}; the chosen coordinates explain {1 - report['fvu']:.1%} of the variance of X"
 
 
-def thin_points(singular_values: Any) -> float:
+def thin_points(singular_values: Array) -> float:
     """Share of points at which the coordinates hardly vary along the last of d dimensions: (n, d) -> float."""
     return float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
 
 
-def stray_coordinates(coordinates: Any, backend: Backend) -> tuple[list[int], np.ndarray]:
+def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], np.ndarray]:
     """Coordinates that live on a few points only: (n, m) -> their numbers, and the rows of those points.
 
     A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_device
+from ..backend.array import Array
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
@@ -30,7 +31,7 @@ def assembled(
     bases, sigma = tangents
     keep = bases.nbytes <= KEEP_BYTES if run.options.keep_bases is None else run.options.keep_bases
 
-    def returned(array: Any) -> Any:
+    def returned(array: Array) -> Any:
         return to_device(array[back], run.home)
 
     values = embedding.eigenvalues
@@ -58,7 +59,7 @@ def assembled(
 
 
 def diagnostics_of(
-    graph: Graph, embedding: Embedding, sigma: Any, volumes: Any, found: SearchResult, run: Run
+    graph: Graph, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult, run: Run
 ) -> dict[str, Any]:
     """How the result came about, as plain values."""
     gaps = -run.backend.xp.diff(sigma, axis=1)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import backend_of, device_near, get_backend, to_device
+from ..backend.array import Array
 from ..choice.naming import coordinate_names
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
@@ -57,10 +58,10 @@ class Model:
     Model of phi1, phi7 from phi1..phi20 (400 points with 3 columns, bandwidth=1.2, radius=3.6)
     """
 
-    X: Any
-    degrees: Any
-    coordinates: Any
-    eigenvalues: Any
+    X: Array
+    degrees: Array
+    coordinates: Array
+    eigenvalues: Array
     bandwidth: float
     radius: float
     subset: tuple[int, ...]
@@ -74,7 +75,7 @@ class Model:
 
     def transform(
         self,
-        X_new: Any,
+        X_new: Array,
         *,
         columns: Sequence[int] | None = None,
         isolated: str = "nan",
@@ -140,7 +141,7 @@ class Model:
         )
 
 
-def model_of(selection: Selection, X: Any, *, feature_names: Sequence[str] | None = None) -> Model:
+def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | None = None) -> Model:
     """Make a model for new points from a result.
 
     Parameters
@@ -196,9 +197,9 @@ def model_of(selection: Selection, X: Any, *, feature_names: Sequence[str] | Non
 
 
 def make_model(
-    X: Any,
-    coordinates: Any,
-    eigenvalues: Any,
+    X: Array,
+    coordinates: Array,
+    eigenvalues: Array,
     bandwidth: float,
     radius: float,
     subset: Sequence[int],

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import at_home
+from ..backend.array import Array
 from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
@@ -109,17 +110,17 @@ class Selection:
     search_order: tuple[int, ...]
     zeta: float
     zeta_interval: tuple[float, float | None]
-    coordinates: Any
-    eigenvalues: Any
-    laplace_beltrami_eigenvalues: Any
+    coordinates: Array
+    eigenvalues: Array
+    laplace_beltrami_eigenvalues: Array
     path: tuple[Segment, ...]
-    regrets: Any
+    regrets: Array
     regret_percentiles: np.ndarray
     ranking: Ranking
-    log_volumes: Any
-    bases: Any
-    singular_values: Any
-    points: Any
+    log_volumes: Array
+    bases: Array
+    singular_values: Array
+    points: Array
     diagnostics: dict[str, Any]
 
     @property

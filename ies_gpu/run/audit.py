@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
+from ..backend.array import Array
 from ..backend.kernels import agreement, plain
 from ..choice.criterion import Scores
 from ..embedding.laplacian import Laplacian
@@ -24,7 +25,7 @@ def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
     return backend.asarray(np.sort(rows))
 
 
-def audit_tangents(laplacian: Laplacian, Y: Any, U: Any, sigma: Any, backend: Backend) -> float:
+def audit_tangents(laplacian: Laplacian, Y: Array, U: Array, sigma: Array, backend: Backend) -> float:
     """Largest difference over sampled rows between what ``tangent_rows`` gave and plain code.
 
     A number that is not finite counts in every row, sampled or not.
@@ -40,7 +41,7 @@ def audit_tangents(laplacian: Laplacian, Y: Any, U: Any, sigma: Any, backend: Ba
     return worst
 
 
-def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> float:
+def audit_scores(U: Array, subsets: Array, scores: Scores, backend: Backend) -> float:
     """Largest difference over sampled points between what ``score_block`` gave and plain code.
 
     Totals are compared over the sample, and those of two sets over all points.
@@ -60,7 +61,7 @@ def audit_scores(U: Any, subsets: Any, scores: Scores, backend: Backend) -> floa
     return max(worst, audit_totals(U, subsets, scores.totals, backend))
 
 
-def audit_totals(U: Any, subsets: Any, totals: Any, backend: Backend) -> float:
+def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> float:
     """Largest difference of mean scores over all points, of the set with the highest total and of a seeded one.
 
     They are added up from ``log_volumes``, another way through the same points: plain code on a GPU, and on the CPU a
@@ -90,7 +91,7 @@ def audit_products(K: Any, backend: Backend) -> float:
     return worst if bool(backend.xp.isfinite(product.sum())) else float("inf")
 
 
-def audit_graph(X: Any, graph: Any, radius: float, backend: Backend) -> float:
+def audit_graph(X: Array, graph: Array, radius: float, backend: Backend) -> float:
     """Largest relative difference over sampled rows between degrees and sums of distances and plain code.
 
     ``graph`` holds distances, diagonal included.

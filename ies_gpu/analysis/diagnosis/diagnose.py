@@ -24,6 +24,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from ...backend import at_home, backend_of
+from ...backend.array import Array
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import check_laplacian
@@ -250,7 +251,7 @@ def collapse_ratio(every: np.ndarray, members: list[int], k: int) -> tuple[np.nd
 
 
 def stretched(
-    every: np.ndarray, members: list[int], within: np.ndarray, adjacency: Any, group: np.ndarray, k: int
+    every: np.ndarray, members: list[int], within: np.ndarray, adjacency: Array, group: np.ndarray, k: int
 ) -> np.ndarray:
     """Collapse at the points of a group after the map around it is stretched to the same width in all directions.
 
@@ -287,7 +288,7 @@ def scaled_jacobian(bases: np.ndarray, sigma: np.ndarray, eigenvalues: np.ndarra
     return slopes / np.sqrt(np.maximum(eigenvalues[members], 1e-300))[None, :, None]
 
 
-def _groups(adjacency: Any, marked: np.ndarray, least: int) -> list[np.ndarray]:
+def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:
     """Connected groups of marked points, the largest first, without those smaller than ``least``."""
     points = np.flatnonzero(marked)
     if len(points) < least:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
+
+from ...backend.array import Array
 
 BLOCK = 2_000  # neighbourhoods at a time
 SHARE = 0.2  # of a neighbourhood that a second sheet must hold
@@ -20,7 +22,7 @@ class Sheets(NamedTuple):
     overlaps: np.ndarray
 
 
-def find_sheets(adjacency: Any, near: np.ndarray, centres: np.ndarray, planes: np.ndarray, angle: float) -> Sheets:
+def find_sheets(adjacency: Array, near: np.ndarray, centres: np.ndarray, planes: np.ndarray, angle: float) -> Sheets:
     """Find points whose neighbourhood in the map falls into two parts in the graph, and how their planes meet.
 
     Parameters
@@ -44,7 +46,7 @@ def find_sheets(adjacency: Any, near: np.ndarray, centres: np.ndarray, planes: n
     return Sheets(pairs[crossing], between[crossing], pairs[~crossing])
 
 
-def _partners(adjacency: Any, near: np.ndarray, centres: np.ndarray) -> np.ndarray:
+def _partners(adjacency: Array, near: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """For each centre with a second sheet nearby: itself and the nearest point of that sheet (p, 2)."""
     balls = np.column_stack([centres, near[centres]])
     count, size = balls.shape

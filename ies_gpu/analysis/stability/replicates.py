@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import at_home, backend_of
+from ...backend.array import Array
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning
@@ -41,7 +42,7 @@ OPTIONS = (
 def selection_stability(
     selection_or_X: Any,
     *,
-    X: Any = None,
+    X: Array = None,
     n_bootstrap: int = 200,
     n_refits: int = 20,
     share: float = 1 / 3,
@@ -135,7 +136,7 @@ def selection_stability(
     )
 
 
-def _starting_point(given: Any, X: Any, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
+def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
     if not isinstance(given, Selection):
@@ -232,7 +233,7 @@ def _pool(selection: Selection) -> np.ndarray:
     return np.ascontiguousarray(sets[np.lexsort(sets.T[::-1])], dtype=np.int32)
 
 
-def _totals(bases: Any, sets: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _totals(bases: Array, sets: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """``sum_i counts[b, i] R(S; i)`` for every b and S, in blocks of points."""
     backend = backend_of(bases)
     totals = backend.xp.zeros((len(counts), len(sets)))
@@ -247,7 +248,7 @@ def _totals(bases: Any, sets: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def _refitted(
     selection: Selection,
-    X: Any,
+    X: Array,
     count: int,
     size: int,
     rng: np.random.Generator,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...backend import backend_of
+from ...backend.array import Array
 from ...choice.criterion import log_volumes
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Rotation:
     score_of_member: float
     score_of_twin: float
 
-    def apply(self, coordinates: Any) -> Any:
+    def apply(self, coordinates: Array) -> Any:
         """Rotate the two columns.
 
         Parameters

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..array import Array
 from . import plain
 from .arrays import namespace, on_host
 
@@ -22,7 +23,7 @@ def largest(*errors: Any) -> float:
     return max(found, default=0.0) if all(map(math.isfinite, found)) else math.inf
 
 
-def eigenpairs(H: Any, U: Any, sigma: Any, expected: Any) -> float:
+def eigenpairs(H: Array, U: Array, sigma: Array, expected: Array) -> float:
     """How far U (r, m, d) is from orthonormal eigenvectors of H with the expected eigenvalues (r, d).
 
     The residual ``|H u - sigma u|``, ``|U'U - I|`` and the eigenvalues, in units of the largest one: signs and repeated
@@ -35,20 +36,20 @@ def eigenpairs(H: Any, U: Any, sigma: Any, expected: Any) -> float:
     return largest(residual, gram, xp.abs(sigma - expected) / scale)
 
 
-def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, U: Any, sigma: Any) -> float:
+def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, U: Array, sigma: Array) -> float:
     """U (r, m, d) and sigma (r, d) that ``tangent_rows`` gave for some rows; LAPACK says what is right."""
     H = plain.cometric_rows(indptr, indices, weights, Y, rows)
     expected = plain.leading_eigenvectors(on_host(H), U.shape[2])[1]
     return eigenpairs(H, U, sigma, namespace(H).asarray(expected))
 
 
-def volumes(scores: Any, expected: Any) -> float:
+def volumes(scores: Array, expected: Array) -> float:
     """Scores by the volumes they are the logarithms of: near 0 those of equal sets differ by rounding."""
     xp = namespace(scores)
     return largest(xp.abs(xp.exp(scores) - xp.exp(expected)))
 
 
-def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> float:
+def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> float:
     """What ``score_block`` gave for all points of U: mean scores of the sound sets, best volumes, volumes of best sets.
 
     Sets with nearly equal scores may change places, so the numbers of the best sets are not compared.
@@ -60,7 +61,7 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
     return max(largest(means), volumes(best_score, highest), volumes(table[xp.arange(len(U)), best], highest))
 
 
-def spmm(indptr: Any, indices: Any, data: Any, V: Any, product: Any) -> float:
+def spmm(indptr: Array, indices: Array, data: Array, V: Array, product: Any) -> float:
     """A product with a matrix that has no negative entries, relative to that of absolute values."""
     xp = namespace(V)
     scale = plain.spmm(indptr, indices, data, xp.abs(V))
@@ -68,7 +69,7 @@ def spmm(indptr: Any, indices: Any, data: Any, V: Any, product: Any) -> float:
     return largest(difference / xp.where(scale > 0, scale, 1))
 
 
-def graph_row(X: Any, row: int, distances: Any, radius: float) -> float:
+def graph_row(X: Array, row: int, distances: Array, radius: float) -> float:
     """The distances from one point to its neighbours, itself included: how many they are, and their sum."""
     xp = namespace(X)
     expected = xp.sort(distances_to(X, row, radius))
@@ -80,7 +81,7 @@ def graph_row(X: Any, row: int, distances: Any, radius: float) -> float:
     return worst if math.isfinite(sums) else math.inf
 
 
-def distances_to(X: Any, row: int, unit: float) -> Any:
+def distances_to(X: Array, row: int, unit: float) -> Array:
     """Distances (n,) of all points to one, in units; piece by piece, since the points may be a large mapped file."""
     xp = namespace(X)
     step = max(1, PIECE_BYTES // (8 * X.shape[1]))

@@ -7,20 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from ..array import Array
+
 FOLD = 256  # rows side by side
 
 
-def namespace(array: Any) -> Any:
+def namespace(array: Array) -> Any:
     """The module (``numpy`` or ``cupy``) that an array belongs to."""
     return sys.modules[type(array).__module__.partition(".")[0]]
 
 
-def on_host(array: Any) -> np.ndarray:
+def on_host(array: Array) -> np.ndarray:
     """A NumPy array as it is, a CuPy array as a copy."""
     return array if isinstance(array, np.ndarray) else array.get()
 
 
-def column_sums(A: Any) -> Any:
+def column_sums(A: Any) -> Array:
     """Sums (k,) over the rows of A (n, k), in float64.
 
     CuPy gives 32 columns to one block of threads, so that a tall array would keep one or two multiprocessors busy. As
@@ -34,7 +36,7 @@ def column_sums(A: Any) -> Any:
     return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")
 
 
-def stacked_eigh(H: Any) -> tuple[Any, Any]:
+def stacked_eigh(H: Array) -> tuple[Array, Array]:
     """Eigenvalues, rising, and eigenvectors of a stack of symmetric matrices.
 
     On a device this is cuSOLVER's batched Jacobi method, which is said to fail on a zero matrix, by an error or with
@@ -53,7 +55,7 @@ def stacked_eigh(H: Any) -> tuple[Any, Any]:
     return xp.asarray(values), xp.asarray(vectors)
 
 
-def csr(indptr: Any, indices: Any, data: Any, columns: int) -> Any:
+def csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
     """A CSR matrix over its parts, whose entries are known to be sorted and different."""
     sparse = sys.modules["scipy.sparse" if namespace(data).__name__ == "numpy" else "cupyx.scipy.sparse"]
     matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from ..array import Array
 from . import kernels_in, plain_multilevel
 from .arrays import csr, namespace, stacked_eigh
 
@@ -24,7 +25,7 @@ def threads(count: int) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def cometric_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any) -> Any:
+def cometric_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array) -> Array:
     """Half the weighted sum of outer products of differences, ``1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'``.
 
     Parameters
@@ -60,7 +61,7 @@ def cometric_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any) ->
     return 0.5 * xp.matmul((difference * weight[:, :, None]).transpose(0, 2, 1), difference)
 
 
-def leading_eigenvectors(H: Any, d: int) -> tuple[Any, Any]:
+def leading_eigenvectors(H: Array, d: int) -> tuple[Array, Array]:
     """The d leading eigenvectors (r, m, d) and eigenvalues (r, d), falling, of symmetric matrices (r, m, m)."""
     xp = namespace(H)
     values, vectors = stacked_eigh(H)
@@ -68,12 +69,12 @@ def leading_eigenvectors(H: Any, d: int) -> tuple[Any, Any]:
     return U, xp.maximum(values[:, ::-1][:, :d], 0)
 
 
-def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
+def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row."""
     return leading_eigenvectors(cometric_rows(indptr, indices, weights, Y, rows), d)
 
 
-def volume_ratio(frames: Any) -> Any:
+def volume_ratio(frames: Array) -> Array:
     """``det(F'F) / prod_k |f_k|^2`` of frames (..., s, d), by Gram-Schmidt.
 
     A determinant of F'F would lose everything below 1e-16; here only the small factor itself is rounded.
@@ -93,7 +94,7 @@ def volume_ratio(frames: Any) -> Any:
     return ratio
 
 
-def log_volumes(U: Any, subsets: Any) -> Any:
+def log_volumes(U: Array, subsets: Array) -> Array:
     """``R(S; i)`` of every point and set: (r, q), in float64, between ``log(1e-30)/2`` and 0."""
     xp = namespace(U)
     ratio = volume_ratio(U[:, subsets]).astype(xp.float64)
@@ -110,7 +111,7 @@ def table_bytes(q: int, s: int, d: int) -> float:
     return score_bytes(q, s, d)
 
 
-def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
     """Add each set's score over a block of points to ``totals``; write each point's best set and its score.
 
     Parameters
@@ -127,17 +128,17 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
     best_score[:] = scores.max(axis=1)
 
 
-def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
+def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     """``A V`` for a CSR matrix A and a block V (n, k) or a vector (n,)."""
     return csr(indptr, indices, data, V.shape[0]) @ V
 
 
-def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
     """``A x`` (n,) in float64."""
     return csr(indptr.astype(indices.dtype), indices, data, len(x)) @ x
 
 
-def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
     """Pairs of points no further apart than ``radius``, from one matrix product.
 
     Parameters
@@ -171,7 +172,7 @@ def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
     return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
 
 
-def tile_graph_single(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
     """The same pairs and distances from a product in float32: it only finds them, all are computed again.
 
     For GPUs that multiply in float64 at a sixty-fourth of the speed. The product, on centred points, is off by a few
@@ -198,7 +199,7 @@ def tile_graph_single(rows: Any, columns: Any, radius: float) -> tuple[Any, Any,
     return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
 
 
-def kd_order(Z: Any, levels: int) -> Any:
+def kd_order(Z: Array, levels: int) -> Array:
     """Order of points in space: cut at the median of the widest side, ``levels`` times.
 
     After level l, position ``(n * i) >> l`` is where the i-th of the ``2**l`` cells begins.

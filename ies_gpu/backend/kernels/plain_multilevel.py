@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..array import Array
 from .arrays import column_sums, csr, namespace
 
 ENTRIES = 1 << 24  # entries whose temporaries exist at a time
 
 
-def _csr(indptr: Any, indices: Any, data: Any, columns: int) -> Any:
+def _csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
     return csr(indptr.astype(indices.dtype), indices, data, columns)  # or SciPy would convert them at every product
 
 
-def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
+def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
     """Entries of ``diag(root) A diag(1 / root)`` in float32."""
     xp = namespace(data)
     out = xp.empty(len(data), dtype=xp.float32)
@@ -31,7 +32,9 @@ def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
     return out
 
 
-def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any) -> tuple[Any, Any, Any]:
+def merge_columns(
+    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array
+) -> tuple[Array, Array, Array]:
     """``A P0`` as CSR with sorted indices."""
     xp = namespace(data)
     n, cells = len(weights), len(starts) - 1
@@ -40,68 +43,72 @@ def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: An
     return _parts(_csr(indptr, indices, data.astype(xp.float64), n) @ prolongation, xp)
 
 
-def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, columns: int) -> tuple[Any, Any, Any]:
+def merge_rows(
+    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
+) -> tuple[Array, Array, Array]:
     """``P0' A`` as CSR with sorted indices, for A with ``columns`` columns."""
     xp = namespace(data)
     restriction = _csr(starts, xp.arange(len(weights), dtype=xp.int32), weights.astype(xp.float64), len(weights))
     return _parts(restriction @ _csr(indptr, indices, data.astype(xp.float64), columns), xp)
 
 
-def _parts(matrix: Any, xp: Any) -> tuple[Any, Any, Any]:
+def _parts(matrix: Array, xp: Any) -> tuple[Array, Array, Array]:
     matrix.sort_indices()
     return matrix.indptr.astype(xp.int64), matrix.indices.astype(xp.int32), matrix.data.astype(xp.float32)
 
 
-def block_product(indptr: Any, indices: Any, data: Any, V: Any, R: Any = None, scale: Any = None) -> Any:
+def block_product(indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None) -> Array:
     """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column."""
     product = _csr(indptr, indices, data, len(V)) @ V
     return product if R is None else R + product * scale
 
 
-def restrict(starts: Any, weights: Any, R: Any) -> Any:
+def restrict(starts: Array, weights: Array, R: Array) -> Array:
     """``P0' R`` in float32."""
     xp = namespace(R)
     return xp.add.reduceat(weights[:, None] * R, starts[:-1], axis=0).astype(xp.float32)
 
 
-def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, image: Any) -> Any:
+def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
     """Write ``(shift - A) P`` into ``image``; the inner products (k,) of its columns with those of P, in float64."""
     image[:] = shift * P - _csr(indptr, indices, data, len(P)) @ P
     return column_sums(P * image)
 
 
-def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
+def descend(Z: Array, R: Array, P: Array, image: Array, step: Array) -> Array:
     """``Z += step P; R -= step image``; the squared lengths (k,) of the columns of R, in float64."""
     Z += step * P
     R -= step * image
     return column_sums(R * R)
 
 
-def turn(R: Any, P: Any, factor: Any) -> None:
+def turn(R: Array, P: Array, factor: Array) -> None:
     """``P = R + factor P``."""
     P *= factor
     P += R
 
 
-def project_out(W: Any, q: int, T: Any) -> None:
+def project_out(W: Array, q: int, T: Array) -> None:
     """``T -= W (W'T)`` over the first ``q`` columns of W."""
     W = W[:, :q]
     T -= (W @ (W.T @ T.astype("float64"))).astype("float32")
 
 
-def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, Any]:
+def gram(W: Array, q: int, R: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
     """``W'T, R'T, P'ST, T'T, T'ST`` in float64, W the first ``q`` columns, P those of them behind the columns of R."""
     R, T, ST = R.astype("float64"), T.astype("float64"), ST.astype("float64")
     W, P = W[:, :q], W[:, R.shape[1] : q]
     return W.T @ T, R.T @ T, P.T @ ST, T.T @ T, T.T @ ST
 
 
-def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
+def scaled_columns(R: Array, columns: Array, factor: Array) -> Array:
     """The chosen columns, each times its factor."""
     return R[:, columns] * factor
 
 
-def update(W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, values: Any) -> tuple[Any, Any]:
+def update(
+    W: Array, SW: Array, q: int, T: Array, ST: Array, onto_W: Array, onto_T: Array, values: Array
+) -> tuple[Array, Array]:
     """Put ``W onto_W + T onto_T`` into the first columns of W, the same of the images into SW; return the residuals.
 
     Parameters

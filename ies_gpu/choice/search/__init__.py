@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from math import comb
-from typing import Any
 
 import numpy as np
 
+from ...backend.array import Array
 from ..criterion import MAX_SUBSETS, count_subsets
 from .branch_and_bound import branch_sets, search_branch_and_bound
 from .exhaustive import all_sets, search_exhaustive
@@ -32,7 +32,7 @@ def check_counts(method: str, m: int, d: int, s: int) -> None:
 
 
 def evaluate(
-    method: str, bases: Any, eigenvalues: np.ndarray, subset_size: int, zeta: float | None, random_state: int
+    method: str, bases: Array, eigenvalues: np.ndarray, subset_size: int, zeta: float | None, random_state: int
 ) -> Evaluated:
     """The sets that a method scores, at zeta or (for None) along the path."""
     if method == "greedy":

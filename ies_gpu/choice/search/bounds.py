@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...backend import backend_of
+from ...backend.array import Array
 from .increments import SOUND, increment_bytes, increments
 from .pool import Subset
 
@@ -25,7 +24,7 @@ class Bounds:
     point. Neither depends on zeta, so that they are kept.
     """
 
-    def __init__(self, bases: Any, s: int) -> None:
+    def __init__(self, bases: Array, s: int) -> None:
         self.bases, self.s = bases, s
         self.known: dict[Subset, tuple[float, np.ndarray]] = {}
 

@@ -6,11 +6,11 @@ import heapq
 import time
 from itertools import combinations
 from math import comb, inf
-from typing import Any
 
 import numpy as np
 
 from ...backend import at_home, backend_of
+from ...backend.array import Array
 from ...validation import check_integer, check_number
 from ..criterion import log_volumes
 from .bounds import Bounds
@@ -27,8 +27,8 @@ BATCH = 512  # sets scored side by side
 
 @at_home
 def search_branch_and_bound(
-    bases: Any,
-    eigenvalues: Any,
+    bases: Array,
+    eigenvalues: Array,
     *,
     subset_size: int,
     zeta: float | str = "auto",
@@ -90,7 +90,7 @@ def search_branch_and_bound(
 
 
 def branch_sets(
-    bases: Any,
+    bases: Array,
     eigenvalues: np.ndarray,
     s: int,
     zeta: float | None,
@@ -120,7 +120,9 @@ def branch_sets(
 class Tree:
     """The search: nodes are sets A with the coordinates that may still join, and an upper bound of the loss."""
 
-    def __init__(self, bases: Any, eigenvalues: np.ndarray, s: int, node_limit: int, time_limit: float | None) -> None:
+    def __init__(
+        self, bases: Array, eigenvalues: np.ndarray, s: int, node_limit: int, time_limit: float | None
+    ) -> None:
         self.pool, self.bounds, self.s = Pool(bases, eigenvalues, s), Bounds(bases, s), s
         self.node_limit, self.deadline = node_limit, inf if time_limit is None else time.monotonic() + time_limit
         self.nodes, self.gap, self.points_abandoned = 0, 0.0, 0
@@ -229,7 +231,7 @@ class Tree:
         return max(known, default=-inf)
 
 
-def hardest_first(bases: Any, sets: list[Subset]) -> Any:
+def hardest_first(bases: Array, sets: list[Subset]) -> Array:
     """The bases, with the points first at which some sets score lowest: there a bad set loses soonest."""
     xp = backend_of(bases).xp
     return bases[xp.argsort(log_volumes(bases, np.array(sets, dtype=np.int32)).mean(axis=1))]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...backend import at_home, backend_of
+from ...backend.array import Array
 from ..criterion import candidate_subsets
 from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
 
 
 @at_home
 def search_exhaustive(
-    bases: Any, eigenvalues: Any, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
+    bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:
     """Score every set of ``subset_size`` coordinates that contains the first one, and choose the best.
 

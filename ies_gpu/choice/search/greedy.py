@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...backend import at_home, backend_of
+from ...backend.array import Array
 from ...validation import check_number
 from ..criterion import candidate_subsets, penalties
 from .exhaustive import all_sets
@@ -16,7 +15,7 @@ from .result import Evaluated, SearchResult, check_bases, check_percentile, chec
 
 @at_home
 def search_greedy(
-    bases: Any, eigenvalues: Any, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
+    bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
 ) -> SearchResult:
     """Start with the best set of d coordinates and add the best next one until there are enough.
 
@@ -61,7 +60,7 @@ def search_greedy(
 
 
 @at_home
-def greedy_order(bases: Any, eigenvalues: Any, *, zeta: float, size: int | None = None) -> tuple[int, ...]:
+def greedy_order(bases: Array, eigenvalues: Array, *, zeta: float, size: int | None = None) -> tuple[int, ...]:
     """Return the order in which the greedy search adds coordinates.
 
     Parameters
@@ -102,7 +101,7 @@ def greedy_order(bases: Any, eigenvalues: Any, *, zeta: float, size: int | None 
 class Steps:
     """Scores of the starting sets and of the additions to a set: they do not depend on zeta, so each is kept."""
 
-    def __init__(self, bases: Any, eigenvalues: np.ndarray) -> None:
+    def __init__(self, bases: Array, eigenvalues: np.ndarray) -> None:
         _, self.m, self.d = bases.shape
         self.bases, self.eigenvalues = bases, eigenvalues
         self.starts = candidate_subsets(self.m, self.d)
@@ -130,7 +129,7 @@ class Steps:
         return self.known[key]
 
 
-def greedy_sets(bases: Any, eigenvalues: np.ndarray, s: int, zeta: float | None) -> Evaluated:
+def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None) -> Evaluated:
     """All sets of the final size that the search scores, at zeta or along the path."""
     _, m, d = bases.shape
     if s == d:

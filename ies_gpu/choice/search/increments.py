@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import backend_of
+from ...backend.array import Array
 from ...backend.kernels.plain import FLOOR
 
 LOWEST = 0.5 * log(FLOOR)  # of a score
@@ -41,7 +42,7 @@ class Increments(NamedTuple):
     ratios: list[Any]
 
 
-def increments(U: Any, members: Sequence[int]) -> Increments:
+def increments(U: Array, members: Sequence[int]) -> Increments:
     """At a block of bases U (r, m, d), for a set of d members or more."""
     backend = backend_of(U)
     xp, chosen = backend.xp, backend.asarray(np.array(members))
@@ -74,7 +75,7 @@ def increment_bytes(m: int, d: int) -> float:
     return CACHE * 8.0 * m * (4 * d + 8)
 
 
-def chain_gains(U: Any, order: Any) -> Any:
+def chain_gains(U: Array, order: Array) -> Array:
     """Gains of R1 (r, m - d) at a block of points as coordinates join in an order (m,), from the one after the d-th on.
 
     The Gram sums of all beginnings of the order are one cumulative sum; their determinants come by elimination.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import backend_of
+from ...backend.array import Array
 from ..criterion import score_pass
 from ..regularization import regularization_path
 from .result import Evaluated
@@ -29,7 +30,7 @@ class Pool:
     subset_size : int
     """
 
-    def __init__(self, bases: Any, eigenvalues: np.ndarray, subset_size: int) -> None:
+    def __init__(self, bases: Array, eigenvalues: np.ndarray, subset_size: int) -> None:
         self.bases, self.eigenvalues, self.s = bases, eigenvalues, subset_size
         self.scores: dict[Subset, float] = {}
         self.orders: dict[Subset, Subset] = {}
@@ -88,7 +89,7 @@ class Pool:
         return Evaluated(self.subsets(), counts | details, self.orders)
 
 
-def mean_scores(bases: Any, sets: Iterable[Subset]) -> np.ndarray:
+def mean_scores(bases: Array, sets: Iterable[Subset]) -> np.ndarray:
     """R(S) of sets of equal size, on the host."""
     backend = backend_of(bases)
     totals = score_pass(bases, np.array(list(sets), dtype=np.int32)).totals

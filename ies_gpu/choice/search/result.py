@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import backend_of
+from ...backend.array import Array
 from ...validation import check_choice, check_integer, check_number, check_real_array
 from ..criterion import Scores, penalties, score_pass
 from ..regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
@@ -55,7 +56,7 @@ class SearchResult:
     passed: bool
     subsets: np.ndarray
     scores: np.ndarray
-    regrets: Any
+    regrets: Array
     percentiles: np.ndarray
     search_order: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
@@ -82,7 +83,7 @@ def check_percentile(percentile: Any) -> float:
     return check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
 
 
-def check_bases(bases: Any, eigenvalues: Any) -> tuple[Any, np.ndarray]:
+def check_bases(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
     """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
     bases = check_real_array("bases", bases, 3)
     n, m, d = bases.shape
@@ -94,19 +95,19 @@ def check_bases(bases: Any, eigenvalues: Any) -> tuple[Any, np.ndarray]:
     return bases, values
 
 
-def check_size(bases: Any, subset_size: Any, name: str = "subset_size") -> int:
+def check_size(bases: Array, subset_size: Any, name: str = "subset_size") -> int:
     """s, between d and m."""
     _, m, d = bases.shape
     return check_integer(name, subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
 
 
-def concluded(bases: Any, eigenvalues: np.ndarray, sets: Evaluated, zeta: float | None, alpha: float) -> SearchResult:
+def concluded(bases: Array, eigenvalues: np.ndarray, sets: Evaluated, zeta: float | None, alpha: float) -> SearchResult:
     """One pass over the sets that were evaluated, and the choice among them."""
     return choose(bases, eigenvalues, sets, score_pass(bases, sets.subsets), zeta, alpha)
 
 
 def choose(
-    bases: Any,
+    bases: Array,
     eigenvalues: np.ndarray,
     evaluated: Evaluated,
     passed_over: Scores,

@@ -13,11 +13,10 @@ These bounds are cautious: from most sets no procedure moves, and exchanges of s
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...backend import at_home, backend_of
+from ...backend.array import Array
 from ...validation import check_integer
 from .increments import FLOOR, chain_bytes, chain_gains, increment_bytes, increments
 from .local import exchanged, grown
@@ -30,8 +29,8 @@ ROUNDS = 4  # of the procedures from one start: exchanges go on from there, and 
 
 @at_home
 def search_submodular(
-    bases: Any,
-    eigenvalues: Any,
+    bases: Array,
+    eigenvalues: Array,
     *,
     subset_size: int,
     zeta: float | str = "auto",
@@ -93,7 +92,7 @@ def search_submodular(
 
 
 def submodular_sets(
-    bases: Any, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0, n_starts: int = STARTS
+    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0, n_starts: int = STARTS
 ) -> Evaluated:
     """All sets that the search scores, at zeta or along the path."""
     pool, m = Pool(bases, eigenvalues, s), bases.shape[1]
@@ -181,7 +180,7 @@ def best_of(worth: np.ndarray, kept: Subset, size: int) -> Subset:
     return tuple(sorted((*kept, *others[: size - len(kept)])))
 
 
-def mean_gains(bases: Any, members: Subset) -> np.ndarray:
+def mean_gains(bases: Array, members: Subset) -> np.ndarray:
     """What each coordinate (m,) adds to the mean of R1 at a set."""
     backend = backend_of(bases)
     xp, (n, m, d) = backend.xp, bases.shape
@@ -192,7 +191,7 @@ def mean_gains(bases: Any, members: Subset) -> np.ndarray:
     return backend.to_host(sums) / n
 
 
-def mean_lengths(bases: Any, members: Subset, *, tangent: bool) -> np.ndarray:
+def mean_lengths(bases: Array, members: Subset, *, tangent: bool) -> np.ndarray:
     """What each coordinate (m,) adds to the mean of R2, or would by its tangent (``1/2 sum_c u_kc^2 / a_c``)."""
     backend = backend_of(bases)
     xp, (n, m, d) = backend.xp, bases.shape

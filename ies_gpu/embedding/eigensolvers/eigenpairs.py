@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Backend, Block
+from ...backend.array import Array
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from .lanczos import GUARDS, add_missed, is_small, krylov
@@ -41,14 +42,14 @@ class SymmetricTransition:
         self.root = self.root / self.root.mean()
         self.products = 0
 
-    def __call__(self, V: Any) -> Any:
+    def __call__(self, V: Array) -> Any:
         """``S V`` for a vector (n,) or a block (n, k)."""
         root = self.root if V.ndim == 1 else self.root[:, None]
         self.products += 1 if V.ndim == 1 else V.shape[1]
         return root * self.transition.product(V / root, self.backend)
 
     @property
-    def top(self) -> Any:
+    def top(self) -> Array:
         """The unit eigenvector of eigenvalue 1."""
         return self.root / self.backend.xp.linalg.norm(self.root)
 
@@ -57,9 +58,9 @@ class SymmetricTransition:
 class Eigenpairs:
     """Eigenvalues (k,) falling, orthonormal vectors (n, k), residual norms ``|S v - mu v|`` (k,), and how it went."""
 
-    values: Any
-    vectors: Any
-    residuals: Any
+    values: Array
+    vectors: Array
+    residuals: Array
     info: dict[str, Any] = field(default_factory=dict)
 
 
@@ -67,7 +68,7 @@ def leading_eigenpairs(
     operator: SymmetricTransition,
     count: int,
     *,
-    start: Any,
+    start: Array,
     tol: float = 1e-8,
     progress: Callable[[int, int], None] | None = None,
     ordered: bool = False,
@@ -135,18 +136,18 @@ def _multilevel_or_none(
 ) -> tuple[Any, Any, Any] | None:
     """What the multilevel method finds, if it is accepted."""
 
-    def solve() -> tuple[Any, Any]:
+    def solve() -> tuple[Array, Array]:
         return multilevel_eigenpairs(operator, count, tol=tol, last=last_level_pairs, info=info, progress=progress)
 
     return _accepted_or_none(operator, solve, tol, info, "multilevel", "recomputed in float64, a residual is")
 
 
 def _library_or_none(
-    operator: SymmetricTransition, count: int, start: Any, tol: float, info: dict[str, Any]
+    operator: SymmetricTransition, count: int, start: Array, tol: float, info: dict[str, Any]
 ) -> tuple[Any, Any, Any] | None:
     """What the library's solver finds, if it is accepted."""
 
-    def solve() -> tuple[Any, Any]:
+    def solve() -> tuple[Array, Array]:
         values, vectors = library_eigenpairs(operator, count, GUARDS, start, tol)
         values, vectors = add_missed(operator, values, vectors, count, start, tol)
         return values[:count].copy(), operator.backend.xp.ascontiguousarray(vectors[:, :count])
@@ -180,7 +181,7 @@ def _accepted_or_none(
     return None
 
 
-def last_level_pairs(level: Any, count: int) -> tuple[Any, Any]:
+def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
     """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there."""
     start = level.backend.asarray(np.random.default_rng(level.n).normal(size=level.n))
     return krylov(level, count, start, 1e-5)

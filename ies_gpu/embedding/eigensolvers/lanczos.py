@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Backend, backend_of
+from ...backend.array import Array
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
 
@@ -18,8 +19,8 @@ def is_small(n: int, count: int) -> bool:
 
 
 def krylov(
-    operator: Any, count: int, start: Any, tol: float, *, progress: Callable[[int, int], None] | None = None
-) -> tuple[Any, Any]:
+    operator: Any, count: int, start: Array, tol: float, *, progress: Callable[[int, int], None] | None = None
+) -> tuple[Array, Array]:
     """Values (count,) and vectors (n, count) of the largest eigenpairs, by Lanczos or, for a few rows, densely."""
     xp = operator.backend.xp
     wanted = min(count + GUARDS, operator.n)
@@ -35,7 +36,7 @@ def krylov(
 def lanczos(
     operator: Callable[[Any], Any],
     count: int,
-    start: Any,
+    start: Array,
     tol: float,
     *,
     sure: int,
@@ -43,7 +44,7 @@ def lanczos(
     enough: Callable[[np.ndarray, np.ndarray], bool] | None = None,
     max_products: int = 20_000,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Thick-restart Lanczos with full reorthogonalisation, for the ``count`` largest eigenpairs.
 
     Parameters
@@ -96,7 +97,7 @@ def lanczos(
         projected[np.arange(kept), np.arange(kept)] = values[:kept]
 
 
-def _orthonormal(vector: Any, others: list[Any], backend: Backend) -> tuple[Any, float, list[np.ndarray]]:
+def _orthonormal(vector: Array, others: list[Any], backend: Backend) -> tuple[Array, float, list[np.ndarray]]:
     """The unit vector left of ``vector`` beside the rows of ``others``, its length, and the coefficients removed."""
     xp = backend.xp
     removed = [np.zeros(len(rows)) for rows in others]
@@ -118,7 +119,9 @@ def _orthonormal(vector: Any, others: list[Any], backend: Backend) -> tuple[Any,
     return vector / length, length, removed
 
 
-def add_missed(operator: Any, values: Any, vectors: Any, count: int, start: Any, tol: float) -> tuple[Any, Any]:
+def add_missed(
+    operator: Any, values: Array, vectors: Array, count: int, start: Array, tol: float
+) -> tuple[Array, Array]:
     """Look for eigenvalues that the pairs found so far leave out, and add them.
 
     One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding. The operator on the

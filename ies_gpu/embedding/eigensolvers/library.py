@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...backend.array import Array
 from ...errors import NotConvergedError
 
 SOLVERS = ("auto", "eigsh")
@@ -17,7 +18,7 @@ MAX_PRODUCTS = 20_000
 ORTHONORMAL = 1e-8  # what ``|V'V - I|`` may be
 
 
-def library_eigenpairs(operator: Any, count: int, guards: int, start: Any, tol: float) -> tuple[Any, Any]:
+def library_eigenpairs(operator: Any, count: int, guards: int, start: Array, tol: float) -> tuple[Array, Array]:
     """The ``count + guards`` largest eigenpairs: values, falling, and vectors (n, k), the first ``count`` checked.
 
     Parameters
@@ -45,7 +46,7 @@ def library_eigenpairs(operator: Any, count: int, guards: int, start: Any, tol: 
     return values, vectors
 
 
-def check_pairs(operator: Any, values: Any, vectors: Any, count: int, tol: float) -> None:
+def check_pairs(operator: Any, values: Array, vectors: Array, count: int, tol: float) -> None:
     """Raise unless the pairs are finite and orthonormal and the first ``count`` have residuals within ``tol``."""
     xp = operator.backend.xp
     if not bool(xp.isfinite(values.sum()) & xp.isfinite(vectors.sum())):

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Backend
+from ...backend.array import Array
 from ...backend.kernels.arrays import column_sums
 from ...errors import NotConvergedError
 from ..order import cell_starts, n_levels
@@ -73,19 +74,19 @@ class Level:
         self.coarse = Level(self.backend, smaller, norms)
         return self.coarse
 
-    def product(self, V: Any, R: Any = None) -> Any:
+    def product(self, V: Array, R: Array = None) -> Array:
         """``S V`` or ``R + S V`` in float32."""
         self.products += 1
         self.columns += V.shape[1]
         return self.backend.kernels.block_product(*self.matrix, V, R, None if R is None else R.dtype.type(1))
 
-    def smoothed(self, Z: Any, R: Any = None, scale: Any = None) -> Any:
+    def smoothed(self, Z: Array, R: Array = None, scale: Any = None) -> Array:
         """``S P0 Z``, or ``R + scale * S P0 Z``: the entries of a cell were added up, so this is a cheap product."""
         self.products += 1
         self.columns += Z.shape[1]
         return self.backend.kernels.block_product(*self.merged, Z, R, scale)
 
-    def __call__(self, V: Any) -> Any:
+    def __call__(self, V: Array) -> Any:
         """``S V`` in float64, for the Krylov methods of the last level."""
         indptr, indices, data = self.matrix
         if data.dtype != V.dtype:
@@ -137,7 +138,7 @@ class CoarsePairs:
     """Eigenvalues (k,) and vectors (n, k) of the coarse operator, and the value behind them."""
 
     values: np.ndarray
-    vectors: Any
+    vectors: Array
     following: float
 
 
@@ -172,7 +173,7 @@ class Block:
         self.H, self.values = np.zeros((0, 0)), np.zeros(0)
         self.R, self.norms = xp.empty((level.n, 0), dtype=xp.float32), np.zeros(0)
 
-    def extend(self, T: Any, ST: Any, active: np.ndarray) -> None:
+    def extend(self, T: Array, ST: Array, active: np.ndarray) -> None:
         """Rayleigh-Ritz on ``[W, T]``, where T need not be orthogonal to W; P keeps the steps of ``active``."""
         host, kernels, q = self.backend.to_host, self.backend.kernels, self.q
         M, RT, PST, TT, TST = (host(part) for part in kernels.gram(self.W, q, self.R, T, ST))
@@ -192,7 +193,7 @@ class Block:
         onto_T = U @ C[q:]
         self.rotate(q, T, ST, C[:q] - M @ onto_T, onto_T)
 
-    def rotate(self, q: int, T: Any, ST: Any, onto_W: np.ndarray, onto_T: np.ndarray) -> None:
+    def rotate(self, q: int, T: Array, ST: Array, onto_W: np.ndarray, onto_T: np.ndarray) -> None:
         """Put ``W onto_W + T onto_T`` in the place of W."""
         xp = self.backend.xp
         onto_W, onto_T, values = (xp.asarray(np.ascontiguousarray(a)) for a in (onto_W, onto_T, self.values))
@@ -234,7 +235,7 @@ def solve(
     product: Callable[[Any], Any] | None = None,
     history: list[float] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[np.ndarray, Any, Any]:
+) -> tuple[np.ndarray, Array, Array]:
     """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
 
     Parameters
@@ -324,7 +325,7 @@ def active_columns(block: Block, wanted: int, limit: float) -> np.ndarray:
     return np.flatnonzero(norms > limits)
 
 
-def correction(level: Level, coarse: CoarsePairs, Q: Any, block: Block, active: np.ndarray, steps: int) -> Any:
+def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active: np.ndarray, steps: int) -> Array:
     """New directions (n, active) beside W: residuals, corrected on the coarse level and smoothed ``steps`` times."""
     xp = level.backend.xp
     k = block.k
@@ -344,7 +345,7 @@ def correction(level: Level, coarse: CoarsePairs, Q: Any, block: Block, active: 
     return T
 
 
-def coarse_inverse(level: Level, F: Any, shift: np.ndarray, Q: Any) -> Any:
+def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array:
     """Column by column ``(shift - S) z = f`` on the complement of Q, loosely, by conjugate gradients in float32."""
     xp, kernels = level.backend.xp, level.backend.kernels
     host = level.backend.to_host
@@ -381,7 +382,7 @@ def multilevel_eigenpairs(
     last: Callable[[Level, int], tuple[Any, Any]],
     info: dict[str, Any],
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """The ``count`` leading eigenpairs of S, whose rows stand in KD order: values (count,) and vectors (n, count).
 
     Parameters

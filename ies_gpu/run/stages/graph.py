@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import backend_of, to_device
+from ...backend.array import Array
 from ...embedding.connectivity import (
     CROWDED,
     FEWEST,
@@ -68,7 +69,7 @@ class Graph(NamedTuple):
     components: int | None
     mean_degree: float | None
     approximations: tuple[str, ...]
-    weights: Any
+    weights: Array
     bandwidth: float | None
     laplacian: Laplacian | None = None
     embedding: Embedding | None = None
@@ -128,7 +129,7 @@ def from_points(run: Run, given: Inputs) -> Graph:
     )
 
 
-def kernel_of(run: Run, X: Any, degree: float) -> Kernel:
+def kernel_of(run: Run, X: Array, degree: float) -> Kernel:
     """The Gaussian kernel of ordered points: CSR where that fits into half the memory budget, tiles otherwise."""
     budget = run.backend.memory_budget()
     if 2 * csr_bytes(len(X), degree, run.options.storage) > budget:
@@ -155,7 +156,7 @@ def from_affinities(run: Run, given: Inputs) -> Graph:
     return from_kernel(run, run.stage(GIVEN_KERNEL, given.value))
 
 
-def from_kernel(run: Run, matrix: Any) -> Graph:
+def from_kernel(run: Run, matrix: Array) -> Graph:
     """A kernel on the device in the user's order of points."""
     n_input = matrix.shape[0]
     points, kernel = np.arange(n_input), SparseKernel(matrix)
@@ -202,7 +203,7 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
     return laplacian_in_place(kernel, run.options.bandwidth)
 
 
-def check_parts(run: Run, labels: np.ndarray, n_input: int, X: Any = None) -> None:
+def check_parts(run: Run, labels: np.ndarray, n_input: int, X: Array = None) -> None:
     """An error where the largest part does not hold as many points as asked for; it says what to do."""
     sizes = np.bincount(labels)
     if sizes.max() >= FEWEST[run.options.components] * n_input:
@@ -235,31 +236,31 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
     )
 
 
-def checked(run: Run, report: Report, X: Any) -> tuple[Any, float]:
+def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
     """Points on the device, and their mean degree from a sample."""
     X = to_device(check_points(X), run.backend)
     run.options.check_sizes(len(X))
     return X, sampled_degree(X, run.options.radius, run.options.components, run.backend)
 
 
-def ordered(run: Run, report: Report, X: Any) -> tuple[Any, Any]:
+def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
     """The spatial order of points, and the points in it."""
     order = spatial_order(X)
     return order, in_order(X, order)
 
 
-def tiled(run: Run, report: Report, X: Any, store: bool) -> TiledKernel:
+def tiled(run: Run, report: Report, X: Array, store: bool) -> TiledKernel:
     """The kernel of ordered points as tiles, kept or computed anew for each product."""
     options = run.options
     return TiledKernel(X, bandwidth=options.bandwidth, radius=options.radius, store=store, progress=report)
 
 
-def edges(run: Run, report: Report, X: Any, radius: float) -> Any:
+def edges(run: Run, report: Report, X: Array, radius: float) -> Any:
     """Distances within the radius, the diagonal included."""
     return ordered_radius_graph(X, radius, diagonal=True, storage=run.options.storage, progress=report)
 
 
-def given_distances(run: Run, report: Report, graph: Any) -> Any:
+def given_distances(run: Run, report: Report, graph: Array) -> Any:
     """The kernel of a user's graph."""
     options = run.options
     sparse = backend_of(graph).sparse.issparse(graph)
@@ -270,7 +271,7 @@ def given_distances(run: Run, report: Report, graph: Any) -> Any:
     return to_device(matrix, run.backend, options.storage)
 
 
-def given_kernel(run: Run, report: Report, kernel: Any) -> Any:
+def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
     """A user's kernel."""
     matrix = check_square_sparse("kernel", kernel)
     check_symmetric("kernel", matrix)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ...backend.array import Array
 from ...choice.rmetric import tangents
 from ...embedding.diffusion import Embedding
 from ...embedding.laplacian import Laplacian
@@ -15,8 +16,8 @@ from ..stage import Run, Stage
 class Tangents(NamedTuple):
     """Tangent bases (n, m, d) of the co-metric and its leading singular values (n, d), in the order of the device."""
 
-    bases: Any
-    singular_values: Any
+    bases: Array
+    singular_values: Array
 
 
 def tangent_bases(run: Run, report: Report, laplacian: Laplacian, embedding: Embedding) -> Tangents:

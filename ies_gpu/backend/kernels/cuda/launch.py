@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...array import Array
 from .. import of_plain as __getattr__  # noqa: F401 - where there is no CUDA kernel
 from .. import plain
 from ..arrays import namespace
@@ -87,7 +88,7 @@ def suffix(dtype: Any) -> str:
     return f"f{8 * np.dtype(dtype).itemsize}"
 
 
-def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
+def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row.
 
     ``indptr`` may be int32 or int64, ``weights`` float32 or float64. Copied, on the device, if they are not yet
@@ -127,7 +128,7 @@ def score_bytes(q: int, s: int, d: int) -> float:
     return 24.0 if d <= MAX_DIM else plain.score_bytes(q, s, d)
 
 
-def score_in_parts(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+def score_in_parts(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
     """``plain.score_block`` with bounded temporaries, for blocks that were sized for the kernel."""
     step = max(1, int(PART_BYTES / plain.score_bytes(max(1, len(subsets)), subsets.shape[1], U.shape[2])))
     for first in range(0, len(U), step):
@@ -135,7 +136,7 @@ def score_in_parts(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any
         plain.score_block(U[part], subsets, totals, best[part], best_score[part])
 
 
-def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
     """Add each set's score over a block of points to ``totals``; write each point's best set and its score.
 
     See ``plain.score_block``. Totals are the same from run to run; they differ from the plain ones by the order of
@@ -179,7 +180,7 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
     best_score[:] = highest
 
 
-def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
+def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     """See ``plain.spmm``; a matrix in float32 with vectors in float64 is not copied, and summed in float64."""
     xp = namespace(V)
     if data.dtype != np.float32 or V.dtype != np.float64 or indices.dtype != np.int32 or len(indptr) == 1:
@@ -203,14 +204,14 @@ def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
     return product
 
 
-def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
     """``A x`` (n,) in float64."""
     if data.dtype == x.dtype:
         return plain.vector_product(indptr, indices, data, x)
     return spmm(indptr, indices, data, x)
 
 
-def tile_graph_single(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
     """See ``plain``; not with CuPy's TF32 products, which are a thousand times coarser than float32."""
     coarse = os.environ.get("CUPY_TF32", "0") not in ("", "0")
     return (plain.tile_graph if coarse else plain.tile_graph_single)(rows, columns, radius)

@@ -12,6 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from ...array import Array
 from .tasks import SPARSE_CHUNK, compiled, in_threads
 
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
@@ -28,7 +29,7 @@ def symmetric_rows(indptr, indices, data, root, inverse, first, last, out):
             out[p] = root[i] * data[p] * inverse[indices[p]]
 
 
-def symmetric_entries(indptr: Any, indices: Any, data: Any, root: Any) -> Any:
+def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
     """See :func:`.plain_multilevel.symmetric_entries`."""
     out = np.empty(len(data), dtype=np.float32)
     inverse = 1 / root
@@ -54,7 +55,7 @@ def vector_rows(indptr, indices, data, x, first, last, out):
         out[i] = (s0 + s1) + (s2 + s3)
 
 
-def vector_product(indptr: Any, indices: Any, data: Any, x: Any) -> Any:
+def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
     """See :func:`.plain_multilevel.vector_product`."""
     n = len(indptr) - 1
     out = np.empty(n)
@@ -118,19 +119,21 @@ def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last
     return place
 
 
-def _joined(parts: list[tuple[Any, Any]], counts: Any) -> tuple[Any, Any, Any]:
+def _joined(parts: list[tuple[Any, Any]], counts: Array) -> tuple[Array, Array, Array]:
     indptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=indptr[1:])
     return indptr, np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
-def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any) -> tuple[Any, Any, Any]:
+def merge_columns(
+    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array
+) -> tuple[Array, Array, Array]:
     """See :func:`.plain_multilevel.merge_columns`."""
     n = len(weights)
     labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
     counts = np.empty(n, dtype=np.int64)
 
-    def chunk(first: int, last: int) -> tuple[Any, Any]:
+    def chunk(first: int, last: int) -> tuple[Array, Array]:
         room = int(indptr[last] - indptr[first])
         found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
         used = merged_columns(indptr, indices, data, labels, weights, first, last, counts, found, values)
@@ -139,12 +142,14 @@ def merge_columns(indptr: Any, indices: Any, data: Any, starts: Any, weights: An
     return _joined(in_threads(chunk, n, SPARSE_CHUNK), counts)
 
 
-def merge_rows(indptr: Any, indices: Any, data: Any, starts: Any, weights: Any, columns: int) -> tuple[Any, Any, Any]:
+def merge_rows(
+    indptr: Array, indices: Array, data: Array, starts: Array, weights: Array, columns: int
+) -> tuple[Array, Array, Array]:
     """See :func:`.plain_multilevel.merge_rows`."""
     cells = len(starts) - 1
     counts = np.empty(cells, dtype=np.int64)
 
-    def chunk(first: int, last: int) -> tuple[Any, Any]:
+    def chunk(first: int, last: int) -> tuple[Array, Array]:
         room = int(indptr[starts[last]] - indptr[starts[first]])
         found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
         total, seen = np.empty(columns), np.full(columns, -1)
@@ -181,7 +186,7 @@ def _product(width: int) -> Any:
     return product
 
 
-def _column_blocks(V: Any) -> list[tuple[Any, Any, int]]:
+def _column_blocks(V: Array) -> list[tuple[Any, Any, int]]:
     """V in contiguous pieces, filled up with zeros: the product of each width, the piece, how many columns count."""
     pieces = []
     for first in range(0, V.shape[1], WIDTHS[-1]):
@@ -194,7 +199,7 @@ def _column_blocks(V: Any) -> list[tuple[Any, Any, int]]:
     return pieces
 
 
-def _chunk_product(indptr: Any, indices: Any, data: Any, pieces: list, first: int, last: int, out: Any) -> None:
+def _chunk_product(indptr: Array, indices: Array, data: Array, pieces: list, first: int, last: int, out: Any) -> None:
     """Rows ``first`` to ``last`` of the product with all pieces."""
     done = 0
     for product, part, k in pieces:
@@ -206,7 +211,7 @@ def _chunk_product(indptr: Any, indices: Any, data: Any, pieces: list, first: in
         done += k
 
 
-def block_product(indptr: Any, indices: Any, data: Any, V: Any, R: Any = None, scale: Any = None) -> Any:
+def block_product(indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None) -> Array:
     """See :func:`.plain_multilevel.block_product`."""
     n = len(indptr) - 1
     pieces = _column_blocks(V)
@@ -234,7 +239,7 @@ def restricted(starts, weights, R, first, last, out):
                 out[c, a] += weights[i] * R[i, a]
 
 
-def restrict(starts: Any, weights: Any, R: Any) -> Any:
+def restrict(starts: Array, weights: Array, R: Array) -> Array:
     """See :func:`.plain_multilevel.restrict`."""
     out = np.empty((len(starts) - 1, R.shape[1]), dtype=np.float32)
     in_threads(lambda a, b: restricted(starts, weights, R, a, b, out), len(out), SPARSE_CHUNK)
@@ -272,11 +277,11 @@ def turned(R, P, factor, first, last):
             P[i, c] = R[i, c] + factor[c] * P[i, c]
 
 
-def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, image: Any) -> Any:
+def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
     """See :func:`.plain_multilevel.shifted_product`; without copies where the width of P is one of ``WIDTHS``."""
     pieces = _column_blocks(P)
 
-    def chunk(first: int, last: int) -> Any:
+    def chunk(first: int, last: int) -> Array:
         total = np.zeros(P.shape[1])
         _chunk_product(indptr, indices, data, pieces, first, last, image[first:last])
         shifted_rows(shift, P, image, first, last, total)
@@ -285,10 +290,10 @@ def shifted_product(indptr: Any, indices: Any, data: Any, shift: Any, P: Any, im
     return np.sum(in_threads(chunk, len(P), SPARSE_CHUNK), axis=0)
 
 
-def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
+def descend(Z: Array, R: Array, P: Array, image: Array, step: Array) -> Array:
     """See :func:`.plain_multilevel.descend`."""
 
-    def chunk(first: int, last: int) -> Any:
+    def chunk(first: int, last: int) -> Array:
         total = np.zeros(P.shape[1])
         descended(Z, R, P, image, step, first, last, total)
         return total
@@ -296,7 +301,7 @@ def descend(Z: Any, R: Any, P: Any, image: Any, step: Any) -> Any:
     return np.sum(in_threads(chunk, len(P), 4 * CHUNK), axis=0)
 
 
-def turn(R: Any, P: Any, factor: Any) -> None:
+def turn(R: Array, P: Array, factor: Array) -> None:
     """See :func:`.plain_multilevel.turn`."""
     in_threads(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
 
@@ -304,7 +309,7 @@ def turn(R: Any, P: Any, factor: Any) -> None:
 # --- tall and skinny -------------------------------------------------------------------------------------------------
 
 
-def project_out(W: Any, q: int, T: Any) -> None:
+def project_out(W: Array, q: int, T: Array) -> None:
     """See :func:`.plain_multilevel.project_out`."""
     parts = in_threads(lambda a, b: W[a:b, :q].T @ T[a:b].astype(np.float64), len(T), CHUNK)
     onto = sum(parts)
@@ -315,11 +320,11 @@ def project_out(W: Any, q: int, T: Any) -> None:
     in_threads(chunk, len(T), CHUNK)
 
 
-def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, Any]:
+def gram(W: Array, q: int, R: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
     """See :func:`.plain_multilevel.gram`."""
     t, k = T.shape[1], R.shape[1]
 
-    def chunk(first: int, last: int) -> tuple[Any, Any, Any, Any]:
+    def chunk(first: int, last: int) -> tuple[Array, Array, Array, Array]:
         both = np.empty((last - first, 2 * t))
         both[:, :t], both[:, t:] = T[first:last], ST[first:last]
         left = both[:, :t]
@@ -332,7 +337,7 @@ def gram(W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[Any, Any, Any, Any, A
     return onto_W, onto_R, images, own[:, :t], own[:, t:]
 
 
-def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
+def scaled_columns(R: Array, columns: Array, factor: Array) -> Array:
     """See :func:`.plain_multilevel.scaled_columns`."""
     out = np.empty((len(R), len(columns)), dtype=R.dtype)
 
@@ -343,13 +348,15 @@ def scaled_columns(R: Any, columns: Any, factor: Any) -> Any:
     return out
 
 
-def update(W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, values: Any) -> tuple[Any, Any]:
+def update(
+    W: Array, SW: Array, q: int, T: Array, ST: Array, onto_W: Array, onto_T: Array, values: Array
+) -> tuple[Array, Array]:
     """See :func:`.plain_multilevel.update`."""
     new, r = onto_W.shape[1], len(values)
     onto = np.concatenate([onto_W, onto_T])
     R = np.empty((len(T), r), dtype=np.float32)
 
-    def chunk(first: int, last: int) -> Any:
+    def chunk(first: int, last: int) -> Array:
         basis = np.empty((last - first, len(onto)))
         basis[:, :q], basis[:, q:] = W[first:last, :q], T[first:last]
         fresh = basis @ onto

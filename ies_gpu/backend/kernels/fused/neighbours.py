@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from .tasks import compiled, in_threads
 
 FEW = 20  # coordinates up to which direct differences beat the matrix product
@@ -97,7 +97,7 @@ def settle(products, aa, bb, rows, columns, limit, slack, close):
     return counts, indices, distances
 
 
-def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
+def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
     """See :func:`.plain.tile_graph`; differences are taken in float64, a few rows at a time."""
     limit = float(radius) * float(radius)
     like = np.empty(0, dtype=rows.dtype)
@@ -107,7 +107,7 @@ def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
         wide = np.ascontiguousarray(rows, dtype=np.float64)
         across = np.ascontiguousarray(columns.T, dtype=np.float64)
 
-        def task(first: int, last: int) -> Any:
+        def task(first: int, last: int) -> Array:
             return ball_task(wide, across, limit, first, last, like)
 
     else:
@@ -118,7 +118,7 @@ def tile_graph(rows: Any, columns: Any, radius: float) -> tuple[Any, Any, Any]:
         scale = float(max(aa.max(), bb.max()))
         slack, close = 64 * float(np.finfo(rows.dtype).eps) * scale, 1e-3 * scale
 
-        def task(first: int, last: int) -> Any:
+        def task(first: int, last: int) -> Array:
             part = slice(first, last)
             return settle(a[part] @ b.T, aa[part], bb, rows[part], columns, limit, slack, close)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...array import Array
 from .tasks import compiled, in_threads
 
 SUBTREES = 5  # levels of the order in space that are cut one by one: then 32 tasks, each in its own cache
@@ -79,7 +78,7 @@ def cut_cells(Z, order, level, cell, until):
         order[begin + p] = before[places[p]]
 
 
-def kd_order(Z: Any, levels: int) -> Any:
+def kd_order(Z: Array, levels: int) -> Array:
     """See :func:`.plain.kd_order`: the same cells, up to ties; the order within the last cells is not sorted."""
     Z = np.ascontiguousarray(Z)
     order = np.arange(len(Z))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...array import Array
 from .tasks import SPARSE_CHUNK, compiled, in_threads
 
 
@@ -59,7 +58,7 @@ def multiply_block(indptr, indices, data, V, begin, end, out):
         row_times_block(indices[first:last], data[first:last], V, out[i])
 
 
-def spmm(indptr: Any, indices: Any, data: Any, V: Any) -> Any:
+def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     """See :func:`.plain.spmm`."""
     dtype = np.result_type(data, V)
     indptr, indices, data = (np.ascontiguousarray(array) for array in (indptr, indices, data))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from ..plain import FLOOR
 from .tasks import compiled, in_threads
 
@@ -108,7 +109,7 @@ def score_task(U, subsets, first, last, totals, best, best_score, table):
                 best_score[start + p] = 0.5 * math.log(lead[p]) if lead[p] > 0.0 else np.nan
 
 
-def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -> None:
+def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
     """See :func:`.plain.score_block`; computed in float64."""
     U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
     which, score, table = np.zeros(len(U), dtype=np.int64), np.empty(len(U)), np.empty((0, 0))
@@ -129,7 +130,7 @@ def score_block(U: Any, subsets: Any, totals: Any, best: Any, best_score: Any) -
     best_score[:] = score
 
 
-def log_volumes(U: Any, subsets: Any) -> Any:
+def log_volumes(U: Array, subsets: Array) -> Array:
     """See :func:`.plain.log_volumes`; computed in float64."""
     U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
     table = np.empty((len(U), len(subsets)))

@@ -7,10 +7,10 @@ kernel is in, not of the files that it calls.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from ...array import Array
 from .tasks import compiled, in_threads
 
 ROWS = 64  # rows in one task: enough to hide the cost of its scratch, with m = 20 within the second-level cache
@@ -420,7 +420,7 @@ def eigen_task(H, traces, d, U, sigma):
                 U[r, a, k] = vectors[k, a]
 
 
-def tangent_rows(indptr: Any, indices: Any, weights: Any, Y: Any, rows: Any, d: int) -> tuple[Any, Any]:
+def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """See :func:`.plain.tangent_rows`; computed in float64, returned in the dtype of Y."""
     indptr, indices, weights, Y = (np.ascontiguousarray(array) for array in (indptr, indices, weights, Y))
     rows = np.ascontiguousarray(rows, dtype=np.int64)
