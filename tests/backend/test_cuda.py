@@ -150,7 +150,8 @@ def test_the_pipeline_agrees_with_the_cpu(name, machine):
 def test_the_pipeline_agrees_with_the_cpu_at_full_size(name, machine):
     data = datasets.load(name)
     sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
-    arguments = sizes | {"bandwidth": data.bandwidth}
+    # with eigenvectors good to 1e-8 the scores of D1 differ by 2e-6 from one device to the other
+    arguments = sizes | {"bandwidth": data.bandwidth, "tol": 1e-10}
     found = select_coordinates(data.X, device="cuda", **arguments)
     assert_agreement(found, select_coordinates(data.X, device="cpu", **arguments))
     assert found.subset == data.reference_subset
