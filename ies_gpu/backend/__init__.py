@@ -12,10 +12,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..errors import DeviceError, brief, warn_caller
 from .array import Array
-from .base import Backend, Block, current
+from .base import Backend, current
 from .cpu import CpuBackend
 from .dlpack import cuda_device, is_foreign
 from .dlpack import host_view as host_view
+from .out_of_memory import Block
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

@@ -13,11 +13,12 @@ import numpy as np
 
 from ..errors import DeviceError, warn_caller
 from .array import Array
-from .base import Backend, ran_out_of_memory
+from .base import Backend
 from .dlpack import cuda_device, is_foreign, shared
 from .kernels import agreement, plain
 from .kernels.cuda import launch
 from .nearest import nearest_by_products, without_self
+from .out_of_memory import ran_out_of_memory
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard

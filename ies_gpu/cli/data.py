@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..datasets.synthetic import TABLE, load
-    from ..files.points import check_output, write_array
+    from ..files.writing import check_output, write_array
 
     if args.name is None:
         if args.output:

@@ -60,7 +60,7 @@ def run_demo(
         As for ``select_coordinates``.
     """
     from .. import datasets
-    from ..files.points import write_array
+    from ..files.writing import write_array
     from ..results import storage
     from ..select import select_coordinates
 

@@ -65,7 +65,7 @@ def run_selftest(args: argparse.Namespace, console: Console) -> int:
     if points < FEWEST_POINTS:
         args.parser.error(f"--points must be at least {FEWEST_POINTS}, got {points}")
     check_ending(args.parser, "-o", args.output, ".json")
-    from ..files.points import check_output, whole_or_nothing
+    from ..files.writing import check_output, whole_or_nothing
     from .selftest import compare, sides
 
     if args.output:

@@ -70,7 +70,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
-    from ..files.points import check_output, read_points
+    from ..files.points import read_points
+    from ..files.writing import check_output
     from ..results.export import as_plain
 
     for output in filter(None, (args.output, args.model)):

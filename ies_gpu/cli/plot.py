@@ -42,7 +42,7 @@ def check_picture(parser: argparse.ArgumentParser, option: str, path: str | None
     ending = os.path.splitext(path)[1].lower()
     if ending not in ENDINGS:
         parser.error(f"{option} must name a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file, got {path}")
-    from ..files.points import check_output
+    from ..files.writing import check_output
     from ..plot.style import styled
 
     with styled():  # Matplotlib is there
@@ -52,7 +52,7 @@ def check_picture(parser: argparse.ArgumentParser, option: str, path: str | None
 def draw(selection: Selection, path: str, kind: str = "embedding") -> None:
     """Write one picture of a result."""
     from .. import plot
-    from ..files.points import whole_or_nothing
+    from ..files.writing import whole_or_nothing
 
     figure = getattr(plot, kind)(selection)
     with whole_or_nothing(path) as file:

@@ -39,7 +39,7 @@ def write_csv(selection: Selection, path: str) -> None:
     """Write the chosen coordinates, with the row of each point in the input."""
     import numpy as np
 
-    from ..files.points import check_output, whole_or_nothing
+    from ..files.writing import check_output, whole_or_nothing
 
     check_output(path, ".csv")
     columns = np.column_stack([selection.points, selection.embedding])

@@ -36,7 +36,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_ending(args.parser, "-o", args.output, ".npy")
     check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
     from ..choice.naming import coordinate_names
-    from ..files.points import check_output, read_points, write_array
+    from ..files.points import read_points
+    from ..files.writing import check_output, write_array
     from ..results.model import load_model
 
     check_output(args.output, ".npy")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.array import Array
-from ..files.points import check_output, whole_or_nothing
+from ..files.writing import check_output, whole_or_nothing
 
 _ELEMENTS = (
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "

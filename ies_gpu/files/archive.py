@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import backend_of
-from .points import HEADER, whole_or_nothing
+from .points import HEADER
+from .writing import whole_or_nothing
 
 Records = Mapping[str, type]  # small dataclasses and named tuples that may occur in a value, by name
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..files.points import whole_or_nothing
+from ..files.writing import whole_or_nothing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,8 +15,9 @@ from .. import __version__
 from ..choice.regularization import Segment
 from ..files import archive as encoding
 from ..files.archive import decode, encode, read_header
-from ..files.points import DAMAGED, check_output, check_path, check_readable
+from ..files.points import DAMAGED, check_readable
 from ..files.remote import fetched, is_remote
+from ..files.writing import check_output, check_path
 from .selection import Ranking, Selection
 
 FORMAT = "ies_gpu selection"

@@ -19,7 +19,7 @@ import pytest
 from ies_gpu import cli, datasets, load
 from ies_gpu.cli.console import Console
 from ies_gpu.cli.options import size
-from ies_gpu.files.points import write_array
+from ies_gpu.files.writing import write_array
 from ies_gpu.run.options import CHOICES
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ies_gpu.errors import IESWarning
-from ies_gpu.files.points import check_output, read_points, whole_or_nothing, write_array
+from ies_gpu.files.points import read_points
+from ies_gpu.files.writing import check_output, whole_or_nothing, write_array
 
 POINTS = np.random.default_rng(0).normal(size=(40, 3))
 
@@ -260,7 +261,7 @@ def test_a_million_rows_of_text_in_seconds(tmp_path):
 
 WRITER = """
 import sys, time
-from ies_gpu.files.points import whole_or_nothing
+from ies_gpu.files.writing import whole_or_nothing
 with whole_or_nothing(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

@@ -21,7 +21,8 @@ import pytest
 
 from ies_gpu import cli, datasets, load, save
 from ies_gpu.files import remote
-from ies_gpu.files.points import check_output, read_points
+from ies_gpu.files.points import read_points
+from ies_gpu.files.writing import check_output
 from tests.comparison import assert_equal_selections
 from tests.extras import needed
 

@@ -15,7 +15,8 @@ import pytest
 
 from ies_gpu import cli, load
 from ies_gpu.files import remote
-from ies_gpu.files.points import check_output, read_points
+from ies_gpu.files.points import read_points
+from ies_gpu.files.writing import check_output
 from tests.comparison import assert_equal_selections
 from tests.extras import needed
 from tests.files.test_remote import FIT, CuttingProxy, Server, points  # noqa: F401 - fixtures

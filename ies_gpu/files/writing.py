@@ -1,0 +1,126 @@
+"""Writing files: checked before long work, and then written completely or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import brief
+from .remote import check_remote_output, is_remote, uploaded
+
+SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
+
+
+def check_path(path: Any) -> str | os.PathLike[str]:
+    """A path or URL as text or ``os.PathLike``, that a file system could know."""
+    try:
+        text = os.fspath(path)
+    except Exception:
+        text = None
+    if not isinstance(text, str):
+        raise TypeError(f"path must be the name of a file, as text or pathlib.Path, got {brief(path)}") from None
+    if "\0" in text or not text.isprintable() or max(map(len, text.split(os.sep))) > 255 or not text:
+        raise ValueError(f"path must be a name that a file can have, got {brief(text)}")
+    return path
+
+
+def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
+    """Check that a path can be written, before long work, so that its result is not lost at the end."""
+    if is_remote(check_path(path)):
+        check_remote_output(os.fspath(path), suffix)
+        return Path(path)
+    path = Path(path)
+    if path.suffix.lower() != suffix:
+        raise ValueError(f"{path}: the output must be a {suffix} file, e.g. {path.with_suffix(suffix)}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; give the path of a file in it")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not an ordinary file and cannot be replaced")
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"the folder {folder} does not exist; create it first (mkdir -p {folder})")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"the folder {folder} cannot be written to; choose another output")
+    return path
+
+
+@contextlib.contextmanager
+def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file for writing that replaces ``path`` at the end, in one step or not at all.
+
+    It is written beside ``path``, flushed to disk and renamed, which POSIX and Windows do in one step. Only a process
+    that is killed outright leaves a ``.path.*.tmp`` behind, and the next one that writes ``path`` removes it. For a URL
+    this happens in a temporary folder, and the file is uploaded at the end.
+    """
+    if is_remote(path):
+        with uploaded(os.fspath(path)) as local, whole_or_nothing(local) as file:
+            yield file
+        return
+    target = os.path.realpath(path)  # replace the file behind a symbolic link, not the link
+    folder, name = os.path.split(target)
+    name = name[:50]  # a name of 255 bytes is legal but leaves no room for more
+    remove_leftovers(folder, name)
+    temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            is_ours_alone(file)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            with contextlib.suppress(OSError):  # its lock ends with the file, a moment before the rename
+                os.utime(temporary)
+        with contextlib.suppress(OSError):  # a file that was there keeps its permissions
+            os.chmod(temporary, os.stat(target).st_mode & 0o777)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.strerror:
+            raise type(error)(error.errno, f"could not be written: {error.strerror}", os.fspath(path)) from None
+        raise
+    with contextlib.suppress(OSError):  # the rename itself; folders cannot be opened on Windows
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_leftovers(folder: str, name: str) -> None:
+    """Delete half-written files for ``name`` that nobody is writing: unlocked, and unchanged for a minute."""
+    leftover = re.compile(re.escape(f".{name}.") + r"[0-9a-f]{12}\.tmp")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in [entry for entry in entries if leftover.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError):
+                if entry.is_file(follow_symlinks=False) and time.time() - entry.stat().st_mtime > SETTLED:
+                    with open(entry.path, "rb+") as file:
+                        if is_ours_alone(file):
+                            os.unlink(entry.path)
+
+
+def is_ours_alone(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed or the process ends, however it ends; False if that cannot be done."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # Windows, and network folders without locks
+        return False
+    return True
+
+
+def write_array(path: str | os.PathLike[str], array: Any) -> None:
+    """Write one array as ``.npy``, completely or not at all."""
+    check_output(path, ".npy")
+    array = np.asarray(array)
+    if array.dtype.hasobject:
+        raise TypeError(f"arrays of Python objects cannot be written, got dtype {array.dtype}; convert it to numbers")
+    with whole_or_nothing(path) as file:
+        np.lib.format.write_array(file, array, allow_pickle=False)
