@@ -3,7 +3,7 @@
 //     out = A V        A: n_rows rows,  V and out: k columns, C order.
 //
 // cuSPARSE wants one type for all three, so CuPy first copies the whole matrix to float64: 24 bytes moved for each
-// entry instead of 8, and 8 more held. The readable twin is spmm in plain.py, the launch configuration is in cuda_.py
+// entry instead of 8, and 8 more held. The readable twin is spmm in plain.py, the launch configuration is in launch.py
 // (product_launch). Compiles alone, without -D.
 //
 // A warp takes a row. With one column its lanes share the entries, and their sums are added in a fixed order; with

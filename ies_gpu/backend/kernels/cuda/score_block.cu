@@ -7,8 +7,8 @@
 // A block takes tiles of points and, for each tile, chunks of sets: (1) all threads fill a table of scores, points x
 // sets, in shared memory; (2) some threads add up its columns while others search its rows. No atomics: block b adds to
 // its own row of `partial` (grid, sets), the rows are added by the caller, and results are the same from run to run.
-// The readable twin is score_block in plain.py, the launch configuration is in cuda_.py (score_launch). Compiles alone,
-// without -D.
+// The readable twin is score_block in plain.py, the launch configuration is in launch.py (score_launch). Compiles
+// alone, without -D.
 
 namespace {
 
