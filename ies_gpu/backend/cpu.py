@@ -119,6 +119,9 @@ class CpuBackend(Backend):
             return failure.eigenvalues, failure.eigenvectors
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
+        if not (matrix.data > 0).all():
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
         # of a symmetric matrix strong parts are the parts, and need no transposed copy of it: a third of the time
         return scipy.sparse.csgraph.connected_components(matrix, directed=True, connection="strong")
 

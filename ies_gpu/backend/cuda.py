@@ -30,8 +30,17 @@ STATUS = {
     209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
 }
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
+LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
 TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
-GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "mixed": 1e-9}
+GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
+# kernels over the rows of a sparse matrix, and what they are compared with plain code together with: products and the
+# like for each pair of types, those of the multilevel eigensolver all at once
+LEVELS = (
+    "symmetric_entries", "merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend",
+    "turn", "column_products",
+)  # fmt: skip
+OVER_ROWS = dict.fromkeys(("spmm", "vector_product", "scaled_entries", "smallest_labels"), "rows")
+OVER_ROWS |= dict.fromkeys(LEVELS, "levels") | dict.fromkeys(("near_pairs", "degrees"), "pairs")
 
 
 class Probe(NamedTuple):
@@ -156,7 +165,17 @@ class Kernels:
         return plain.NAME if self.fault else launch.NAME
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(launch, name)
+        if name not in OVER_ROWS:
+            return getattr(launch, name)
+
+        def guarded(*arguments: Any) -> Any:
+            """The kernel, if it agrees with plain code for arrays of these types."""
+            group = OVER_ROWS[name]
+            if group == "rows":
+                group += "".join(f" {a.dtype}" for a in (arguments[2], arguments[3]) if a.dtype.kind == "f")
+            return getattr(launch if self.trusted(group) else plain, name)(*arguments)
+
+        return guarded
 
     def tangent_rows(
         self, indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
@@ -171,13 +190,11 @@ class Kernels:
         score = launch.score_block if self.trusted(str(U.dtype)) else launch.score_in_parts
         score(U, subsets, totals, best, best_score)
 
-    def spmm(self, indptr: Array, indices: Array, data: Array, V: Array) -> Array:
-        sound = data.dtype == V.dtype or self.trusted("mixed")
-        return (launch if sound else plain).spmm(indptr, indices, data, V)
+    def tangent_bytes(self, m: int, d: int, degree: float) -> float:
+        return (plain if self.fault else launch).tangent_bytes(m, d, degree)
 
-    def vector_product(self, indptr: Array, indices: Array, data: Array, x: Array) -> Array:
-        sound = data.dtype == x.dtype or self.trusted("mixed")
-        return (launch if sound else plain).vector_product(indptr, indices, data, x)
+    def scaled_bytes(self, degree: float) -> float:
+        return (plain if self.fault else launch).scaled_bytes(degree)
 
     @property
     def complaint(self) -> str:
@@ -192,7 +209,7 @@ class Kernels:
         if self.fault or name in self.compared:
             return not self.fault
         xp = importlib.import_module("cupy")
-        for kernel, difference in GUARDED[name].items():
+        for kernel, difference in GUARDED[name.partition(" ")[0]].items():
             try:
                 worst = difference(xp, name)
             except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it
@@ -200,7 +217,7 @@ class Kernels:
                     raise
                 self.fault = f"{kernel} does not run ({_short(error)})"
                 break
-            if worst > GUARD_TOLERANCE[name]:
+            if worst > GUARD_TOLERANCE["float32" if name == "levels" or name.endswith("float32") else "float64"]:
                 self.fault = f"{kernel} differs from plain code by {worst:.1e} on a small input"
                 break
         self.compared.add(name)
@@ -235,26 +252,84 @@ def score_difference(xp: Any, dtype: str) -> float:
     return agreement.score_block(U, sets, totals, best, score)
 
 
-def product_difference(xp: Any, precision: str) -> float:
-    """How far ``spmm`` of a float32 matrix is from plain code, on 37 rows of up to 69 and 1 and 21 columns."""
+def small_matrix(xp: Any, dtype: str) -> tuple[Array, Array, Array]:
+    """A CSR (80, 80) with rows of up to 69 positive entries; rows 0 and 1 have none and one."""
     rng = np.random.default_rng(2)
-    counts = rng.integers(0, 70, 37)
+    counts = rng.integers(0, 70, 80)
     counts[:2] = 0, 1
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     columns = np.concatenate([np.sort(rng.choice(80, size=count, replace=False)) for count in counts])
-    data = rng.random(indptr[-1]).astype(np.float32)
-    starts, places, entries = (xp.asarray(part) for part in (indptr, columns.astype(np.int32), data))
-    block = xp.asarray(rng.normal(size=(80, 21)))
-    return max(
-        agreement.spmm(starts, places, entries, V, launch.spmm(starts, places, entries, V))
-        for V in (block, xp.ascontiguousarray(block[:, 0]))
+    parts = indptr, columns.astype(np.int32), rng.random(indptr[-1]).astype(dtype)
+    return tuple(xp.asarray(part) for part in parts)
+
+
+def rows_difference(xp: Any, name: str) -> float:
+    """How far products, scaled entries and labels are from plain code, for a matrix and vectors of some types."""
+    stored, *others = name.split()[1:]
+    matrix = small_matrix(xp, stored)
+    rng = np.random.default_rng(3)
+    if not others:  # labels, which are integers
+        labels = xp.asarray(rng.permutation(80).astype(np.int32))
+        found, expected = (module.smallest_labels(*matrix, labels) for module in (launch, plain))
+        return float(xp.abs(found - expected).max())
+    block = xp.asarray(rng.normal(size=(80, 21)), dtype=others[0])
+    worst = max(agreement.spmm(*matrix, V, launch.spmm(*matrix, V)) for V in (block, xp.ascontiguousarray(block[:, 0])))
+    if others[0] == "float64":
+        left, right = (xp.asarray(rng.random(80)) for _ in range(2))
+        entries = [matrix[2].copy() for _ in range(2)]
+        for module, data in zip((launch, plain), entries, strict=True):
+            module.scaled_entries(*matrix[:2], data, left, right)
+        worst = max(worst, float(xp.abs(entries[0] - entries[1]).max()) * (1.0 if stored == "float64" else 1e-3))
+    return worst
+
+
+def levels_difference(xp: Any, name: str) -> float:
+    """How far the loops of the multilevel eigensolver are from plain code, on 80 rows in 11 cells and 9 columns."""
+    rng = np.random.default_rng(4)
+    starts = xp.asarray(np.array([0, 1, 9, 17, 24, 32, 40, 41, 48, 60, 72, 80]))
+    weights, R, P, shift = (
+        xp.asarray(rng.random(shape).astype(np.float32)) for shape in ((80,), (80, 9), (80, 9), (9,))
     )
+    shift += 100  # so that the shifted matrix is positive
+    root, results = xp.asarray(1 + rng.random(80)), []
+    indptr, indices, entries = small_matrix(xp, "float64")
+    for module in (launch, plain):
+        matrix = indptr, indices, module.symmetric_entries(indptr, indices, entries, root)
+        merged = module.merge_columns(*matrix, starts, weights)
+        Z, left, turned, image = xp.zeros_like(P), R.copy(), P.copy(), xp.empty_like(P)
+        curvature = module.shifted_product(*matrix, shift, P, image)
+        square = module.column_products(R, R)
+        after = module.descend(Z, left, P, image, square, curvature)
+        module.turn(left, turned, after, square)
+        blocks = module.block_product(*matrix, P), module.block_product(*matrix, P, R, shift)
+        smaller = module.merge_rows(*merged, starts, weights, 11)
+        sums = module.restrict(starts, weights, R), curvature, after
+        results.append((*merged, *smaller, *blocks, *sums, Z, left, turned, matrix[2], image))
+    return max(float(xp.abs(a - b).max() / xp.abs(b).max()) for a, b in zip(*results, strict=True))
+
+
+def pairs_difference(xp: Any, name: str) -> float:
+    """How far the pairs of 150 points in three cells are from plain code, infinite where they are others."""
+    Z = xp.asarray(np.sort(np.random.default_rng(5).random((150, 3)), axis=0))
+    starts = xp.asarray(np.array([0, 50, 100, 150]))
+    boxes = (xp.stack([Z[k : k + 50].min(axis=0) for k in (0, 50, 100)]), xp.stack([Z[k + 49] for k in (0, 50, 100)]))
+    counts, columns, distances = plain.tile_graph(Z, Z, 0.2)
+    found = launch.near_pairs(Z, starts, *boxes, 0.04, 0.2, True, 1.0, "float64")
+    assert found is not None
+    rows = xp.arange(150)
+    ends, degrees = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)]), launch.degrees(Z, rows, 0.2)
+    if not bool((found[0] == ends).all() & (degrees == counts).all()) or not bool((found[1] == columns).all()):
+        return float("inf")
+    return float(xp.abs(found[2] - distances).max())
 
 
 GUARDED: dict[str, dict[str, Any]] = {
     "float64": {"tangent_rows": tangent_difference, "score_block": score_difference},
     "float32": {"tangent_rows": tangent_difference, "score_block": score_difference},
-    "mixed": {"csr_product": product_difference, "tangent_rows": tangent_difference},
+    "mixed": {"tangent_rows": tangent_difference},
+    "rows": {"csr": rows_difference},
+    "levels": {"csr": levels_difference},
+    "pairs": {"neighbours": pairs_difference},
 }
 
 
@@ -271,6 +346,7 @@ def _kernels(number: int) -> Kernels:
 class CudaBackend(Backend):
     """One CUDA device, through CuPy."""
 
+    is_remote = True
     rows_a_tile = 4096
 
     def __init__(self, number: int = 0, **options: Any) -> None:
@@ -310,6 +386,11 @@ class CudaBackend(Backend):
             array = self.asarray(array)
         return array.get() if isinstance(array, self.xp.ndarray) else np.asarray(array)
 
+    def all_to_host(self, *arrays: Array) -> list[Array]:
+        flat = self.xp.concatenate([array.astype(np.float64, copy=False).ravel() for array in arrays]).get()
+        ends = np.cumsum([array.size for array in arrays])[:-1]
+        return [part.reshape(array.shape) for part, array in zip(np.split(flat, ends), arrays, strict=True)]
+
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
@@ -339,17 +420,17 @@ class CudaBackend(Backend):
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """Smallest reachable number, by taking the neighbours' smallest and jumping to where that points."""
-        xp = self.xp
-        labels = xp.arange(matrix.shape[0])
-        rows = xp.repeat(labels, matrix.indptr[1:] - matrix.indptr[:-1])
-        while True:
-            smaller = labels.copy()
-            xp.minimum.at(smaller, rows, labels[matrix.indices])
-            smaller = smaller[smaller]
-            if bool((smaller == labels).all()):
-                names, numbers = xp.unique(labels, return_inverse=True)
-                return len(names), numbers
-            labels = smaller
+        xp, parts = self.xp, (matrix.indptr, matrix.indices, matrix.data)
+        with self.active():
+            labels = xp.arange(matrix.shape[0], dtype=xp.int32)
+            while True:
+                before = labels
+                for _ in range(LABEL_ROUNDS):
+                    smaller = self.kernels.smallest_labels(*parts, labels)
+                    labels = smaller[smaller]
+                if bool((labels == before).all()):
+                    names, numbers = xp.unique(labels, return_inverse=True)
+                    return len(names), numbers
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,14 @@ def ordered_radius_graph(
     xp, n = backend.xp, len(X)
     Z, reach, unit = in_units_of(radius, X)
     cells = Cells(Z, reach)
+    with backend.active():
+        found = backend.kernels.near_pairs(
+            Z, backend.asarray(cells.starts), *cells.boxes, cells.limit, reach, diagonal, unit, storage
+        )
+    if found is not None:
+        if progress is not None:
+            progress(n, n)
+        return csr(backend, found[2], found[1].astype(index_type(len(found[1])), copy=False), found[0])
     counts, indices, distances = [], [], []
     with backend.active():
         for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
@@ -120,7 +129,7 @@ def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
 
 
 class Cells:
-    """Bounding boxes of consecutive runs of ordered points, kept on the host, and which of them are near others."""
+    """Bounding boxes of consecutive runs of ordered points, and which of them are near others."""
 
     def __init__(self, Z: Array, radius: float) -> None:
         self.backend = backend = backend_of(Z)
@@ -131,11 +140,21 @@ class Cells:
         self.count = len(self.starts) - 1
         # how many cells make up a block of rows
         self.a_block = self.count >> min(levels, n_levels(len(Z), backend.rows_a_tile))
-        # only the boxes go to the host; cells differ by one point at most, and the shorter name their last one twice
+        # cells differ by one point at most, and the shorter name their last one twice
         starts, width = backend.asarray(self.starts), -(-len(Z) >> levels)
         members = P[backend.xp.minimum(starts[:-1, None] + backend.xp.arange(width), starts[1:, None] - 1)]
-        self.low, self.high = backend.to_host(members.min(axis=1)), backend.to_host(members.max(axis=1))
+        self.boxes = members.min(axis=1), members.max(axis=1)
         self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
+
+    @cached_property
+    def low(self) -> np.ndarray:
+        """The lower corners, on the host."""
+        return self.backend.to_host(self.boxes[0])
+
+    @cached_property
+    def high(self) -> np.ndarray:
+        """The upper ones."""
+        return self.backend.to_host(self.boxes[1])
 
     def projected(self, Z: Array) -> Array:
         """Points in the coordinates of the boxes."""

@@ -32,8 +32,9 @@ def audit_tangents(laplacian: Laplacian, Y: Array, U: Array, sigma: Array, backe
     """
     xp, P = backend.xp, laplacian.transition
     sampled = sampled_rows(len(Y), backend)
+    per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
-    for block in backend.blocks(len(sampled), laplacian.operator.bytes_a_row(Y.shape[1]), "tangents"):
+    for block in backend.blocks(len(sampled), per_row, "tangents"):
         with block as part:
             rows = sampled[part]
             found = U[rows], sigma[rows] / laplacian.scale
@@ -96,8 +97,7 @@ def audit_graph(X: Array, graph: Array, radius: float, backend: Backend) -> floa
 
     ``graph`` holds distances, diagonal included.
     """
-    worst = 0.0
-    for row in sampled_rows(len(X), backend, 32).tolist():
-        distances = graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])]
-        worst = max(worst, agreement.graph_row(X, row, distances, radius))
-    return worst
+    rows = sampled_rows(len(X), backend, 32)
+    ends = backend.to_host(backend.xp.stack([graph.indptr[rows], graph.indptr[rows + 1]])).T
+    distances = [graph.data[first:last] for first, last in ends.tolist()]
+    return agreement.graph_rows(X, backend.to_host(rows).tolist(), distances, radius)

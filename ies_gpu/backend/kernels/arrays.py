@@ -10,6 +10,7 @@ import numpy as np
 from ..array import Array
 
 FOLD = 256  # rows side by side
+MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
 
 def namespace(array: Array) -> Any:
@@ -45,6 +46,10 @@ def stacked_eigh(H: Array) -> tuple[Array, Array]:
     xp = namespace(H)
     if xp is np:
         return np.linalg.eigh(H)
+    if len(H) > MAX_BATCH:
+        parts = [stacked_eigh(H[first : first + MAX_BATCH]) for first in range(0, len(H), MAX_BATCH)]
+        values, vectors = (xp.concatenate(kind) for kind in zip(*parts, strict=True))
+        return values, vectors
     try:
         values, vectors = xp.linalg.eigh(H)
         if bool(xp.isfinite(values.sum() + vectors.sum())):

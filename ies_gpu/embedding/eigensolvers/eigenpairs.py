@@ -182,6 +182,12 @@ def _accepted_or_none(
 
 
 def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
-    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there."""
-    start = level.backend.asarray(np.random.default_rng(level.n).normal(size=level.n))
-    return krylov(level, count, start, 1e-5)
+    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
+
+    On the host: a device would wait for each of its short products.
+    """
+    small = level.on_host() if level.backend.is_remote else level
+    start = np.random.default_rng(level.n).normal(size=level.n)
+    values, vectors = krylov(small, count, start, 1e-5)
+    level.columns = small.columns
+    return values, level.backend.asarray(vectors)
