@@ -206,7 +206,7 @@ def test_a_removed_barrier_over_rows_is_caught(emulate, line):
 @needs_emulator
 @pytest.mark.parametrize("line", barriers(text.source("neighbours")))
 def test_a_removed_barrier_of_near_pairs_is_caught(emulate, line):
-    assert any(
-        caught(emulate, schedule, line, lambda: max(pairs_off(), pairs_off(1, scattered=True)))
-        for schedule in SCHEDULES
-    )
+    def run() -> float:
+        return max(pairs_off(), pairs_off(1, scattered=True))
+
+    assert any(caught(emulate, schedule, line, run) for schedule in SCHEDULES)
