@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 from collections.abc import Iterator
 from functools import cached_property
@@ -92,6 +93,10 @@ class CpuBackend(Backend):
 
     def free_memory(self) -> int:
         return available_memory()
+
+    def free_cache(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):  # only glibc keeps so much, and has a way to give it back
+            ctypes.CDLL(None).malloc_trim(0)
 
     def owns(self, array: Array) -> bool:
         return isinstance(array, np.ndarray) or scipy.sparse.issparse(array)
