@@ -11,7 +11,7 @@ import pytest
 import ies_gpu
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import backend_of, get_backend
-from ies_gpu.backend.cuda import GUARDED
+from ies_gpu.backend.guard import GUARDED
 from ies_gpu.backend.kernels import agreement, plain
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances

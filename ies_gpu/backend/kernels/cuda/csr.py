@@ -106,9 +106,13 @@ def scaled_bytes(degree: float) -> float:
     return 0.0
 
 
-def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right: Array, out: Array = None) -> None:
-    """Scale some consecutive rows of A by ``diag(left) A diag(right)``, in place or into ``out``."""
-    out = data if out is None else out
+def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right: Array) -> None:
+    """Scale some consecutive rows of A in place, by ``diag(left) A diag(right)``."""
+    scaled_into(ends, indices, data, left, right, data)
+
+
+def scaled_into(ends: Array, indices: Array, data: Array, left: Array, right: Array, out: Array) -> None:
+    """The same into another array, which may have another type."""
     n_rows = len(ends) - 1
     entry = f"scaled_{text.suffix(data.dtype)}_{text.suffix(out.dtype)}"
     arguments = (*matrix_arguments(ends, indices, data), left, right, np.int64(n_rows), out)
@@ -118,7 +122,7 @@ def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right:
 def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -> Array:
     """Entries of ``diag(root) A diag(1 / root)`` in float32."""
     out = namespace(data).empty(len(data), dtype=np.float32)
-    scaled_entries(indptr, indices, data, root, 1 / root, out)
+    scaled_into(indptr, indices, data, root, 1 / root, out)
     return out
 
 
