@@ -98,7 +98,9 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     return product((indptr, indices, data), V)[0]
 
 
-vector_product = spmm
+def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
+    """``A x`` (n,)."""
+    return spmm(indptr, indices, data, x)
 
 
 def scaled_bytes(degree: float) -> float:
