@@ -141,7 +141,9 @@ def _our_own(
     if found is not None:
         return found
     try:
-        found = _krylov(operator, count, start, tol, info, progress, MOST_PRODUCTS if factor.fits else 20_000)
+        # to know what a factorisation takes, the matrix has to be on the host: from a device only where all else fails
+        soon = not operator.backend.is_remote and factor.fits
+        found = _krylov(operator, count, start, tol, info, progress, MOST_PRODUCTS if soon else 20_000)
         if float(found[2].max()) <= tol:
             return found
         info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
