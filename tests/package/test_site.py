@@ -39,7 +39,7 @@ def entries(page: Path) -> set[str]:
 def pages() -> dict[str, Path]:
     files = [file for end in ("md", "rst") for file in DOCS.rglob(f"*.{end}")]
     parts = {file: file.relative_to(DOCS) for file in files}
-    made = {"_build", "_templates", "api", "gallery", "project"}
+    made = {"_build", "_lessons", "_templates", "api", "gallery", "lessons", "project"}
     return {str(name.with_suffix("")): file for file, name in parts.items() if name.parts[0] not in made}
 
 
@@ -52,7 +52,9 @@ def test_every_page_can_be_reached():
             ahead += [str(Path(name).parent / entry) for entry in entries(sources[name])]
     assert set(sources) <= reached, "name the page in a toctree, such as those of docs/guide.md"
     for name in reached - set(sources):
-        assert name in {"gallery/index", *(f"project/{page}" for page in project_pages().values())}, name
+        assert name in {"gallery/index", "lessons/index", *(f"project/{page}" for page in project_pages().values())}, (
+            name
+        )
 
 
 def project_pages() -> dict[str, str]:
@@ -70,13 +72,14 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_example_is_in_the_gallery():
-    arguments = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))["ARGUMENTS"]
-    assert set(arguments) == {file.name for file in (ROOT / "examples").glob("*.py")}
-    for name, given in arguments.items():
-        text = ast.get_docstring(ast.parse((ROOT / "examples" / name).read_text()))
+    known = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))
+    scripts = {file.name: file for folder in ("examples", "docs/_lessons") for file in (ROOT / folder).glob("*.py")}
+    assert set(scripts) == {*known["ARGUMENTS"], *known["LESSONS"]}
+    for name, file in scripts.items():
+        text = ast.get_docstring(ast.parse(file.read_text()))
         title, rule = text.splitlines()[:2]
         assert rule == "=" * len(title), f"{name} needs a title, underlined with ="
-        assert given is not None or "not run" in text, f"{name} is not run and does not say so"
+        assert name in known["RUN"] or "not run" in text, f"{name} is not run and does not say so"
 
 
 class Page(HTMLParser):
