@@ -15,7 +15,7 @@ print(selection)
 # Line by line
 # ------------
 #
-# **Selection of phi1, phi7 from phi1..phi20 (n points)**
+# **Selection of phi1, ... from phi1..phi20 (... points)**
 #   The chosen coordinates. ``phi1`` is the first non-constant eigenvector. In arrays counting starts at 0, so
 #   ``phi7`` is ``selection.coordinates[:, 6]``. If fewer points are named than you gave, some were left out, and a
 #   warning says which.
@@ -104,7 +104,7 @@ print(shown.stdout)
 # "bandwidth=... is a narrow choice"
 #   Neighbouring values explain clearly less. Run half-way values by hand and compare the pictures. If they agree, go
 #   on.
-# "bandwidth=... is uncertain: no other bandwidth gave a connected graph"
+# "bandwidth=... is uncertain:"
 #   There was nothing to compare with. Look at the picture with care, or leave out strays and run again.
 # "intrinsic_dim=... is uncertain"
 #   Run with one dimension more and one less. Keep the smallest with which the volumes stay away from 0.
@@ -128,12 +128,12 @@ print(shown.stdout)
 # "for every set on the path, percentile ... of the regret is positive"
 #   No set satisfies three quarters of the points; the one with the best score is returned. Try ``subset_size`` + 1
 #   first, then another bandwidth.
-# "at ... of the points phi1..phi20 hardly vary along ... dimensions"
+# "at ... of the points ... hardly vary along ... dimensions"
 #   The eigenvectors to choose from do not see all dimensions. Raise ``n_components``; a strip L times as long as wide
 #   needs more than L. If that does not help, ``intrinsic_dim`` is too large.
 # "branch and bound stopped at its limit"
 #   The set is good but not proven to be the best; the message says by how much another could win.
-# "... coordinates were chosen, and UMAP makes 2 by default"
+# "... chosen, and UMAP makes 2 by default"
 #   Pass ``n_components=`` to UMAP, or two coordinates to ``umap_init``.
 #
 # About new points
@@ -158,6 +158,8 @@ print(shown.stdout)
 #   Plain CuPy code ran instead, slower. Please report it.
 # "running on the CPU:"
 #   CuPy is installed, but no GPU could be used. Pass ``device="cpu"`` if that is what you want.
+# "... was not computed:"
+#   ``ies-gpu reproduce`` left out this part; the reason follows.
 #
 # About files and checkpoints
 # ...........................
