@@ -80,8 +80,9 @@ side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms k
 # Density that varies by orders of magnitude
 # ------------------------------------------
 #
-# One bandwidth has to suit all points. This strip is some forty times as dense at one end as at the other. The bandwidth
-# that joins the sparse end blurs the dense one, and the map gives most of its room to the few points far out.
+# One bandwidth has to suit all points. This strip is some forty times as dense at one end as at the other. The
+# bandwidth that joins the sparse end blurs the dense one, and the map gives most of its room to the few points far
+# out.
 
 uneven = np.column_stack([rng.exponential(2.0, 2500), rng.uniform(0, 1, 2500)])
 uneven = uneven[uneven[:, 0] < 9]
@@ -118,8 +119,8 @@ for size, bandwidth in ((2000, 0.25), (120, 1.0)):
 # Many dimensions
 # ---------------
 #
-# A cube of six dimensions has six directions, and the number of points that fill it grows with the power six. Among 3,000
-# points nobody has close neighbours, and already the estimate of the dimension falls short.
+# A cube of six dimensions has six directions, and the number of points that fill it grows with the power six. Among
+# 3,000 points nobody has close neighbours, and already the estimate of the dimension falls short.
 
 cube = rng.uniform(size=(3000, 6))
 found = estimate_dimension(cube)
