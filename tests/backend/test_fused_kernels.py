@@ -155,7 +155,7 @@ def test_tangent_rows_of_axis_parallel_points_keeps_the_axes(m):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_whose_eigenpairs_cannot_be_trusted_are_computed_by_lapack(monkeypatch, dtype):
     monkeypatch.setattr(
-        sys.modules["ies_gpu.backend.kernels.fused.tangent"], "eigen_task", lambda *a: a[-1].fill(False)
+        sys.modules["ies_gpu.backend.kernels.fused.tangent"], "vectors_task", lambda *a: a[-1].fill(False)
     )
     csr, Y = sparse_rows(50, 12), np.random.default_rng(1).normal(size=(50, 7)).astype(dtype)
     U, sigma = fused.tangent_rows(*csr, Y, np.arange(50), 3)

@@ -109,46 +109,48 @@ def cometric_task(starts, stops, indices, weights, Y, m, rows, alone, weighted, 
 # --- leading eigenvectors of eight small symmetric matrices of norm about 1 ------------------------------------------
 
 
-@compiled()
-def tridiagonalise(A, m, diagonal, off, work):
+@compiled(entry=True)
+def tridiagonal_task(matrices, m, diagonals, offs, work):
     """Householder's reduction from the last row up, on the lower triangle; row k of A becomes v of I - v v'."""
-    for k in range(m - 1, 1, -1):
-        row = k * m * LANES
-        square = lanes_of(0.0)
-        for c in range(k - 1):
-            x = load(A, row + c * LANES)
-            square += x * x
-        last = load(A, row + (k - 1) * LANES)
-        store(diagonal, k * LANES, load(A, row + k * LANES))
-        # I - v v' with |v|^2 = 2 sends the row to (0, ..., 0, other); v = 0 where there is nothing to remove
-        length = math.sqrt(last * last + square)
-        other = where(last > 0.0, 0.0 - length, length)
-        apart = square > 1e-40
-        store(off, (k - 1) * LANES, where(apart, other, last))
-        scale = where(apart, 1.0 / math.sqrt(length * (length + abs(last))), 0.0)
-        for c in range(k - 1):
-            store(A, row + c * LANES, load(A, row + c * LANES) * scale)
-        store(A, row + (k - 1) * LANES, (last - other) * scale)
-        dot = lanes_of(0.0)
-        for r in range(k):
-            x, entry, base = load(A, row + r * LANES), lanes_of(0.0), r * m * LANES
-            for c in range(0, r * LANES, LANES):
-                a = load(A, base + c)
-                entry += a * load(A, row + c)
-                store(work, c, load(work, c) + a * x)
-            dot += x * (entry + entry + load(A, base + r * LANES) * x)
-            store(work, r * LANES, entry + load(A, base + r * LANES) * x)
-        half = 0.5 * dot
-        for c in range(0, k * LANES, LANES):
-            store(work, c, load(work, c) - half * load(A, row + c))
-        for r in range(k):
-            x, y, base = load(A, row + r * LANES), load(work, r * LANES), r * m * LANES
-            for c in range(0, (r + 1) * LANES, LANES):
-                store(A, base + c, load(A, base + c) - (x * load(work, c) + y * load(A, row + c)))
-    store(diagonal, 0, load(A, 0))
-    if m > 1:
-        store(diagonal, LANES, load(A, (m + 1) * LANES))
-        store(off, 0, load(A, m * LANES))
+    for batch in range(len(diagonals)):
+        A, diagonal, off = matrices[batch], diagonals[batch], offs[batch]
+        for k in range(m - 1, 1, -1):
+            row = k * m * LANES
+            square = lanes_of(0.0)
+            for c in range(k - 1):
+                x = load(A, row + c * LANES)
+                square += x * x
+            last = load(A, row + (k - 1) * LANES)
+            store(diagonal, k * LANES, load(A, row + k * LANES))
+            # I - v v' with |v|^2 = 2 sends the row to (0, ..., 0, other); v = 0 where there is nothing to remove
+            length = math.sqrt(last * last + square)
+            other = where(last > 0.0, 0.0 - length, length)
+            apart = square > 1e-40
+            store(off, (k - 1) * LANES, where(apart, other, last))
+            scale = where(apart, 1.0 / math.sqrt(length * (length + abs(last))), 0.0)
+            for c in range(k - 1):
+                store(A, row + c * LANES, load(A, row + c * LANES) * scale)
+            store(A, row + (k - 1) * LANES, (last - other) * scale)
+            dot = lanes_of(0.0)
+            for r in range(k):
+                x, entry, base = load(A, row + r * LANES), lanes_of(0.0), r * m * LANES
+                for c in range(0, r * LANES, LANES):
+                    a = load(A, base + c)
+                    entry += a * load(A, row + c)
+                    store(work, c, load(work, c) + a * x)
+                dot += x * (entry + entry + load(A, base + r * LANES) * x)
+                store(work, r * LANES, entry + load(A, base + r * LANES) * x)
+            half = 0.5 * dot
+            for c in range(0, k * LANES, LANES):
+                store(work, c, load(work, c) - half * load(A, row + c))
+            for r in range(k):
+                x, y, base = load(A, row + r * LANES), load(work, r * LANES), r * m * LANES
+                for c in range(0, (r + 1) * LANES, LANES):
+                    store(A, base + c, load(A, base + c) - (x * load(work, c) + y * load(A, row + c)))
+        store(diagonal, 0, load(A, 0))
+        if m > 1:
+            store(diagonal, LANES, load(A, (m + 1) * LANES))
+            store(off, 0, load(A, m * LANES))
 
 
 @compiled()
@@ -202,36 +204,38 @@ def laguerre_step(diagonal, off, m, x, values, k):
     return where(abs(q) > 0.0, step, 0.0)
 
 
-@compiled()
-def leading_values(diagonal, off, m, d, values):
+@compiled(entry=True)
+def values_task(diagonals, offs, m, d, leading):
     """The d leading eigenvalues, by Laguerre's method, or by halving where counts do not prove its result."""
-    bound = lanes_of(0.0)
-    before = lanes_of(0.0)
-    for i in range(0, m * LANES, LANES):
-        e = abs(load(off, i))
-        reach = abs(load(diagonal, i)) + e + before
-        bound, before = where(reach > bound, reach, bound), e
-    bound = 1.001 * bound
-    last = bound
-    for k in range(d):
-        x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
-        for _ in range(STEPS):
-            step = moving * laguerre_step(diagonal, off, m, x, values, k)
-            x -= step
-            moving = where(abs(step) > 1e-15, moving, 0.0)  # no lane may depend on how long the others take
-            if not any_of(moving > 0.5):
-                break
-        sure = where(count_above(diagonal, off, m, x + CERTAIN) < rank, 1.0, 0.0)
-        sure = where(count_above(diagonal, off, m, x - CERTAIN) > rank, sure, 0.0)
-        if any_of(sure < 0.5):
-            low, high = 0.0 - bound, bound
-            for _ in range(HALVINGS):
-                middle = 0.5 * (low + high)
-                above = count_above(diagonal, off, m, middle) > rank
-                low, high = where(above, middle, low), where(above, high, middle)
-            x = where(sure > 0.5, x, 0.5 * (low + high))
-        last = where(x < last, x, last)  # falling, also where the difference is below what was proved
-        store(values, k * LANES, last)
+    for batch in range(len(diagonals)):
+        diagonal, off, values = diagonals[batch], offs[batch], leading[batch]
+        bound = lanes_of(0.0)
+        before = lanes_of(0.0)
+        for i in range(0, m * LANES, LANES):
+            e = abs(load(off, i))
+            reach = abs(load(diagonal, i)) + e + before
+            bound, before = where(reach > bound, reach, bound), e
+        bound = 1.001 * bound
+        last = bound
+        for k in range(d):
+            x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
+            for _ in range(STEPS):
+                step = moving * laguerre_step(diagonal, off, m, x, values, k)
+                x -= step
+                moving = where(abs(step) > 1e-15, moving, 0.0)  # no lane may depend on how long the others take
+                if not any_of(moving > 0.5):
+                    break
+            sure = where(count_above(diagonal, off, m, x + CERTAIN) < rank, 1.0, 0.0)
+            sure = where(count_above(diagonal, off, m, x - CERTAIN) > rank, sure, 0.0)
+            if any_of(sure < 0.5):
+                low, high = 0.0 - bound, bound
+                for _ in range(HALVINGS):
+                    middle = 0.5 * (low + high)
+                    above = count_above(diagonal, off, m, middle) > rank
+                    low, high = where(above, middle, low), where(above, high, middle)
+                x = where(sure > 0.5, x, 0.5 * (low + high))
+            last = where(x < last, x, last)  # falling, also where the difference is below what was proved
+            store(values, k * LANES, last)
 
 
 @compiled()
@@ -348,16 +352,14 @@ def reflect_back(A, m, d, vectors):
 
 
 @compiled(entry=True)
-def eigen_task(A, traces, m, d, diagonal, off, work, values, vectors, lu, fine, U, sigma, good):
-    """Leading eigenpairs of a few matrices of trace 1, which are destroyed; ``good`` says which can be trusted."""
-    row = m * LANES
+def vectors_task(A, traces, m, d, diagonals, offs, leading, vectors, lu, fine, U, sigma, good):
+    """Their eigenvectors, from what the other tasks left, and the eigenvalues; ``good`` says which can be trusted."""
     for r in range(len(traces)):
-        lane = r % LANES
+        batch, lane = r // LANES, r % LANES
+        values = leading[batch]
         if lane == 0:
-            tridiagonalise(A[r // LANES], m, diagonal, off, work)
-            leading_values(diagonal, off, m, d, values)
-            store(fine, 0, inverse_iteration(diagonal, off, m, values, d, vectors, lu))
-            reflect_back(A[r // LANES], m, d, vectors)
+            store(fine, 0, inverse_iteration(diagonals[batch], offs[batch], m, values, d, vectors, lu))
+            reflect_back(A[batch], m, d, vectors)
         trace = traces[r]
         ordinary = 1e-290 < trace < 1e290
         good[r] = fine[lane] > 0.5 or not ordinary
@@ -367,7 +369,7 @@ def eigen_task(A, traces, m, d, diagonal, off, work, values, vectors, lu, fine, 
             sigma[r, k] = max(values[k * LANES + lane], 0.0) * trace if ordinary else none
             for a in range(m):
                 one = 1.0 if a == k else 0.0
-                U[r, a, k] = vectors[k * row + a * LANES + lane] if ordinary else one
+                U[r, a, k] = vectors[(k * m + a) * LANES + lane] if ordinary else one
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
@@ -386,15 +388,27 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
     memory = threading.local()
 
     def task(first: int, last: int) -> None:
-        # two kernels, so that the larger one exists for float64 alone, whatever the types of the input
+        # the first kernel depends on the types of the input, the others are for float64 alone
         if not hasattr(memory, "A"):
-            memory.A, memory.traces = aligned(ROWS // LANES, m * m * LANES), np.empty(ROWS)
-            wide = -(-m // LANES) * LANES
-            memory.cometric = *(aligned(WIDTH * wide) for _ in range(2)), aligned(LANES, wide * wide), np.zeros(LANES)
-            memory.eigen = [aligned(k * LANES) for k in (m, m, m, d, d * m, 5 * m, 1)]
-        own, A, traces = slice(first, last), memory.A, memory.traces[: last - first]
-        cometric_task(starts[own], stops[own], indices, weights, flat, m, rows[own], *memory.cometric, A, traces)
-        eigen_task(A, traces, m, d, *memory.eigen, U[own], sigma[own], good[own])
+            wide, row, batches = -(-m // LANES) * LANES, m * LANES, ROWS // LANES
+            memory.differences = aligned(WIDTH * wide), aligned(WIDTH * wide), aligned(LANES, wide * wide)
+            memory.A, memory.traces = aligned(batches, m * row), np.empty(ROWS)
+            memory.forms = aligned(batches, row), aligned(batches, row), aligned(batches, d * LANES)
+            memory.scratch = aligned(d * row), aligned(5 * row), np.zeros(LANES)
+        own, batches, A, traces = (
+            slice(first, last),
+            -(-(last - first) // LANES),
+            memory.A,
+            memory.traces[: last - first],
+        )
+        diagonals, offs, leading = (array[:batches] for array in memory.forms)
+        vectors, lu, lanes = memory.scratch
+        cometric_task(
+            starts[own], stops[own], indices, weights, flat, m, rows[own], *memory.differences, lanes, A, traces
+        )
+        tridiagonal_task(A, m, diagonals, offs, lu)
+        values_task(diagonals, offs, m, d, leading)
+        vectors_task(A, traces, m, d, diagonals, offs, leading, vectors, lu, lanes, U[own], sigma[own], good[own])
 
     in_threads(task, len(rows), ROWS)
     for r in np.flatnonzero(~good):  # LAPACK knows what to do; one by one, since sums may depend on the company
