@@ -129,5 +129,9 @@ class CpuBackend(Backend):
         with threadpool_limits(limits=1, user_api="blas"), self.kernels.threads(self.n_threads):
             yield
 
+    def prepare(self) -> None:
+        if self.kernels is not plain:
+            self.kernels.ahead.begin(self.n_threads)
+
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"kernels": self.kernels.NAME, "n_threads": self.n_threads}
