@@ -17,7 +17,7 @@ from .problems import strip
 
 
 def large(n: int, degree: float, dtype: str, threads: int) -> dict[str, Any]:
-    """Points to zeta* of a strip of ``n`` points: seconds, processor seconds, and the peak of memory so far by stage."""
+    """Points to zeta* of a strip of ``n`` points: seconds of the clock and the processor, and peaks of memory."""
     options: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "device": "cpu", "dtype": dtype}
     options |= {"n_threads": threads, "keep_bases": False}
     X, bandwidth = strip(20_000, degree)
