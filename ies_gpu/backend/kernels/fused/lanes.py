@@ -13,13 +13,18 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from llvmlite.binding import get_host_cpu_features
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
 from ...array import Array
 
 LANES = 8
+# whether the registers of the CPU that is compiled for hold all lanes
+WIDE_REGISTERS = (
+    bool(get_host_cpu_features().get("avx512f")) if config.CPU_FEATURES is None else "+avx512f" in config.CPU_FEATURES
+)
 FUSED = ("contract", "nsz")  # a product and a sum may be one instruction
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...array import Array
 from .. import plain
 from . import ahead
-from .lanes import LANES, aligned, any_of, lanes_of, load, load_apart, load_one, store, where
+from .lanes import LANES, WIDE_REGISTERS, aligned, any_of, lanes_of, load, load_apart, load_one, store, where
 from .tasks import compiled, in_threads
 
 ROWS = 64  # rows in one task: enough to hide the cost of its scratch
@@ -46,39 +46,41 @@ def gather(indices, weights, start, stop, Y, m, i, alone, weighted, wide):
                 store(alone, place + a, difference)
                 store(weighted, place + a, difference * weight)
         place += wide
+    if place < WIDTH * wide:
+        for a in range(0, wide, LANES):
+            store(alone, place + a, 0.0)
+            store(weighted, place + a, 0.0)
 
 
 @compiled()
-def add_products(alone, weighted, count, wide, H):
-    """Add the sum of outer products to H, of which only the blocks of 8 x 8 on and above the diagonal are written.
+def add_products(alone, weighted, count, m, wide, H):
+    """Add the sum of outer products to H, of which only the blocks of 4 x 8 on and above the diagonal are written.
 
-    Eight sums are as many as hide the latency of the additions.
+    Eight registers of sums are as many as hide the latency of the additions. With wide registers, that takes two sums
+    of two neighbours each; a last one without a partner has a partner of weight zero.
     """
     for b in range(0, wide, LANES):
-        for a in range(0, b + LANES, LANES):
-            h = a * wide + b
+        for a in range(0, min(m, b + LANES), 4):
+            h, next_row = a * wide + b, wide if WIDE_REGISTERS else 0
             s0, s1 = load(H, h), load(H, h + wide)
             s2, s3 = load(H, h + 2 * wide), load(H, h + 3 * wide)
-            s4, s5 = load(H, h + 4 * wide), load(H, h + 5 * wide)
-            s6, s7 = load(H, h + 6 * wide), load(H, h + 7 * wide)
-            for j in range(count):
-                q, w = load(alone, j * wide + b), j * wide + a
+            t0 = t1 = t2 = t3 = lanes_of(0.0)
+            for j in range(0, count * wide, wide + next_row):
+                q, w = load(alone, j + b), j + a
                 s0 += load_one(weighted, w) * q
                 s1 += load_one(weighted, w + 1) * q
                 s2 += load_one(weighted, w + 2) * q
                 s3 += load_one(weighted, w + 3) * q
-                s4 += load_one(weighted, w + 4) * q
-                s5 += load_one(weighted, w + 5) * q
-                s6 += load_one(weighted, w + 6) * q
-                s7 += load_one(weighted, w + 7) * q
-            store(H, h, s0)
-            store(H, h + wide, s1)
-            store(H, h + 2 * wide, s2)
-            store(H, h + 3 * wide, s3)
-            store(H, h + 4 * wide, s4)
-            store(H, h + 5 * wide, s5)
-            store(H, h + 6 * wide, s6)
-            store(H, h + 7 * wide, s7)
+                if WIDE_REGISTERS:
+                    q, w = load(alone, j + wide + b), j + wide + a
+                    t0 += load_one(weighted, w) * q
+                    t1 += load_one(weighted, w + 1) * q
+                    t2 += load_one(weighted, w + 2) * q
+                    t3 += load_one(weighted, w + 3) * q
+            store(H, h, s0 + t0)
+            store(H, h + wide, s1 + t1)
+            store(H, h + 2 * wide, s2 + t2)
+            store(H, h + 3 * wide, s3 + t3)
 
 
 @compiled(entry=True)
@@ -93,7 +95,7 @@ def cometric_task(starts, stops, indices, weights, Y, m, rows, alone, weighted, 
         for first in range(starts[r], stops[r], WIDTH):
             last = min(stops[r], first + WIDTH)
             gather(indices, weights, first, last, Y, m, rows[r], alone, weighted, wide)
-            add_products(alone, weighted, last - first, wide, own)
+            add_products(alone, weighted, last - first, m, wide, own)
         trace = 0.0
         for a in range(m):
             trace += own[a * wide + a]
