@@ -236,7 +236,7 @@ class TransitionOnDisk(Transition):
     def __matmul__(self, V: Array) -> Any:
         return self.product(V, self.backend)
 
-    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
         ends = self.rows.indptr
         most = max(int(np.diff(ends).max()), backend.block_bytes() // (self.rows.index.itemsize + 8))
         per_row = max(1, most * self.shape[0] // max(1, int(ends[-1])))
