@@ -70,7 +70,7 @@ def leading_eigenvectors(H: Array, d: int) -> tuple[Array, Array]:
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
-    """Temporaries of one row with ``degree`` neighbours: differences, weighted ones, the matrix itself."""
+    """Temporaries of one row of ``tangent_rows``: differences, weighted ones, the matrix itself."""
     return 8.0 * (3 * m * degree + 3 * m * m)
 
 
