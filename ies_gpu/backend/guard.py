@@ -62,7 +62,8 @@ class Kernels:
         self, indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
     ) -> tuple[Array, Array]:
         sound = self.trusted(str(Y.dtype)) and (weights.dtype == Y.dtype or self.trusted("mixed"))
-        return (launch if sound else plain).tangent_rows(indptr, indices, weights, Y, rows, d)
+        tangents = launch.tangent_rows if sound else launch.tangents_in_parts
+        return tangents(indptr, indices, weights, Y, rows, d)
 
     def score_bytes(self, q: int, s: int, d: int) -> float:
         return (plain if self.fault else launch).score_bytes(q, s, d)

@@ -104,6 +104,20 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
     return U, sigma
 
 
+def tangents_in_parts(
+    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
+) -> tuple[Array, Array]:
+    """``plain.tangent_rows`` with bounded temporaries, for blocks that were sized for the kernel."""
+    xp, m = namespace(Y), Y.shape[1]
+    U, sigma = xp.empty((len(rows), m, d), dtype=Y.dtype), xp.empty((len(rows), d), dtype=Y.dtype)
+    degree = len(weights) / max(1, len(indptr) - 1)
+    step = max(1, int(PART_BYTES / plain.tangent_bytes(m, d, degree)))
+    for first in range(0, len(rows), step):
+        part = slice(first, first + step)
+        U[part], sigma[part] = plain.tangent_rows(indptr, indices, weights, Y, rows[part], d)
+    return U, sigma
+
+
 def score_bytes(q: int, s: int, d: int) -> float:
     """What scoring takes for one point, beside partial totals of at most 32 MB: its best set and its score, twice."""
     return 24.0 if d <= MAX_DIM else plain.score_bytes(q, s, d)
