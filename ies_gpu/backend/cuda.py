@@ -15,6 +15,7 @@ from .array import Array
 from .base import Backend
 from .dlpack import cuda_device, is_foreign, shared
 from .guard import Kernels
+from .kernels.arrays import column_sums
 from .nearest import nearest_by_products, without_self
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
@@ -197,7 +198,7 @@ class CudaBackend(Backend):
         if low:
             tree = importlib.import_module("cupyx.scipy.spatial").KDTree(X)
         else:
-            centred = X - X.mean(axis=0)
+            centred = X - column_sums(X) / n
             squares = (centred * centred).sum(axis=1)
         for block in self.blocks(n, 40.0 * (k + 1) if low else 48.0 * n, "neighbours"):
             with block as rows:

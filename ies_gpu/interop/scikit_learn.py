@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..backend import backend_of, host_view, to_device
+from ..backend import at_home, backend_of, host_view, to_device
 from ..backend.array import Array
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
@@ -35,6 +35,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     model_: Model
     embedding_: Any
 
+    @at_home
     def fit_transform(self, X: Array, y: Array = None) -> Any:
         """Fit the points and return their coordinates.
 
@@ -52,6 +53,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """
         return self.fit(X, y).embedding_
 
+    @at_home
     def transform(self, X: Array) -> Any:
         """Place new points in the map, by the Nystrom extension.
 
@@ -232,6 +234,7 @@ class DiffusionMap(SpectralTransformer):
         self.random_state = random_state
         self.tol = tol
 
+    @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
         """Compute the map of the points.
 
@@ -392,6 +395,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.random_state = random_state
         self.tol = tol
 
+    @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
         """Choose the coordinates.
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..backend import Backend
 from ..backend.array import Array
 from ..backend.kernels import agreement, plain
+from ..backend.kernels.arrays import column_sums
 from ..choice.criterion import Scores
 from ..embedding.laplacian import Laplacian
 
@@ -79,7 +80,7 @@ def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> f
     kernels = backend.kernels
     for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), subsets.shape[1], U.shape[2]), "search"):
         with block as rows:
-            again += backend.to_host(kernels.log_volumes(U[rows], sets).sum(axis=0))
+            again += backend.to_host(column_sums(kernels.log_volumes(U[rows], sets)))
     return float(np.abs(again / len(U) - host[chosen]).max())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...backend import Backend, Block
 from ...backend.array import Array
+from ...backend.kernels.arrays import column_norms
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from .factorised import Cost, expected_fill, factorised_eigenpairs, host_of, symmetric_on_host
@@ -206,7 +207,7 @@ def _krylov(
     """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
     info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
     values, vectors = krylov(operator, count, start, tol, progress=progress, max_products=max_products)
-    return values, vectors, operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+    return values, vectors, column_norms(operator(vectors) - vectors * values)
 
 
 def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
@@ -278,7 +279,7 @@ def _accepted_or_none(
         try:
             values, vectors = solve()
             xp = operator.backend.xp
-            residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+            residuals = column_norms(operator(vectors) - vectors * values)
             gram = float(xp.abs(vectors.T @ vectors - xp.eye(len(values))).max())
             if not gram <= ORTHONORMAL:
                 raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
