@@ -1,0 +1,212 @@
+"""Coordinates, tangent bases, scores and regret by block, and the choice from sums over blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend
+from ..backend.kernels import plain
+from ..choice.criterion import log_volumes, score_pass
+from ..choice.regularization import first_acceptable, regularization_path, segment_at
+from ..choice.search import SearchResult
+from ..choice.search.exhaustive import all_sets
+from ..embedding.diffusion import start_vector
+from ..embedding.transition import SparseTransition
+from ..parameters.verdict import FEW, thin_points
+from ..run.options import Options
+from .matrix import Graph, Rows
+from .team import Pieces, Team, joined
+
+WINDOW = 20_000  # distinct values that are sent to the client to find a percentile among them
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the search knows of each point, by block: futures of regrets (n, segments) and log volumes (n,) of S*."""
+
+    regrets: list[Any]
+    volumes: list[Any]
+
+
+def coordinates_of(team: Team, V: Pieces, graph: Graph, n: int, seed: int) -> list[Any]:
+    """Eigenvectors of P of unit length, with the signs of one machine: (n, m) by block."""
+    phi = team.map(over_root, V.parts, graph.roots)
+    squares, along = team.total(team.map(length_and_sign, phi, graph.transitions, n, seed))
+    factors = np.where(along < 0, -1.0, 1.0) / np.sqrt(squares)
+    return team.map(times, phi, factors)
+
+
+def over_root(backend: Backend, V: Any, root: Any) -> Any:
+    return backend.xp.ascontiguousarray(V[:, 1:] / root[: len(V), None])
+
+
+def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    start = backend.asarray(start_vector(n, seed)[P.rows])
+    return backend.to_host((phi * phi).sum(axis=0)), backend.to_host(start @ phi)
+
+
+def times(backend: Backend, phi: Any, factors: np.ndarray) -> Any:
+    return phi * backend.asarray(factors)
+
+
+def tangent_blocks(team: Team, graph: Graph, coordinates: list[Any], options: Options) -> list[Any]:
+    """Tangent bases and singular values by block."""
+    scale = 4.0 / options.bandwidth**2
+    return [
+        team.submit(tangent_rows, graph.transitions[i], options.intrinsic_dim, scale, options.arithmetic, own, *others)
+        for i, (own, others) in enumerate(zip(coordinates, team.exchanged(coordinates), strict=True))
+    ]
+
+
+def tangent_rows(
+    backend: Backend, P: Rows, d: int, scale: float, arithmetic: str, own: Any, *others: Any
+) -> tuple[Any, Any]:
+    Y = joined(backend, own, *others).astype(arithmetic, copy=False)
+    n, m = own.shape
+    U, sigma = backend.xp.empty((n, m, d), dtype=Y.dtype), backend.xp.empty((n, d), dtype=Y.dtype)
+    operator = SparseTransition(P.matrix)
+    for block in operator.blocks(m, backend):
+        with block as part:
+            rows, bases, values = operator.tangents(Y, part, d, backend)
+            U[rows], sigma[rows] = bases, values
+    return U, sigma * scale
+
+
+def searched(
+    team: Team, tangents: list[Any], subsets: np.ndarray, eigenvalues: np.ndarray, options: Options
+) -> tuple[SearchResult, Table]:
+    """Totals of all sets, the path, the regret of its sets and the choice."""
+    passes = team.map(scored, tangents, subsets)
+    totals, n = team.total(team.map(totals_of, passes))
+    scores = totals / n
+    path = regularization_path(scores, subsets, eigenvalues)
+    on_path = np.array([segment.subset for segment in path], dtype=np.int32)
+    own = team.map(volumes_of, tangents, on_path)
+    sums = team.total(team.map(column_sums, own))
+    regrets = team.map(regrets_of, own, passes, totals, sums, int(n))
+    percentiles = percentile_of(team, regrets, options.percentile, int(n))
+    zeta = options.zeta_given
+    found = first_acceptable(path, percentiles) if zeta is None else segment_at(path, zeta)
+    index = len(path) - 1 if found is None else found
+    segment = path[index]
+    result = SearchResult(
+        subset=segment.subset,
+        zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
+        zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
+        path=path,
+        chosen=index,
+        passed=found is not None,
+        subsets=subsets,
+        scores=scores,
+        regrets=None,
+        percentiles=percentiles,
+        search_order=segment.subset,
+        details=all_sets(options.n_components, options.subset_size).details,
+    )
+    return result, Table(regrets, team.map(column, own, index))
+
+
+def scored(backend: Backend, tangents: tuple[Any, Any], subsets: np.ndarray) -> Any:
+    return score_pass(tangents[0], subsets)
+
+
+def totals_of(backend: Backend, scores: Any) -> tuple[np.ndarray, int]:
+    return backend.to_host(scores.totals), len(scores.best)
+
+
+def volumes_of(backend: Backend, tangents: tuple[Any, Any], subsets: np.ndarray) -> Any:
+    return log_volumes(tangents[0], subsets)
+
+
+def column_sums(backend: Backend, table: Any) -> np.ndarray:
+    return backend.to_host(table.sum(axis=0))
+
+
+def column(backend: Backend, table: Any, index: int) -> Any:
+    return backend.xp.ascontiguousarray(table[:, index])
+
+
+def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, sums: np.ndarray, n: int) -> Any:
+    elsewhere = backend.asarray(totals)[scores.best] - scores.best_scores
+    return (elsewhere[:, None] - (backend.asarray(sums) - own)) / (n - 1)
+
+
+def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:
+    """``numpy.percentile`` of each column over all blocks, exactly: brackets are halved until few values are left."""
+    place = (n - 1) * percent / 100
+    ranks = np.array([int(np.floor(place)), int(np.ceil(place))])
+    rising = team.map(sorted_columns, tables)
+    low, high = (ends(np.array(side), axis=0) for ends, side in zip((np.min, np.max), zip(*team.gather(team.map(ends_of, rising)), strict=True), strict=True))
+    below = np.zeros(len(low), dtype=np.int64)  # values under the bracket
+    inside = np.full(len(low), n)
+    for _ in range(60):
+        if inside.max() <= WINDOW:
+            break
+        middle = 0.5 * (low + high)
+        under = team.total(team.map(counts_below, rising, middle))
+        # both order statistics must stay inside
+        right, left = under <= ranks[0], under > ranks[1]
+        low, below = np.where(right, middle, low), np.where(right, under, below)
+        high = np.where(left, np.nextafter(middle, -np.inf), high)
+        inside = np.where(left, under, below + inside) - below
+        if not (right | left).any():
+            break
+    found = team.gather(team.map(inside_of, rising, low, high))
+    values = np.empty((2, len(low)))
+    for k in range(len(low)):
+        distinct = np.concatenate([block[k][0] for block in found])
+        counts = np.concatenate([block[k][1] for block in found])
+        order = np.argsort(distinct)
+        ends = below[k] + np.cumsum(counts[order])
+        values[:, k] = distinct[order][np.searchsorted(ends, ranks, side="right")]
+    return values[0] + (place - ranks[0]) * (values[1] - values[0])
+
+
+def sorted_columns(backend: Backend, table: Any) -> np.ndarray:
+    return np.sort(backend.to_host(table), axis=0)
+
+
+def ends_of(backend: Backend, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return table[0], table[-1]
+
+
+def counts_below(backend: Backend, table: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    return np.array([np.searchsorted(table[:, k], limit) for k, limit in enumerate(limits)])
+
+
+def inside_of(backend: Backend, table: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Any]:
+    """The distinct values from low to high, and how often each is there."""
+    found = []
+    for k in range(table.shape[1]):
+        first, last = np.searchsorted(table[:, k], low[k]), np.searchsorted(table[:, k], high[k], side="right")
+        found.append(np.unique(table[first:last, k], return_counts=True))
+    return found
+
+
+def facts_of(team: Team, coordinates: list[Any], tangents: list[Any], table: Table, found: SearchResult) -> dict[str, Any]:
+    """What ``diagnostics`` says of the points, from sums over blocks."""
+    n, fourth, floored, close, thin = team.total(team.map(facts_of_block, coordinates, tangents, table.volumes))
+    stray = np.flatnonzero(1 / np.maximum(fourth, 1e-300) < min(FEW, n / 100))
+    return {
+        "device": team.gather([team.submit(device_of)])[0],
+        "floored_points": int(floored),
+        "degenerate_points": close / n,
+        "thin_points": thin / n,
+        "stray_coordinates": stray.tolist(),
+        "stray_points": [],
+    }
+
+
+def device_of(backend: Backend) -> str:
+    return backend.device
+
+
+def facts_of_block(backend: Backend, Y: Any, tangents: tuple[Any, Any], volumes: Any) -> tuple[Any, ...]:
+    sigma, n = tangents[1], len(Y)
+    gaps = -backend.xp.diff(sigma, axis=1)
+    close = float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).sum()) if gaps.size else 0.0
+    floored = int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum())
+    return n, backend.to_host((Y**4).sum(axis=0)), floored, close, n * thin_points(sigma)
