@@ -14,12 +14,22 @@ from scipy.sparse import csr_matrix
 
 from ..backend import Backend
 from ..embedding.eigensolvers import multilevel
-from ..embedding.eigensolvers.eigenpairs import last_level_pairs
+from ..embedding.diffusion import start_vector
+from ..embedding.eigensolvers.eigenpairs import (
+    MULTILEVEL_FROM,
+    NEIGHBOURHOODS,
+    Eigenpairs,
+    SymmetricTransition,
+    last_level_pairs,
+    leading_eigenpairs,
+)
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
+from ..embedding.graph import index_type
+from ..embedding.laplacian import Laplacian
 from ..embedding.order import cell_starts, n_levels
 from ..errors import NotConvergedError
 from .matrix import Graph, Rows
-from .team import Pieces, Team, joined
+from .team import ClusterError, Pieces, Team, joined
 
 
 class TallArrays:
@@ -179,8 +189,47 @@ class Remote:
         return self
 
 
-def eigenpairs(team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any = None) -> tuple[np.ndarray, Pieces, np.ndarray]:
-    """The ``count`` leading pairs of S: values, vectors in pieces, residuals."""
+def eigenpairs(
+    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any = None
+) -> tuple[np.ndarray, Pieces, np.ndarray]:
+    """The ``count`` leading pairs of S: values, vectors in pieces, residuals.
+
+    A graph on which the multilevel method is not expected to win, or does not converge, is solved on one worker if it
+    fits there: such graphs are small, or so dense that few points make up a neighbourhood.
+    """
+    n = int(graph.sizes.sum())
+    if n >= max(MULTILEVEL_FROM, 100 * count) and n * n >= NEIGHBOURHOODS * count * graph.nnz:
+        try:
+            return multilevel_pairs(team, graph, count, tol, info, progress)
+        except (NotConvergedError, np.linalg.LinAlgError) as doubt:
+            info["fallback"] = str(doubt)
+    return pairs_on_one(team, graph, count, tol, info)
+
+
+def pairs_on_one(
+    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any]
+) -> tuple[np.ndarray, Pieces, np.ndarray]:
+    """The same by one worker, which gets the whole matrix."""
+    need, n = 40 * graph.nnz, int(graph.sizes.sum())  # the matrix, its parts on the way, and vectors
+    most = min((worker["memory_limit"] or 1 << 62) for worker in team.client.scheduler_info()["workers"].values())
+    if need > most:
+        why = info.get("fallback", "it is too dense for the multilevel method")
+        raise ClusterError(
+            f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
+            f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker; lower bandwidth, or use larger workers"
+        )
+    pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots)
+    values, residuals, more = team.gather([team.submit(head, pairs)])[0]
+    info |= more
+    ends = np.concatenate([[0], np.cumsum(graph.sizes)]).tolist()
+    parts = [team.submit(rows_of, pairs, a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return values, Pieces(team, parts, (n, count)), residuals
+
+
+def multilevel_pairs(
+    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any
+) -> tuple[np.ndarray, Pieces, np.ndarray]:
+    """The same by the multilevel method, with everything tall in pieces."""
     level = TallLevel(team, graph)
     level.build(count + multilevel.GUARDS)
     history: list[float] = []
@@ -220,6 +269,34 @@ def updated(backend: Backend, W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: 
     onto_W, onto_T, values = (backend.asarray(part) for part in (onto_W, onto_T, values))
     R, squares = backend.kernels.update(W, SW, q, T, ST, onto_W, onto_T, values)
     return W, SW, R, backend.to_host(squares)
+
+
+def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *parts: Any) -> Any:
+    """The pairs of the matrix put together from its blocks."""
+    blocks, roots = parts[: len(sizes)], parts[len(sizes) :]
+    first, xp = np.concatenate([[0], np.cumsum(sizes)]), backend.xp
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), *(xp.diff(P.matrix.indptr) for P in blocks)]).cumsum()
+    indices = []
+    for i, P in enumerate(blocks):
+        wanted = [backend.asarray(want) + int(first[j]) for j, want in P.wants.items()]
+        indices.append(xp.concatenate([xp.arange(int(first[i]), int(first[i + 1])), *wanted])[P.matrix.indices])
+    kind = index_type(int(indptr[-1]))
+    data = xp.concatenate([P.matrix.data for P in blocks])
+    shape = (int(first[-1]), int(first[-1]))
+    matrix = backend.sparse.csr_matrix((data, xp.concatenate(indices).astype(kind), indptr.astype(kind)), shape=shape)
+    matrix.sort_indices()
+    weights = xp.concatenate([root[:n] for root, n in zip(roots, sizes, strict=True)]) ** 2
+    operator = SymmetricTransition(Laplacian(matrix, weights), backend)
+    start = backend.asarray(start_vector(len(weights), 0))
+    return leading_eigenpairs(operator, count, start=start, tol=tol)
+
+
+def head(backend: Backend, pairs: Eigenpairs) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    return backend.to_host(pairs.values), backend.to_host(pairs.residuals), pairs.info
+
+
+def rows_of(backend: Backend, pairs: Eigenpairs, first: int, last: int) -> Any:
+    return backend.xp.ascontiguousarray(pairs.vectors[first:last])
 
 
 def scaled_columns(backend: Backend, R: Any, columns: np.ndarray, factors: np.ndarray) -> Any:

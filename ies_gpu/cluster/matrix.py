@@ -155,9 +155,10 @@ def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.
 
 def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
     """Each row's part of the graph among a block's own points."""
-    n = kernel.n
-    own = kernel.matrix[:, :n].tocsr()
-    own.eliminate_zeros()
+    n, K, xp = kernel.n, kernel.matrix, backend.xp
+    inside = (K.indices < n) & (K.data > 0)
+    ends = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(inside)])[K.indptr].astype(K.indptr.dtype)
+    own = backend.sparse.csr_matrix((K.data[inside], K.indices[inside], ends), shape=(n, n))
     return backend.to_host(backend.connected_components(own)[1])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from ..errors import DisconnectedGraphError
 from ..parameters.verdict import doubts_of
 from ..results.selection import Ranking, Selection
 from ..run.fingerprint import versions
-from ..run.log import Log
+from ..run.log import Log, Report
 from ..run.options import Options
 from ..run.progress import Progress
 from . import blocks, matrix, returned
@@ -35,6 +37,7 @@ def select_on_cluster(X: Any, client: Any, options: Options, progress: Progress 
         options.check_sizes(source.n)
         returned.check_room(source, options)
         points = blocks.shared_out(team, source, block_count(team))
+        team.wait(points)
     graph, kept = connected_graph(team, points, options, log, source.n)
     del points
     info: dict[str, Any] = {}
@@ -44,6 +47,7 @@ def select_on_cluster(X: Any, client: Any, options: Options, progress: Progress 
         eigenvalues = 1.0 - values[1:]
     with log.stage("tangents"):
         tangents = tangent_blocks(team, graph, coordinates, options)
+        team.wait(tangents)
     with log.stage("search"):
         subsets = candidate_subsets(options.n_components, options.subset_size)
         found, table = searched(team, tangents, subsets, eigenvalues, options)
@@ -73,11 +77,22 @@ def select_on_cluster(X: Any, client: Any, options: Options, progress: Progress 
 
 
 class CountingLog(Log):
-    """A log that also keeps what each stage asked of the cluster."""
+    """A log that also keeps what each stage asked of the cluster: tasks, rounds, bytes sent by workers."""
 
     def __init__(self, team: Team, progress: Progress | bool | None) -> None:
         super().__init__(progress)
-        self.team, self.costs = team, {}
+        self.team = team
+        self.costs: dict[str, dict[str, int]] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Report]:
+        before = self.team.tasks, self.team.rounds, self.team.bytes_sent()
+        with super().stage(name) as report:
+            yield report
+        after = self.team.tasks, self.team.rounds, self.team.bytes_sent()
+        own = self.costs.setdefault(name, dict.fromkeys(("tasks", "rounds", "bytes"), 0))
+        for key, begin, end in zip(own, before, after, strict=True):
+            own[key] += max(0, end - begin)  # a worker that was lost takes its count with it
 
 
 def check_options(options: Options) -> None:
@@ -111,6 +126,7 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
             kernels = matrix.kernel_blocks(
                 team, points, options.radius, options.bandwidth, options.storage, options.self_loops
             )
+            team.wait(kernels)
         with log.stage("components"):
             sizes, labels = matrix.parts_of_graph(team, kernels)
         if labels is None:
@@ -125,7 +141,9 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         keep = [label == sizes.argmax() for label in labels]
         points = [team.submit(blocks.kept, part, own) for part, own in zip(points, keep, strict=True) if own.any()]
     with log.stage("laplacian"):
-        return matrix.transition_blocks(team, kernels), count
+        graph = matrix.transition_blocks(team, kernels)
+        team.wait(graph.transitions)
+        return graph, count
 
 
 def result(

@@ -81,6 +81,20 @@ class Team:
         self.rounds += 1
         return self.client.gather(list(futures))
 
+    def wait(self, futures: Sequence[Any]) -> None:
+        """Wait for results that stay where they are; raise the error of a task that failed."""
+        from distributed import wait
+
+        self.rounds += 1
+        wait(list(futures))
+        for future in futures:
+            if future.status == "error":
+                future.result()
+
+    def bytes_sent(self) -> int:
+        """Bytes that workers have sent so far, to each other and to the client."""
+        return sum(self.client.run(outgoing_bytes).values())
+
     def total(self, futures: Sequence[Any]) -> Any:
         """The sum over blocks of arrays or tuples of arrays, always in the order of the blocks."""
         results = self.gather(futures)
@@ -105,6 +119,11 @@ def here(function: Callable[..., Any], device: str, *arguments: Any) -> Any:
 @cache
 def _backend(device: str) -> Backend:
     return get_backend(device, n_threads=1)
+
+
+def outgoing_bytes(dask_worker: Any) -> int:
+    """Bytes that a worker has sent."""
+    return int(dask_worker.transfer_outgoing_bytes_total)
 
 
 def versions() -> dict[str, str]:
