@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Backend
-from ..embedding.order import MAX_AXES, n_levels, cell_starts, spatial_order
+from ..embedding.order import MAX_AXES, cell_starts, n_levels, spatial_order
 from .source import Source
 from .team import Team
 
@@ -66,7 +66,8 @@ def cuts_of(sample: np.ndarray, count: int) -> Cuts:
         centred = sample - sample.mean(axis=0)
         axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :MAX_AXES]
     members = [sample @ axes]
-    axis, place = [], []
+    axis: list[int] = []
+    place: list[float] = []
     while len(axis) < count - 1:
         Z = members.pop(0)
         across = int(np.argmax(np.ptp(Z, axis=0))) if len(Z) else 0

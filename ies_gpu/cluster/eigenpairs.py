@@ -6,6 +6,7 @@ The first coarse level, an eighth of the points, is put together on one worker, 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..backend import Backend
-from ..embedding.eigensolvers import multilevel
 from ..embedding.diffusion import start_vector
+from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.eigenpairs import (
     MULTILEVEL_FROM,
     NEIGHBOURHOODS,
@@ -27,9 +28,9 @@ from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.graph import index_type
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cell_starts, n_levels
-from ..errors import NotConvergedError
+from ..errors import ClusterError, NotConvergedError
 from .matrix import Graph, Rows
-from .team import ClusterError, Pieces, Team, joined
+from .team import Pieces, Team, joined
 
 
 class TallArrays:
@@ -110,9 +111,9 @@ class TallLevel(Level):
         first = np.concatenate([[0], np.cumsum(counts)])
         shown = team.map(labels_and_weights, cells, first[:-1].tolist())
         merged = [
-            team.submit(merged_rows, self.entries[i], self.graph.transitions[i], cells[i], first[i : i + 2].tolist(), shown[i], *others)
+            team.submit(merged_rows, self.entries[i], self.graph.transitions[i], cells[i], shown[i], *others)
             for i, others in enumerate(team.exchanged(shown))
-        ]  # fmt: skip
+        ]
         self.starts = starts
         self.weights = team.map(weights_of, cells)
         self.merged = team.map(without_coarse, merged)
@@ -126,7 +127,9 @@ class TallLevel(Level):
     def _cells(self) -> list[Any]:
         """Where cells begin in each block; points that are almost cut off are cells of their own."""
         team = self.team
-        Y = Pieces(team, team.map(random_signs, self.graph.sizes.tolist(), list(range(len(self.graph.sizes)))), (self.n, 32))
+        Y = Pieces(
+            team, team.map(random_signs, self.graph.sizes.tolist(), list(range(len(self.graph.sizes)))), (self.n, 32)
+        )
         looks = []
         for step in range(1, multilevel.LOOKS[-1] + 1):
             Y = self.product(Y)
@@ -216,13 +219,13 @@ def pairs_on_one(
         why = info.get("fallback", "it is too dense for the multilevel method")
         raise ClusterError(
             f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
-            f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker; lower bandwidth, or use larger workers"
+            f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker; lower bandwidth or use larger workers"
         )
     pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots)
     values, residuals, more = team.gather([team.submit(head, pairs)])[0]
     info |= more
     ends = np.concatenate([[0], np.cumsum(graph.sizes)]).tolist()
-    parts = [team.submit(rows_of, pairs, a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [team.submit(rows_of, pairs, a, b) for a, b in itertools.pairwise(ends)]
     return values, Pieces(team, parts, (n, count)), residuals
 
 
@@ -404,9 +407,14 @@ def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray
 
 
 def merged_rows(
-    backend: Backend, entries: tuple[Any, Any], P: Rows, cells: Cells, span: list[int], own: np.ndarray, *others: np.ndarray
+    backend: Backend,
+    entries: tuple[Any, Any],
+    P: Rows,
+    cells: Cells,
+    own: np.ndarray,
+    *others: np.ndarray,
 ) -> tuple[Any, np.ndarray, Any]:
-    """``S P0`` with columns for the cells a block needs, those cells, and the rows of the coarse matrix, on the host."""
+    """``S P0`` with columns for the cells that a block needs, those cells, and its rows of the coarse matrix."""
     shown = np.concatenate([own, *others])
     wanted, local = np.unique(shown[:, 0].astype(np.int64), return_inverse=True)
     columns = len(shown)
@@ -415,11 +423,12 @@ def merged_rows(
     P0 = csr_matrix((shown[:, 1], local, np.arange(columns + 1)), shape=(columns, len(wanted)))
     merged = S @ P0
     merged.sort_indices()
-    down = csr_matrix((own[:, 1], np.arange(P.n), cells.starts), shape=(span[1] - span[0], P.n))
+    down = csr_matrix((own[:, 1], np.arange(P.n), cells.starts), shape=(len(cells.starts) - 1, P.n))
     coarse = (down @ merged).tocsr()
     coarse.sort_indices()
     device = tuple(
-        backend.asarray(part) for part in (merged.indptr.astype(np.int64), merged.indices.astype(np.int32), merged.data.astype(np.float32))
+        backend.asarray(part)
+        for part in (merged.indptr.astype(np.int64), merged.indices.astype(np.int32), merged.data.astype(np.float32))
     )
     return device, wanted, (coarse.indptr, wanted[coarse.indices], coarse.data.astype(np.float32))
 

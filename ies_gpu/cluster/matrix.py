@@ -65,13 +65,13 @@ class Graph:
     nnz: int
 
 
-def kernel_blocks(team: Team, points: list[Any], radius: float, bandwidth: float, storage: str, loops: bool) -> list[Any]:
+def kernel_blocks(
+    team: Team, points: list[Any], radius: float, bandwidth: float, storage: str, loops: bool
+) -> list[Any]:
     """The Gaussian kernel, and who exchanges rows with whom."""
     boxes = team.gather(team.map(boxes_of, points))
     count = len(points)
-    team.near = [
-        [j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)
-    ]
+    team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
     kernels = [
         team.submit(
             kernel_rows, points[i], radius, bandwidth, storage, loops, team.near[i],
@@ -134,7 +134,7 @@ def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.
     """Sizes of the connected parts, and each row's part by block (None for a single one)."""
     labels = team.map(own_parts, kernels)
     met = team.gather(
-        team.submit(meetings, kernels[i], labels[i], *others) for i, others in enumerate(team.exchanged(labels))
+        [team.submit(meetings, kernels[i], labels[i], *others) for i, others in enumerate(team.exchanged(labels))]
     )
     counts = np.array([len(sizes) for sizes, _ in met])
     first = np.concatenate([[0], np.cumsum(counts)])

@@ -11,10 +11,11 @@ import numpy as np
 from ..choice.criterion import candidate_subsets, penalties
 from ..choice.search import SearchResult, ranked
 from ..embedding.connectivity import FEWEST, disconnected
-from ..errors import DisconnectedGraphError
+from ..errors import ClusterError, DisconnectedGraphError
 from ..parameters.verdict import doubts_of
 from ..results.selection import Ranking, Selection
 from ..run.fingerprint import versions
+from ..run.inputs import Inputs
 from ..run.log import Log, Report
 from ..run.options import Options
 from ..run.progress import Progress
@@ -23,17 +24,19 @@ from .eigenpairs import eigenpairs
 from .matrix import Graph
 from .scores import coordinates_of, facts_of, searched, tangent_blocks
 from .source import Source
-from .team import ClusterError, Team
+from .team import Team
 
 
-def select_on_cluster(X: Any, client: Any, options: Options, progress: Progress | bool | None = None) -> Selection:
+def select_on_cluster(
+    given: Inputs, client: Any, options: Options, progress: Progress | bool | None = None
+) -> Selection:
     """What :func:`ies_gpu.select_coordinates` does with a Dask client."""
     check_options(options)
     team = Team(client, options.device)
     team.check_versions()
     log = CountingLog(team, progress)
     with log.stage("order"):
-        source = Source(team, X)
+        source = Source(team, given.value)
         options.check_sizes(source.n)
         returned.check_room(source, options)
         points = blocks.shared_out(team, source, block_count(team))
@@ -97,6 +100,8 @@ class CountingLog(Log):
 
 def check_options(options: Options) -> None:
     """Refuse what a cluster run does not do."""
+    if options.entry != "X":
+        raise ValueError(f"client works only with X, not with {options.entry}")
     if options.automatic:
         raise ValueError(
             f"{options.automatic[0]}='auto' does not work with client; find it on a sample of the points on one "

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, get_backend
+from ..errors import ClusterError
 from ..run.options import Options
 from .matrix import Graph, Rows
 from .scores import Table
 from .source import Source
-from .team import ClusterError, Team
+from .team import Team
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
 
@@ -31,7 +32,13 @@ def check_room(source: Source, options: Options) -> None:
 
 
 def arrays(
-    team: Team, source: Source, graph: Graph, coordinates: list[Any], tangents: list[Any], table: Table, options: Options
+    team: Team,
+    source: Source,
+    graph: Graph,
+    coordinates: list[Any],
+    tangents: list[Any],
+    table: Table,
+    options: Options,
 ) -> dict[str, Any]:
     """The arrays of the result by name."""
     keep = bool(options.keep_bases)
@@ -73,7 +80,14 @@ def on_workers(team: Team, source: Source, graph: Graph, packed: list[Any]) -> d
     points = np.sort(np.concatenate(owners))
     spans = list(zip(source.ends[:-1].tolist(), source.ends[1:].tolist(), strict=True))
     chunks = [
-        team.submit(one_chunk, *(team.submit(rows_between, block, a, b) for block, own in zip(packed, owners, strict=True) if ((own >= a) & (own < b)).any()))
+        team.submit(
+            one_chunk,
+            *(
+                team.submit(rows_between, block, a, b)
+                for block, own in zip(packed, owners, strict=True)
+                if ((own >= a) & (own < b)).any()
+            ),
+        )
         for a, b in spans
     ]
     sizes = np.diff(np.searchsorted(points, source.ends)).tolist()

@@ -139,7 +139,10 @@ def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.n
     place = (n - 1) * percent / 100
     ranks = np.array([int(np.floor(place)), int(np.ceil(place))])
     rising = team.map(sorted_columns, tables)
-    low, high = (ends(np.array(side), axis=0) for ends, side in zip((np.min, np.max), zip(*team.gather(team.map(ends_of, rising)), strict=True), strict=True))
+    low, high = (
+        ends(np.array(side), axis=0)
+        for ends, side in zip((np.min, np.max), zip(*team.gather(team.map(ends_of, rising)), strict=True), strict=True)
+    )
     below = np.zeros(len(low), dtype=np.int64)  # values under the bracket
     inside = np.full(len(low), n)
     for _ in range(60):
@@ -186,7 +189,9 @@ def inside_of(backend: Backend, table: np.ndarray, low: np.ndarray, high: np.nda
     return found
 
 
-def facts_of(team: Team, coordinates: list[Any], tangents: list[Any], table: Table, found: SearchResult) -> dict[str, Any]:
+def facts_of(
+    team: Team, coordinates: list[Any], tangents: list[Any], table: Table, found: SearchResult
+) -> dict[str, Any]:
     """What ``diagnostics`` says of the points, from sums over blocks."""
     n, fourth, floored, close, thin = team.total(team.map(facts_of_block, coordinates, tangents, table.volumes))
     stray = np.flatnonzero(1 / np.maximum(fourth, 1e-300) < min(FEW, n / 100))

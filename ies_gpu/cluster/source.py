@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..errors import brief
-from .team import ClusterError, Team
+from ..errors import ClusterError, brief
+from .team import Team
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..errors import brief
+from ..errors import ClusterError, brief
 
 MUST_MATCH = ("ies_gpu", "numpy", "scipy", "numba")
-
-
-class ClusterError(RuntimeError):
-    """The cluster cannot run the job; the message says why and what to do."""
 
 
 class Team:
@@ -47,6 +44,7 @@ class Team:
         if getattr(client, "asynchronous", False):
             raise TypeError("client must not be asynchronous; create it with Client(..., asynchronous=False)")
         self.client, self.device = client, device
+        self.name = uuid4().hex  # two runs on one cluster must not take each other's results
         self.tasks = self.rounds = 0
         self.near: list[list[int]] = []
         self.outgoing: list[Any] = []
@@ -57,7 +55,11 @@ class Team:
         if not others:
             raise ClusterError("the cluster has no workers; start some, or wait with client.wait_for_workers(1)")
         for address, theirs in others.items():
-            wrong = [f"{name} {theirs.get(name)} instead of {own[name]}" for name in MUST_MATCH if theirs.get(name) != own[name]]
+            wrong = [
+                f"{name} {theirs.get(name)} instead of {own[name]}"
+                for name in MUST_MATCH
+                if theirs.get(name) != own[name]
+            ]
             if wrong:
                 raise ClusterError(f"worker {address} has {', '.join(wrong)}; install the same versions everywhere")
 
@@ -68,7 +70,7 @@ class Team:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A future for ``function(backend, *arguments)`` on some worker; futures among the arguments are resolved."""
         self.tasks += 1
-        key = f"ies-{function.__name__}-{self.tasks}"
+        key = f"{function.__name__}-ies-{self.name}-{self.tasks}"  # Dask groups tasks by what comes before the "-"
         return self.client.submit(here, function, self.device, *arguments, key=key, pure=False)
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -104,13 +106,11 @@ class Team:
 
     def exchanged(self, pieces: list[Any]) -> list[list[Any]]:
         """For each block the rows of other blocks that its own rows have as neighbours."""
-        return [
-            [self.submit(sent, pieces[j], self.outgoing[j], i) for j in self.near[i]] for i in range(len(pieces))
-        ]
+        return [[self.submit(sent, pieces[j], self.outgoing[j], i) for j in self.near[i]] for i in range(len(pieces))]
 
 
 def here(function: Callable[..., Any], device: str, *arguments: Any) -> Any:
-    """Run a task on the worker's own backend, in one thread: Dask runs as many tasks at a time as a worker has threads."""
+    """Run a task on the worker's own backend, in one thread: a worker runs as many tasks at a time as it has."""
     backend = _backend(device)
     with backend.active():
         return function(backend, *arguments)
