@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..errors import ClusterError, brief
 from .team import Team
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
+SENT_BYTES = 8 << 20  # the same where the points go with the task, by way of the scheduler
 
 
 class Source:
@@ -45,10 +47,11 @@ class Source:
             given = team.client.compute(X.to_delayed().ravel().tolist())
             self.chunks = team.map(checked, given, self.ends[:-1].tolist())
             return
-        rows = max(1, min(-(-self.n // team.n_threads()), CHUNK_BYTES // (8 * self.width)))
-        self.ends = np.append(np.arange(0, self.n, rows), self.n)
-        spans = list(zip(self.ends[:-1].tolist(), self.ends[1:].tolist(), strict=True))
         path = str(Path(X).absolute()) if kind == "path" else mapped_file(X)
+        most = (CHUNK_BYTES if path is not None else SENT_BYTES) // (8 * self.width)
+        rows = max(1, min(-(-self.n // team.n_threads()), most))
+        self.ends = np.append(np.arange(0, self.n, rows), self.n)
+        spans = list(pairwise(self.ends.tolist()))
         if path is not None:
             self.chunks = team.map(read, path, spans)
         else:

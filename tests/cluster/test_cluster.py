@@ -190,3 +190,21 @@ def test_two_runs_on_one_cluster_do_not_take_each_others_results(client):
     one = select_coordinates(X, **options)
     np.testing.assert_allclose(first.coordinates.compute(), one.coordinates, atol=1e-5)
     assert second.eigenvalues[0] != first.eigenvalues[0]
+
+
+def test_command_line_with_a_scheduler(strip, tmp_path, capsys):
+    from ies_gpu.cli import main
+
+    X = datasets.load("D1", n_samples=1500).X
+    np.save(tmp_path / "points.npy", X)
+    fit = ["fit", str(tmp_path / "points.npy"), *"-d 2 -s 2 --bandwidth 0.4 --device cpu".split()]
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, scheduler_port=0, protocol="tcp"
+    ) as cluster:
+        found = tmp_path / "run.npz"
+        assert main([*fit, "--scheduler", cluster.scheduler_address, "-o", str(found)]) == 0
+    one = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.4, device="cpu")
+    assert ies_gpu.load(found).subset == one.subset
+    assert main([*fit, "--scheduler", "nowhere"]) == 1
+    assert "no Dask scheduler answers at" in capsys.readouterr().err
+    assert main([*fit, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"]) == 2
