@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..choice.criterion import candidate_subsets, penalties
+from ..choice.criterion import penalties
 from ..choice.search import SearchResult, ranked
 from ..embedding.connectivity import FEWEST, disconnected
 from ..errors import ClusterError, DisconnectedGraphError
@@ -22,7 +22,7 @@ from ..run.progress import Progress
 from . import blocks, matrix, returned
 from .eigenpairs import eigenpairs
 from .matrix import Graph
-from .scores import coordinates_of, facts_of, searched, tangent_blocks
+from .scores import coordinates_of, facts_of, searched, stray_among, tangent_blocks
 from .source import Source
 from .team import Team
 
@@ -52,13 +52,12 @@ def select_on_cluster(
         tangents = tangent_blocks(team, graph, coordinates, options)
         team.wait(tangents)
     with log.stage("search"):
-        subsets = candidate_subsets(options.n_components, options.subset_size)
-        found, table = searched(team, tangents, subsets, eigenvalues, options)
-        facts = facts_of(team, coordinates, tangents, table, found)
+        stray = stray_among(team, coordinates)
+        found, table = searched(team, tangents, stray, eigenvalues, options)
+        facts = facts_of(team, tangents, table) | {"stray_coordinates": stray, "stray_points": []}
     with log.stage("result"):
         arrays = returned.arrays(team, source, graph, coordinates, tangents, table, options)
     diagnostics = facts | {
-        "device": facts["device"],
         "device_reason": f"on {len(client.nthreads())} workers of the Dask cluster at {client.scheduler.address}",
         "residuals": residuals[1:].tolist(),
         "solver": info,
@@ -66,14 +65,14 @@ def select_on_cluster(
         "mean_degree": graph.nnz / graph.sizes.sum() - 1,
         "approximations": [],
         "regret_passed": found.passed,
-        "sets_scored": len(subsets),
+        "sets_scored": len(found.subsets),
         "search": found.details,
         "audit": {},
         "versions": versions(),
         "automatic": None,
     }
     selection = result(found, eigenvalues, arrays, options, diagnostics)
-    for message in doubts_of(diagnostics, int(graph.sizes.sum()), options):
+    for message in doubts_of(diagnostics, found.subset, int(graph.sizes.sum()), options):
         log.warn(message)
     diagnostics.update(log.results(), parameters=options.parameters, cluster=log.costs | {"blocks": len(graph.sizes)})
     return selection

@@ -13,9 +13,10 @@ from ..choice.criterion import log_volumes, score_pass
 from ..choice.regularization import first_acceptable, regularization_path, segment_at
 from ..choice.search import SearchResult
 from ..choice.search.exhaustive import all_sets
+from ..choice.stray import FEW
 from ..embedding.diffusion import start_vector
 from ..embedding.transition import SparseTransition
-from ..parameters.verdict import FEW, thin_points
+from ..parameters.verdict import thin_points
 from ..run.options import Options
 from .matrix import Graph, Rows
 from .team import Pieces, Team, joined
@@ -75,10 +76,24 @@ def tangent_rows(
     return U, sigma * scale
 
 
+def stray_among(team: Team, coordinates: list[Any]) -> list[int]:
+    """Coordinates that live on a few points only; see :func:`ies_gpu.choice.stray.stray_coordinates`."""
+    n, fourth = team.total(team.map(size_and_fourth_powers, coordinates))
+    return np.flatnonzero(1 / np.maximum(fourth, 1e-300) < min(FEW, n / 100)).tolist()  # columns have length 1
+
+
+def size_and_fourth_powers(backend: Backend, Y: Any) -> tuple[int, np.ndarray]:
+    return len(Y), backend.to_host((Y**4).sum(axis=0))
+
+
 def searched(
-    team: Team, tangents: list[Any], subsets: np.ndarray, eigenvalues: np.ndarray, options: Options
+    team: Team, tangents: list[Any], stray: list[int], eigenvalues: np.ndarray, options: Options
 ) -> tuple[SearchResult, Table]:
-    """Totals of all sets, the path, the regret of its sets and the choice."""
+    """Totals of all sets without a stray coordinate, the path, the regret of its sets and the choice."""
+    kept = [k for k in range(options.n_components) if k not in stray]
+    kept = kept if len(kept) >= options.subset_size else list(range(options.n_components))
+    evaluated = all_sets(len(kept), options.subset_size)
+    subsets = np.array(kept, dtype=np.int32)[evaluated.subsets]
     passes = team.map(scored, tangents, subsets)
     totals, n = team.total(team.map(totals_of, passes))
     scores = totals / n
@@ -104,7 +119,7 @@ def searched(
         regrets=None,
         percentiles=percentiles,
         search_order=segment.subset,
-        details=all_sets(options.n_components, options.subset_size).details,
+        details=evaluated.details,
     )
     return result, Table(regrets, team.map(column, own, index))
 
@@ -145,8 +160,8 @@ def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.n
     )
     below = np.zeros(len(low), dtype=np.int64)  # values under the bracket
     inside = np.full(len(low), n)
-    for _ in range(60):
-        if inside.max() <= WINDOW:
+    for _ in range(40):  # many equal values may never leave: of these only the distinct ones are sent
+        if not ((inside > WINDOW) & (low < high)).any():
             break
         middle = 0.5 * (low + high)
         under = team.total(team.map(counts_below, rising, middle))
@@ -155,8 +170,6 @@ def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.n
         low, below = np.where(right, middle, low), np.where(right, under, below)
         high = np.where(left, np.nextafter(middle, -np.inf), high)
         inside = np.where(left, under, below + inside) - below
-        if not (right | left).any():
-            break
     found = team.gather(team.map(inside_of, rising, low, high))
     values = np.empty((2, len(low)))
     for k in range(len(low)):
@@ -189,19 +202,14 @@ def inside_of(backend: Backend, table: np.ndarray, low: np.ndarray, high: np.nda
     return found
 
 
-def facts_of(
-    team: Team, coordinates: list[Any], tangents: list[Any], table: Table, found: SearchResult
-) -> dict[str, Any]:
+def facts_of(team: Team, tangents: list[Any], table: Table) -> dict[str, Any]:
     """What ``diagnostics`` says of the points, from sums over blocks."""
-    n, fourth, floored, close, thin = team.total(team.map(facts_of_block, coordinates, tangents, table.volumes))
-    stray = np.flatnonzero(1 / np.maximum(fourth, 1e-300) < min(FEW, n / 100))
+    n, floored, close, thin = team.total(team.map(facts_of_block, tangents, table.volumes))
     return {
         "device": team.gather([team.submit(device_of)])[0],
         "floored_points": int(floored),
         "degenerate_points": close / n,
         "thin_points": thin / n,
-        "stray_coordinates": stray.tolist(),
-        "stray_points": [],
     }
 
 
@@ -209,9 +217,9 @@ def device_of(backend: Backend) -> str:
     return backend.device
 
 
-def facts_of_block(backend: Backend, Y: Any, tangents: tuple[Any, Any], volumes: Any) -> tuple[Any, ...]:
-    sigma, n = tangents[1], len(Y)
+def facts_of_block(backend: Backend, tangents: tuple[Any, Any], volumes: Any) -> tuple[Any, ...]:
+    sigma = tangents[1]
     gaps = -backend.xp.diff(sigma, axis=1)
     close = float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).sum()) if gaps.size else 0.0
     floored = int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum())
-    return n, backend.to_host((Y**4).sum(axis=0)), floored, close, n * thin_points(sigma)
+    return len(sigma), floored, close, len(sigma) * thin_points(sigma)

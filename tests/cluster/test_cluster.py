@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def client():
     """Two workers as threads of this process: quick to start."""
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None, scheduler_port=0
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", scheduler_port=0
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -111,8 +112,11 @@ def test_parts_of_a_graph(client):
     np.testing.assert_allclose(found.coordinates, one.coordinates, atol=1e-5)
 
 
-@pytest.mark.parametrize("percent", [0, 33.3, 75, 100])
-@pytest.mark.parametrize("window", [4, 20_000])
+def as_it_is(backend, table):
+    return table
+
+
+@pytest.mark.parametrize(("percent", "window"), [(0, 20_000), (33.3, 4), (75, 20_000), (100, 4)])
 def test_percentile_over_blocks_is_that_of_numpy(client, monkeypatch, percent, window):
     from ies_gpu.cluster import scores
     from ies_gpu.cluster.team import Team
@@ -123,7 +127,8 @@ def test_percentile_over_blocks_is_that_of_numpy(client, monkeypatch, percent, w
     for table in tables:
         table[::2, 1] = 0.0  # ties
         table[:, 2] = 5.0
-    found = scores.percentile_of(Team(client, "cpu"), list(client.scatter(tables)), percent, 116)
+    team = Team(client, "cpu")
+    found = scores.percentile_of(team, team.map(as_it_is, tables), percent, 116)
     np.testing.assert_allclose(found, np.percentile(np.concatenate(tables), percent, axis=0), rtol=1e-12, atol=0)
 
 
@@ -147,12 +152,14 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
         select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **options)
 
 
-def test_other_versions_on_a_worker_are_refused(client, monkeypatch):
+def test_other_versions_on_a_worker_and_no_workers_are_refused():
     from ies_gpu.cluster import team
 
-    monkeypatch.setattr(team, "versions", lambda: dict.fromkeys(team.MUST_MATCH, "0.0"))
-    with pytest.raises(ClusterError, match=r"worker .* has ies_gpu .* instead of 0\.0"):
-        team.Team(client, "cpu").check_versions()
+    older = {"tcp://node:1": team.versions(), "tcp://node:2": team.versions() | {"numpy": "1.0"}}
+    for answer, words in ((older, r"tcp://node:2 has numpy 1\.0 instead of 2"), ({}, "no workers")):
+        client = SimpleNamespace(submit=print, scheduler_info=print, run=lambda function, answer=answer: answer)
+        with pytest.raises(ClusterError, match=words):
+            team.Team(client, "cpu").check_versions()
 
 
 @pytest.mark.slow
@@ -161,7 +168,7 @@ def test_a_killed_worker_costs_time_and_not_the_result(strip, stage):
     X, options, one = strip
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, scheduler_port=0
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", scheduler_port=0
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -197,9 +204,9 @@ def test_command_line_with_a_scheduler(strip, tmp_path, capsys):
 
     X = datasets.load("D1", n_samples=1500).X
     np.save(tmp_path / "points.npy", X)
-    fit = ["fit", str(tmp_path / "points.npy"), *"-d 2 -s 2 --bandwidth 0.4 --device cpu".split()]
+    fit = ["fit", str(tmp_path / "points.npy"), *["-d", "2", "-s", "2", "--bandwidth", "0.4", "--device", "cpu"]]
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None, scheduler_port=0, protocol="tcp"
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", scheduler_port=0, protocol="tcp"
     ) as cluster:
         found = tmp_path / "run.npz"
         assert main([*fit, "--scheduler", cluster.scheduler_address, "-o", str(found)]) == 0
