@@ -48,9 +48,12 @@ def shared_out(team: Team, source: Source, count: int) -> list[Any]:
     pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), cuts, count)
     sizes = np.array(team.gather(team.map(sizes_of, pieces)))
     return [
-        team.submit(collected, *(team.submit(picked, piece, b) for c, piece in enumerate(pieces) if sizes[c, b]))
-        for b in range(count)
-        if sizes[:, b].any()
+        team.submit(
+            collected,
+            *(team.submit(picked, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b]),
+            block=i,
+        )
+        for i, b in enumerate(np.flatnonzero(sizes.any(axis=0)).tolist())
     ]
 
 

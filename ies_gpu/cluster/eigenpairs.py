@@ -64,8 +64,8 @@ class TallKernels:
         self, W: Pieces, SW: Pieces, q: int, T: Pieces, ST: Pieces, onto_W: Any, onto_T: Any, values: Any
     ) -> tuple[Pieces, np.ndarray]:
         new = self.team.map(updated, W.parts, SW.parts, q, T.parts, ST.parts, onto_W, onto_T, values)
-        W.parts, SW.parts, R = ([self.team.submit(item, part, i) for part in new] for i in range(3))
-        squares = self.team.total([self.team.submit(item, part, 3) for part in new])
+        W.parts, SW.parts, R = (self.team.map(item, new, i) for i in range(3))
+        squares = self.team.total(self.team.map(item, new, 3))
         return Pieces(self.team, R, (len(W), len(values))), squares
 
     def scaled_columns(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> Pieces:
@@ -110,18 +110,16 @@ class TallLevel(Level):
         counts = np.array(team.gather(team.map(count_of, starts)))
         first = np.concatenate([[0], np.cumsum(counts)])
         shown = team.map(labels_and_weights, cells, first[:-1].tolist())
-        merged = [
-            team.submit(merged_rows, self.entries[i], self.graph.transitions[i], cells[i], shown[i], *others)
-            for i, others in enumerate(team.exchanged(shown))
-        ]
+        merged = team.map(merged_rows, self.entries, self.graph.transitions, cells, shown, team.exchanged(shown))
         self.starts = starts
         self.weights = team.map(weights_of, cells)
         self.merged = team.map(without_coarse, merged)
         self.wanted_cells = team.map(cells_wanted, merged)
         coarse = team.map(coarse_of, merged)
         self.coarse = team.submit(
-            hierarchy, self.graph.sizes.tolist(), count, len(starts), *starts, *team.map(norms_of, cells), *coarse
-        )
+            hierarchy, self.graph.sizes.tolist(), count, len(starts), *starts, *team.map(norms_of, cells), *coarse,
+            block=0,
+        )  # fmt: skip
         self.coarse_size = int(first[-1])
 
     def _cells(self) -> list[Any]:
@@ -143,41 +141,35 @@ class TallLevel(Level):
     def product(self, V: Pieces, R: Pieces | None = None) -> Pieces:
         self.products += 1
         self.columns += V.shape[1]
-        others = self.team.exchanged(V.parts)
-        rest = [None] * len(V.parts) if R is None else R.parts
-        parts = [
-            self.team.submit(block_product, self.entries[i], self.graph.transitions[i], rest[i], V.parts[i], *others[i])
-            for i in range(len(V.parts))
-        ]
+        rest, others = None if R is None else R.parts, self.team.exchanged(V.parts)
+        parts = self.team.map(block_product, self.entries, self.graph.transitions, rest, V.parts, others)
         return Pieces(self.team, parts, V.shape)
 
     def smoothed(self, Z: Any, R: Pieces | None = None, scale: Any = None) -> Pieces:
-        team, blocks = self.team, len(self.merged)
         self.products += 1
-        rest = [None] * blocks if R is None else R.parts
-        own = team.map(cells_taken, [Z.future] * blocks, self.wanted_cells)
         self.columns += Z.shape[1]
-        return Pieces(team, team.map(smoothed_product, self.merged, own, rest, scale), (self.n, Z.shape[1]))
+        # taken where they are: only the cells that a block needs travel
+        own = [self.team.submit(cells_taken, Z.future, wanted, block=0) for wanted in self.wanted_cells]
+        rest = None if R is None else R.parts
+        return Pieces(self.team, self.team.map(smoothed_product, self.merged, own, rest, scale), (self.n, Z.shape[1]))
 
     def start(self, wanted: int, last: Any, guards: int) -> CoarsePairs:
-        found = self.team.submit(coarse_pairs, self.coarse, wanted, guards)
-        values, k = self.team.gather([self.team.submit(item, found, 0)])[0], None
+        found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, block=0)
+        values = self.team.gather([self.team.submit(item, found, 0, block=0)])[0]
         k, following = kept_pairs(values, wanted, guards)
-        vectors = self.team.submit(first_columns, found, k)
+        vectors = self.team.submit(first_columns, found, k, block=0)
         return CoarsePairs(values[:k], Remote(vectors, (self.coarse_size, k)), following)
 
     def coarse_solution(self, F: list[Any], shift: np.ndarray, Q: Remote) -> Remote:
-        future = self.team.submit(coarse_solution, self.coarse, shift, Q.future, *F)
+        future = self.team.submit(coarse_solution, self.coarse, shift, Q.future, *F, block=0)
         return Remote(future, (self.coarse_size, len(shift)))
 
     def exact(self, V: Pieces) -> Pieces:
         """``S V`` in float64."""
         self.columns += V.shape[1]
         scaled = self.team.map(over_root, V.parts, self.graph.roots)
-        parts = [
-            self.team.submit(exact_product, self.graph.transitions[i], self.graph.roots[i], scaled[i], *others)
-            for i, others in enumerate(self.team.exchanged(scaled))
-        ]
+        others = self.team.exchanged(scaled)
+        parts = self.team.map(exact_product, self.graph.transitions, self.graph.roots, scaled, others)
         return Pieces(self.team, parts, V.shape)
 
 
@@ -221,11 +213,11 @@ def pairs_on_one(
             f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
             f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker; lower bandwidth or use larger workers"
         )
-    pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots)
-    values, residuals, more = team.gather([team.submit(head, pairs)])[0]
+    pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
+    values, residuals, more = team.gather([team.submit(head, pairs, block=0)])[0]
     info |= more
     ends = np.concatenate([[0], np.cumsum(graph.sizes)]).tolist()
-    parts = [team.submit(rows_of, pairs, a, b) for a, b in itertools.pairwise(ends)]
+    parts = [team.submit(rows_of, pairs, a, b, block=0) for a, b in itertools.pairwise(ends)]
     return values, Pieces(team, parts, (n, count)), residuals
 
 

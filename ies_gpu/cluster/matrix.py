@@ -75,14 +75,14 @@ def kernel_blocks(
     kernels = [
         team.submit(
             kernel_rows, points[i], radius, bandwidth, storage, loops, team.near[i],
-            *(team.submit(points_near, points[j], boxes[i], radius) for j in team.near[i]),
+            *(team.submit(points_near, points[j], boxes[i], radius, block=j) for j in team.near[i]), block=i,
         )
         for i in range(count)
     ]  # fmt: skip
     wants = team.map(wants_of, kernels)
     team.outgoing = [
         team.submit(outgoing_of, j, [i for i in range(count) if j in team.near[i]],
-                    *(wants[i] for i in range(count) if j in team.near[i]))
+                    *(wants[i] for i in range(count) if j in team.near[i]), block=j)
         for j in range(count)
     ]  # fmt: skip
     return kernels
@@ -133,9 +133,7 @@ def outgoing_of(backend: Backend, j: int, askers: list[int], *wants: dict[int, A
 def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.ndarray] | None]:
     """Sizes of the connected parts, and each row's part by block (None for a single one)."""
     labels = team.map(own_parts, kernels)
-    met = team.gather(
-        [team.submit(meetings, kernels[i], labels[i], *others) for i, others in enumerate(team.exchanged(labels))]
-    )
+    met = team.gather(team.map(meetings, kernels, labels, team.exchanged(labels)))
     counts = np.array([len(sizes) for sizes, _ in met])
     first = np.concatenate([[0], np.cumsum(counts)])
     pairs = [
@@ -184,14 +182,14 @@ def transition_blocks(team: Team, kernels: list[Any]) -> Graph:
     sums = team.gather(team.map(size_and_sum, roots, kernels))
     sizes = np.array([size for size, _, _ in sums])
     mean = sum(total for _, total, _ in sums) / sizes.sum()
-    roots_all = [team.submit(divided, root, float(mean)) for root in joined_pieces(team, roots)]
+    roots_all = team.map(divided, joined_pieces(team, roots), float(mean))
     transitions = team.map(transition_rows, kernels, w_all, wt)
     return Graph(sizes, transitions, roots_all, sum(nnz for _, _, nnz in sums))
 
 
 def joined_pieces(team: Team, pieces: list[Any]) -> list[Any]:
     """Each block's own rows and those of others that it needs."""
-    return [team.submit(joined, own, *others) for own, others in zip(pieces, team.exchanged(pieces), strict=True)]
+    return team.map(joined, pieces, team.exchanged(pieces))
 
 
 def row_sums(backend: Backend, kernel: Rows) -> Any:

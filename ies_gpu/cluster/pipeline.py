@@ -143,7 +143,8 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
             "selection.points has the rows that are used"
         )
         keep = [label == sizes.argmax() for label in labels]
-        points = [team.submit(blocks.kept, part, own) for part, own in zip(points, keep, strict=True) if own.any()]
+        left = [i for i, own in enumerate(keep) if own.any()]
+        points = team.map(blocks.kept, [points[i] for i in left], [keep[i] for i in left])
     with log.stage("laplacian"):
         graph = matrix.transition_blocks(team, kernels)
         team.wait(graph.transitions)

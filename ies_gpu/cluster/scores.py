@@ -55,11 +55,10 @@ def times(backend: Backend, phi: Any, factors: np.ndarray) -> Any:
 
 def tangent_blocks(team: Team, graph: Graph, coordinates: list[Any], options: Options) -> list[Any]:
     """Tangent bases and singular values by block."""
-    scale = 4.0 / options.bandwidth**2
-    return [
-        team.submit(tangent_rows, graph.transitions[i], options.intrinsic_dim, scale, options.arithmetic, own, *others)
-        for i, (own, others) in enumerate(zip(coordinates, team.exchanged(coordinates), strict=True))
-    ]
+    others, scale = team.exchanged(coordinates), 4.0 / options.bandwidth**2
+    return team.map(
+        tangent_rows, graph.transitions, options.intrinsic_dim, scale, options.arithmetic, coordinates, others
+    )
 
 
 def tangent_rows(

@@ -1,7 +1,7 @@
 """The workers of a Dask cluster as one team: tasks by block of points, sums over blocks, and what they cost.
 
 Every task is a pure function of other tasks' results, so a block that is lost with its worker is computed again from
-the input, to the bit. Nothing is scattered from the client and nothing is changed in place.
+the input. Nothing is scattered from the client and nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from ..backend import Backend, get_backend
 from ..errors import ClusterError, brief
 
 MUST_MATCH = ("ies_gpu", "numpy", "scipy", "numba")
+
+
+class Several(tuple):
+    """Arguments of one task, as many as there are."""
 
 
 class Team:
@@ -36,10 +40,12 @@ class Team:
         The blocks that each block exchanges rows with; set once the graph is known.
     outgoing : list of Future
         Which rows each block sends to which other.
+    workers : list of str
+        Their addresses at the start.
     """
 
     def __init__(self, client: Any, device: str) -> None:
-        if not (callable(getattr(client, "submit", None)) and callable(getattr(client, "scheduler_info", None))):
+        if not (callable(getattr(client, "submit", None)) and callable(getattr(client, "nthreads", None))):
             raise TypeError(f"client must be a dask.distributed.Client, got {brief(client)}")
         if getattr(client, "asynchronous", False):
             raise TypeError("client must not be asynchronous; create it with Client(..., asynchronous=False)")
@@ -48,11 +54,12 @@ class Team:
         self.tasks = self.rounds = 0
         self.near: list[list[int]] = []
         self.outgoing: list[Any] = []
+        self.workers = sorted(client.nthreads())
 
     def check_versions(self) -> None:
         """Refuse workers whose versions differ: their results would, too."""
         own, others = versions(), self.client.run(versions)
-        if not others:
+        if not others or not self.workers:
             raise ClusterError("the cluster has no workers; start some, or wait with client.wait_for_workers(1)")
         for address, theirs in others.items():
             wrong = [
@@ -67,16 +74,29 @@ class Team:
         """Threads of all workers together."""
         return sum(self.client.nthreads().values())
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A future for ``function(backend, *arguments)`` on some worker; futures among the arguments are resolved."""
+    def submit(self, function: Callable[..., Any], *arguments: Any, block: int | None = None) -> Any:
+        """A future for ``function(backend, *arguments)``; futures among the arguments are resolved.
+
+        What belongs to a block stays on one worker, as long as that lives.
+        """
         self.tasks += 1
         key = f"{function.__name__}-ies-{self.name}-{self.tasks}"  # Dask groups tasks by what comes before the "-"
-        return self.client.submit(here, function, self.device, *arguments, key=key, pure=False)
+        place = {} if block is None else {"workers": [self.workers[block % len(self.workers)]]}
+        return self.client.submit(
+            here, function, self.device, *arguments, key=key, pure=False, allow_other_workers=bool(place), **place
+        )
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """One task per block; lists are spread out, everything else goes to every block."""
         count = next(len(a) for a in arguments if isinstance(a, list))
-        return [self.submit(function, *(a[i] if isinstance(a, list) else a for a in arguments)) for i in range(count)]
+        futures = []
+        for i in range(count):
+            own: list[Any] = []
+            for a in arguments:
+                value = a[i] if isinstance(a, list) else a
+                own += value if isinstance(value, Several) else [value]
+            futures.append(self.submit(function, *own, block=i))
+        return futures
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
         """The results, on the client; they should be small."""
@@ -104,9 +124,12 @@ class Team:
             return tuple(sum(parts[1:], parts[0]) for parts in zip(*results, strict=True))
         return sum(results[1:], results[0])
 
-    def exchanged(self, pieces: list[Any]) -> list[list[Any]]:
-        """For each block the rows of other blocks that its own rows have as neighbours."""
-        return [[self.submit(sent, pieces[j], self.outgoing[j], i) for j in self.near[i]] for i in range(len(pieces))]
+    def exchanged(self, pieces: list[Any]) -> list[Several]:
+        """For each block the rows of other blocks that its own rows have as neighbours, for the end of :meth:`map`."""
+        return [
+            Several(self.submit(sent, pieces[j], self.outgoing[j], i, block=j) for j in self.near[i])
+            for i in range(len(pieces))
+        ]
 
 
 def here(function: Callable[..., Any], device: str, *arguments: Any) -> Any:
