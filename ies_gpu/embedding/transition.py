@@ -1,6 +1,7 @@
 """The kernel of a graph and the transition matrix made from it: what an algorithm may ask of them, however stored.
 
-Here are the two interfaces and their form as CSR. Graphs too dense for that are stored as tiles, in :mod:`.tiles`.
+Here are the two interfaces and their form as CSR. Graphs too large for that are stored as rows in a file, in
+:mod:`.on_disk`, or as dense tiles, in :mod:`.tiles`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of, to_device
 from ..backend.array import Array
+from ..backend.kernels import plain
 
 MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
@@ -43,6 +45,10 @@ class Kernel:
         """``K V`` for a vector or a block of vectors."""
         raise NotImplementedError
 
+    def sample(self) -> Any:
+        """Some of the first rows as CSR, for an audit of products; None where there are no single entries."""
+        return None
+
     def components(self) -> tuple[int, np.ndarray]:
         """How many connected parts the graph has, and each row's part, on the host."""
         raise NotImplementedError
@@ -65,19 +71,25 @@ class Transition:
     nnz : int
         Entries.
     has_matrix : bool
-        Whether there are single entries to look at: for an audit, a checkpoint, a coarser level or a walk on the graph.
+        Whether all entries are in memory: for a checkpoint, a coarser level or a walk on the graph.
+    has_rows : bool
+        Whether single rows can be had, for an audit.
     matrix : CSR (n, n)
         P itself; a ValueError where there is none.
     """
 
     shape: tuple[int, int]
     nnz: int
-    has_matrix = False
+    has_matrix = has_rows = False
 
     @property
     def matrix(self) -> Array:
         """P as CSR."""
-        raise ValueError("this graph is too dense for a CSR matrix; use the operator laplacian.transition instead")
+        raise ValueError("this graph is too large for a CSR matrix; use the operator laplacian.transition instead")
+
+    def some_rows(self, rows: Array) -> Array:
+        """A CSR (n, n) that has these rows; others may be empty."""
+        raise NotImplementedError
 
     def product(self, V: Array, backend: Backend) -> Array:
         """``P V`` for a vector (n,) or a block (n, k)."""
@@ -85,10 +97,13 @@ class Transition:
 
     def bytes_a_row(self, m: int) -> float:
         """Temporaries of one row of the co-metric on plain code: differences, weighted ones, the matrix itself."""
-        return 8.0 * (3 * m * (self.nnz / max(1, self.shape[0])) + 3 * m * m)
+        return plain.tangent_bytes(m, 1, self.nnz / max(1, self.shape[0]))
 
-    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
-        """Blocks whose co-metrics of m coordinates fit into memory; what they count is the storage's own affair."""
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
+        """Blocks whose co-metrics of m coordinates, or with d whose tangent bases alone, fit into memory.
+
+        What they count is the storage's own affair.
+        """
         raise NotImplementedError
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
@@ -122,6 +137,9 @@ class SparseKernel(Kernel):
         K = self.matrix
         with self.backend.active():
             return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
+
+    def sample(self) -> Any:
+        return self.matrix
 
     def components(self) -> tuple[int, np.ndarray]:
         K = self.matrix
@@ -160,7 +178,7 @@ class SparseKernel(Kernel):
 class SparseTransition(Transition):
     """P as CSR."""
 
-    has_matrix = True
+    has_matrix = has_rows = True
 
     def __init__(self, matrix: Array) -> None:
         self._matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
@@ -169,13 +187,18 @@ class SparseTransition(Transition):
     def matrix(self) -> Array:
         return self._matrix
 
+    def some_rows(self, rows: Array) -> Array:
+        return self._matrix
+
     def product(self, V: Array, backend: Backend) -> Array:
         P = self._matrix
         product = backend.kernels.vector_product if V.ndim == 1 else backend.kernels.spmm
         return product(P.indptr, P.indices, P.data, V)
 
-    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
-        return backend.blocks(self.shape[0], max(self.bytes_a_row(m), backend.block_bytes() / MAX_BATCH), "tangents")
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
+        degree = self.nnz / max(1, self.shape[0])
+        size = self.bytes_a_row(m) if d is None else backend.kernels.tangent_bytes(m, d, degree)
+        return backend.blocks(self.shape[0], max(size, backend.block_bytes() / MAX_BATCH), "tangents")
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
         P, rows = self._matrix, backend.xp.arange(block.start, block.stop)

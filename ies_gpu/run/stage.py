@@ -129,13 +129,14 @@ class Run:
     def __enter__(self) -> Self:
         if isinstance(self.log.progress, Bar):
             announce_compiling(self.backend.device)
+        self.backend.prepare()
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:
                 self.checkpoint = stack.enter_context(self._opened())
-                if self.backend.memory_limit is None:  # it sets the length of blocks, and so the order of sums
-                    state = self.checkpoint.first_state()
-                    self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
+            if self.backend.memory_limit is None:  # it decides on storage and the length of blocks: once for the run
+                state = None if self.checkpoint is None else self.checkpoint.first_state()
+                self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
             self.open = stack.pop_all()
         return self
 

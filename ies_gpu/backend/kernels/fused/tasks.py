@@ -11,6 +11,8 @@ from typing import Any
 
 import numba
 
+from ...address_space import room_for_threads
+
 SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
 
 
@@ -24,8 +26,9 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
     fused : bool
         Let products be fused into sums, in the order given.
     entry : bool
-        Called from Python: cached on disk where any folder can be written. The others are part of their callers and
-        get neither a cache nor a wrapper, which saves a good part of the time to compile them.
+        Called from Python: cached on disk where any folder can be written. The others become part of their callers, and
+        get neither a cache nor a wrapper. They are inlined in any case: a call would be linked with the copy of the
+        helper that was compiled first, which the cache does not know, and results would change in their last bits.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
     if fast or fused:
@@ -33,7 +36,7 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
 
     def decorate(function: Callable) -> Any:
         if not entry:
-            return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+            return numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
         try:
             return numba.njit(cache=True, **options)(function)
         except RuntimeError:  # neither the package's folder, NUMBA_CACHE_DIR nor the home folder can be written
@@ -57,6 +60,8 @@ def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[A
     """
     ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
     threads = min(numba.get_num_threads(), len(ranges))
+    if threads > 1 and not room_for_threads(threads - 1):
+        threads = 1
     results: list[Any] = [None] * len(ranges)
     following = itertools.count()
     failed: list[bool] = []
