@@ -86,6 +86,14 @@ class Level:
         self.columns += Z.shape[1]
         return self.backend.kernels.block_product(*self.merged, Z, R, scale)
 
+    def start(self, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int) -> CoarsePairs:
+        """Pairs of the coarse level; see :func:`start_pairs`."""
+        return start_pairs(self, wanted, last, guards)
+
+    def coarse_solution(self, F: Array, shift: np.ndarray, Q: Array) -> Array:
+        """``(shift - S) z = f`` on the coarse level; see :func:`coarse_inverse`."""
+        return coarse_inverse(self.coarse, F, shift, Q)
+
     def __call__(self, V: Array) -> Any:
         """``S V`` in float64, for the Krylov methods of the last level."""
         indptr, indices, data = self.matrix
@@ -253,7 +261,7 @@ def solve(
     if level.coarse is None:
         values, vectors = last(level, wanted)
         return level.backend.to_host(values), vectors, None
-    coarse = start_pairs(level, wanted, last, GUARDS if product else FEWER_GUARDS)
+    coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS)
     block = Block(level, len(coarse.values))
     Q = coarse.vectors.astype("float32")
     X = level.smoothed(Q)
@@ -338,7 +346,7 @@ def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active
     factors = (1 / block.norms[active]).astype(np.float32)
     R = level.backend.kernels.scaled_columns(block.R, xp.asarray(active), xp.asarray(factors))
     F = level.backend.kernels.restrict(level.starts, level.weights, R)
-    Z = coarse_inverse(level.coarse, F, 1 - shift, Q)
+    Z = level.coarse_solution(F, 1 - shift, Q)
     T = level.smoothed(Z, R, xp.asarray((stiffening * (1 + distance)).astype(np.float32)))
     for _ in range(steps - 1):
         T = level.product(T, R + T * xp.asarray(distance.astype(np.float32)))
