@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import os
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,7 @@ def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
         raise ValueError(f"{name} must be numbers with one row per point, got shape {X.shape} and dtype {X.dtype}")
     if len(X) <= numbers[-1]:
         raise ValueError(
-            f"{name} has {len(X):,} rows, but the run used row {int(numbers[-1]) + 1:,}; pass the points it was made from"
+            f"{name} has {len(X):,} rows, but the run used row {int(numbers[-1]) + 1:,}; pass the points of the run"
         )
     return X
 
@@ -116,8 +115,3 @@ def _text(name: str) -> str:
 
 def _script(name: str) -> str:
     return _text(name).replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def shown_name(path: str | os.PathLike[str]) -> str:
-    """The name of a file, for the page."""
-    return Path(path).name
