@@ -11,8 +11,9 @@ from ..backend.array import Array
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
+from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
-from ..parameters.verdict import doubts_of, stray_coordinates, thin_points
+from ..parameters.verdict import doubts_of, thin_points
 from ..run.fingerprint import versions
 from ..run.log import Report
 from ..run.stage import Run, Stage
@@ -71,6 +72,7 @@ def diagnostics_of(
         "graph_components": graph.components,
         "mean_degree": graph.mean_degree,
         "approximations": list(graph.approximations),
+        "storage": graph.storage | {"memory_limit": run.backend.memory_budget()},
         "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
         "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
         "thin_points": thin_points(sigma),
@@ -86,7 +88,7 @@ def diagnostics_of(
 
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
     """Warn about what is doubtful in the result, and record what is known at the end of the run."""
-    for message in doubts_of(selection.diagnostics, len(selection.points), run.options):
+    for message in doubts_of(selection.diagnostics, selection.subset, len(selection.points), run.options):
         run.log.warn(message)
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
