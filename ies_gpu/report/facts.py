@@ -23,7 +23,7 @@ def facts_of(selection: Selection) -> list[tuple[str, str]]:
         ("search", _search(search)),
         ("approximations", "; ".join(map(str, known.get("approximations") or [])) or "none"),
         ("settings", _listed(known.get("parameters"))),
-        ("checked on sampled rows", _listed(known.get("audit"))),
+        ("audit", _audit(known.get("audit"))),
         ("versions", ", ".join(f"{NAMES.get(k, k)} {v}" for k, v in (known.get("versions") or {}).items())),
     ]
     return [(label, text) for label, text in lines if text]
@@ -55,6 +55,10 @@ def _search(search: dict[str, Any]) -> str:
     scored, total = search.get("sets_scored"), search.get("sets_total")
     share = f", {scored:,} of {total:,} sets scored" if scored and total else ""
     return f"{search.get('method', 'exhaustive')}{share}"
+
+
+def _audit(found: dict[str, float] | None) -> str:
+    return f"sampled rows agree with plain code to {max(found.values()):.1e}" if found else ""
 
 
 def _listed(values: dict[str, Any] | None) -> str:

@@ -2,11 +2,21 @@
 // The page: one view per run, a slider, a table, two clouds of points, and what is marked in all of them.
 
 function bytes(text) {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
+  const raw = atob(text), found = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) found[i] = raw.charCodeAt(i);
+  return found;
 }
 
-function unpack(column) {
-  return { ...column, values: new Uint16Array(bytes(column.data).buffer) };
+// A column of points, unpacked when it is first looked at.
+class Column {
+  #values = null;
+  constructor({ low, high, data, outside = 0 }, name = "") {
+    Object.assign(this, { low, high, data, outside, name });
+  }
+  get values() {
+    return this.#values ??= new Uint16Array(bytes(this.data).buffer);
+  }
 }
 
 const valueOf = (column, i) => column.values[i] === MISSING ? null : column.low + (column.values[i] / STEPS) * (column.high - column.low);
@@ -32,9 +42,9 @@ class Run {
     for (const note of [content.thinned, ...content.notes].filter(Boolean)) this.part(".notes").append(element("p", { class: "quiet" }, note));
     this.rows = new Uint32Array(bytes(content.rows).buffer);
     this.place = new Map(Array.from(this.rows, (row, i) => [row, i]));
-    this.coordinates = content.coordinates.map((column, k) => ({ ...unpack(column), name: phi(k) }));
-    for (const segment of content.path) segment.regrets = unpack(segment.regrets);
-    for (const volumes of content.volumes) volumes.values = unpack(volumes.values);
+    this.coordinates = content.coordinates.map((column, k) => new Column(column, phi(k)));
+    for (const segment of content.path) segment.regrets = new Column(segment.regrets);
+    for (const volumes of content.volumes) volumes.values = new Column(volumes.values);
     this.state = { set: content.subset, zeta: content.zeta };
     this.order = { key: "loss", falling: true };
     this.marks = [];
@@ -85,7 +95,7 @@ class Run {
   // --- what can colour the points
 
   colourings() {
-    const content = this.content, named = (column) => ({ ...column, values: unpack(column.values) });
+    const content = this.content, named = (column) => ({ ...column, values: new Column(column.values) });
     this.colours = [
       { key: "volume", label: "volume of the set", of: () => this.volumes()?.values, why: "Volumes are in this page for the sets on the path and the best of the ranking." },
       { key: "regret", label: "regret of the set", of: () => this.segmentOf(this.state.set)?.regrets, why: "Regrets are known for the sets on the path only." },
@@ -147,6 +157,8 @@ class Run {
       ends.append(element("span", {}, shortNumber(column.low)), element("span", {}, this.colour.label), element("span", {}, shortNumber(column.high)));
       holder.append(ramp, ends);
     }
+    const outside = Math.max(0, ...(this.map.axes ?? []).map((axis) => axis.outside));
+    if (outside) holder.append(element("p", {}, `${count(outside)} of the drawn points lie far outside, and are put on the border.`));
     if (column.values.includes(MISSING)) holder.append(element("p", {}, "Grey: no value."));
   }
 
@@ -220,8 +232,8 @@ class Run {
   showSecond() {
     const input = this.spaceChoice.select.value === "input" && this.content.input;
     for (const each of this.pairChoices) each.hidden = Boolean(input);
-    const axes = input ? input.axes.map((column, k) => ({ ...unpack(column), name: input.names[k] })) : this.pairChoices.map((each) => this.coordinates[each.select.value]);
-    if (axes.length === 1) axes.push({ ...axes[0], name: "" });
+    const axes = input ? input.axes.map((column, k) => new Column(column, input.names[k])) : this.pairChoices.map((each) => this.coordinates[each.select.value]);
+    if (axes.length === 1) axes.push(new Column(axes[0]));
     this.second.show(axes);
     this.second.mark(this.marks);
   }
@@ -430,7 +442,7 @@ function themes(runs) {
   };
   toggle.addEventListener("click", () => use(root.dataset.theme === "dark" ? "light" : "dark"));
   dark.addEventListener("change", () => use(dark.matches ? "dark" : "light"));
-  return () => use(dark.matches ? "dark" : "light");
+  use(dark.matches ? "dark" : "light");
 }
 
 function bar() {
@@ -452,15 +464,15 @@ function bar() {
 
 function start() {
   const content = JSON.parse(document.getElementById("content").textContent), first = content.runs[0];
-  document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const runs = [];
+  themes(runs); // before anything is drawn
   document.getElementById("title").textContent = content.title;
   document.getElementById("summary").textContent = content.runs.length > 1 ? "Two runs side by side. Points that are marked in one are marked in the other, by their row numbers." : `${setName(first.subset)} chosen from ${first.m} eigenvectors of ${count(first.n)} points, ζ = ${shortNumber(first.zeta)}`;
   document.getElementById("made").textContent = `Made by ies-gpu ${content.version}. Everything is in this file; it loads nothing from the network. Points are drawn by three.js (MIT licence).`;
   const holder = document.getElementById("runs");
   holder.classList.toggle("two", content.runs.length > 1);
-  const runs = content.runs.map((run) => new Run(run, holder, content.runs.length > 1));
+  for (const run of content.runs) runs.push(new Run(run, holder, content.runs.length > 1));
   bar();
-  themes(runs)();
   window.report = { runs, marked }; // for the console
 }
 
