@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import diagnose, select_coordinates, selection_stability, volume_histogram
+from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection_stability, volume_histogram
 from ies_gpu.report.page import write_report
 from tests.report.conftest import HOSTILE
 
@@ -40,10 +40,17 @@ def current_set(run):
 
 
 @pytest.fixture(scope="module")
-def page(browser, strip, tmp_path_factory):
+def diagnosis(strip):
+    """The first two coordinates, of which the second is a function of the first."""
+    selection, X, _ = strip
+    return diagnose(selection, laplacian=laplacian_of_points(X, bandwidth=0.6), subset=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def page(browser, strip, diagnosis, tmp_path_factory):
     selection, X, colors = strip
     path = tmp_path_factory.mktemp("page") / "report.html"
-    found = {"diagnosis": diagnose(selection, subset=(0, 1)), "stability": selection_stability(selection, n_refits=0)}
+    found = {"diagnosis": diagnosis, "stability": selection_stability(selection, n_refits=0)}
     write_report(selection, path, points=X, colors=colors, title=HOSTILE, **found)
     return opened(browser, path)
 
@@ -202,16 +209,15 @@ def test_what_is_marked_in_one_view_is_marked_in_all(fresh, strip, tool, steps):
     assert not fresh.find_element("id", "marked").is_displayed()
 
 
-def test_diagnosis_and_stability_are_told_and_marked(fresh, strip):
-    found = diagnose(strip[0], subset=(0, 1))
-    assert found.verdict in fresh.find_element("css selector", ".diagnosis .verdict").text
+def test_diagnosis_and_stability_are_told_and_marked(fresh, diagnosis):
+    assert diagnosis.verdict in fresh.find_element("css selector", ".diagnosis .verdict").text
     assert fresh.find_element("css selector", ".stability .verdict").text
     fresh.find_element("css selector", ".diagnosis button").click()
     assert current_set(run_of(fresh)) == (0, 1)
     kinds = fresh.execute_script(
         "const c = report.runs[0].colour.of(); return Array.from(c.values, (_, i) => Math.round(valueOf(c, i)))"
     )
-    np.testing.assert_array_equal(np.flatnonzero(np.array(kinds) == 1), np.sort(np.concatenate(found.dependencies)))
+    np.testing.assert_array_equal(np.flatnonzero(np.array(kinds) == 1), np.sort(np.concatenate(diagnosis.dependencies)))
 
 
 def test_two_runs_side_by_side_share_their_marks(browser, strip, torus, tmp_path):
