@@ -53,6 +53,9 @@ def add(commands: Any) -> None:
     option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
+    option = fit.add_argument_group("a cluster (Dask)").add_argument
+    option("--workers", type=count, metavar="N", help="compute in N processes of this machine")
+    option("--scheduler", metavar="ADDRESS", help="compute on the workers of a scheduler, such as tcp://node1:8786")
     add_job(fit.add_argument_group("a job").add_argument)
     add_talk(fit, as_json="print the result as one JSON object")
     for action in fit._actions:
@@ -62,6 +65,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     check_numbers(args)
+    if args.workers and args.scheduler:
+        args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
     outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
@@ -136,4 +141,12 @@ def select(points: Any, args: argparse.Namespace, console: Console) -> Selection
     from ..select import select_coordinates
 
     asked = {name: getattr(args, name) for name in DEFAULTS if hasattr(args, name)}
-    return select_coordinates(points, **asked, self_loops=not args.no_self_loops, progress=console.progress)
+    asked |= {"self_loops": not args.no_self_loops, "progress": console.progress}
+    if not (args.workers or args.scheduler):
+        return select_coordinates(points, **asked)
+    from ..cluster.client import connected
+
+    with connected(scheduler=args.scheduler, workers=args.workers) as client:
+        if client.dashboard_link:
+            console.note(f"the cluster's dashboard: {client.dashboard_link}")
+        return select_coordinates(points, **asked, client=client)

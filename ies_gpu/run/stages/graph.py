@@ -19,7 +19,15 @@ from ...embedding.connectivity import (
     share_of_pairs,
 )
 from ...embedding.diffusion import Embedding
-from ...embedding.graph import check_graph, csr, each_block_of_rows, in_units_of, ordered_radius_graph
+from ...embedding.eigensolvers.eigenpairs import may_be_ordered
+from ...embedding.graph import (
+    check_graph,
+    csr,
+    each_block_of_rows,
+    in_units_of,
+    ordered_radius_graph,
+    permuted,
+)
 from ...embedding.laplacian import (
     Laplacian,
     check_laplacian,
@@ -28,7 +36,7 @@ from ...embedding.laplacian import (
     with_unit_diagonal,
 )
 from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scratch_folder
-from ...embedding.order import in_order, is_mapped, spatial_order
+from ...embedding.order import in_order, is_mapped, matrix_order, spatial_order
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
 from ...errors import DisconnectedGraphError
@@ -53,8 +61,8 @@ class Graph(NamedTuple):
         Rows of the input that are used, rising.
     order : array (n,)
         Position on the device -> number in ``points``.
-    spatial : bool
-        Whether that is the order in space.
+    spatial : bool or array
+        Whether that is the order in space; in an order found from the matrix, the edges of its groups.
     components : int or None
         How many parts the whole graph had.
     mean_degree : float or None
@@ -72,7 +80,7 @@ class Graph(NamedTuple):
     n_input: int
     points: np.ndarray
     order: np.ndarray
-    spatial: bool
+    spatial: bool | np.ndarray
     components: int | None
     mean_degree: float | None
     approximations: tuple[str, ...]
@@ -215,8 +223,17 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
         chosen = run.backend.asarray(points)
         kernel = SparseKernel(matrix[chosen][:, chosen].tocsr())
     degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(points)
-    laplacian = run.stage(NORMALISED, kernel)
-    return Graph.around(laplacian, n_input=n_input, points=points, components=parts, mean_degree=degree)
+    facts = {"n_input": n_input, "points": points, "components": parts, "mean_degree": degree}
+    if may_be_ordered(kernel, run.options.n_components + 1):
+        order, kernel, edges = run.stage(MATRIX_ORDER, kernel)
+        facts |= {"order": order, "spatial": edges}
+    return Graph.around(run.stage(NORMALISED, kernel), **facts)
+
+
+def by_affinity(run: Run, report: Report, kernel: SparseKernel) -> tuple[np.ndarray, SparseKernel, np.ndarray]:
+    """An order of the rows found from the kernel alone, the kernel in it, and the edges of its groups."""
+    order, edges = matrix_order(kernel.matrix)
+    return order, SparseKernel(permuted(kernel.matrix, run.backend.asarray(order))), edges
 
 
 def from_embedding(run: Run, given: Inputs) -> Graph:
@@ -356,6 +373,7 @@ def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
 CHECKS = Stage("checks", checked)
 ORDER = Stage("order", ordered)
 TILES = Stage("graph", tiled)
+MATRIX_ORDER = Stage("order", by_affinity)
 EDGES = Stage(
     "graph", edges, kernel="tile_graph",
     difference=lambda run, graph, X, radius: audit_graph(X, row_of(graph), radius, run.backend),
