@@ -44,9 +44,10 @@ from ...validation import check_points, check_real_array, check_square_sparse, c
 from ..audit import audit_graph, audit_products
 from ..inputs import Inputs
 from ..log import Report
-from ..plan import WORDS, Size, plan, slow, too_little
+from ..plan import WORDS, Size, block_bytes, needs, plan, refusal, slow, too_little
 from ..stage import Run, Stage
 
+CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 SPREAD = 1.05  # the mean degree comes from a sample
 
 
@@ -203,12 +204,26 @@ def csr_bytes(n: int, degree: float, storage: str) -> float:
 
 def from_distances(run: Run, given: Inputs) -> Graph:
     """A graph of distances in the user's order of points."""
+    check_room(run, given.value, CHECKING["graph"])
     return from_kernel(run, run.stage(GIVEN_DISTANCES, given.value))
 
 
 def from_affinities(run: Run, given: Inputs) -> Graph:
     """A kernel in the user's order of points."""
+    check_room(run, given.value, CHECKING["kernel"])
     return from_kernel(run, run.stage(GIVEN_KERNEL, given.value))
+
+
+def check_room(run: Run, matrix: Any, checking: float) -> None:
+    """An error where ``memory_limit`` leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
+    options, limit = run.options, run.options.memory_limit
+    if limit is None or run.backend.device != "cpu" or not run.backend.sparse.issparse(matrix):
+        return
+    width = np.dtype(options.storage).itemsize
+    size = Size(matrix.shape[0], 0, float(matrix.nnz), options.n_components, options.intrinsic_dim, 1, width)
+    needed = max(checking * size.z, *needs(size, "gathered", False, block_bytes(limit)).values())
+    if needed > limit:
+        raise refusal(size, limit, needed, True)
 
 
 def from_kernel(run: Run, matrix: Array) -> Graph:
