@@ -137,6 +137,9 @@ def _column(colouring: Colouring) -> dict[str, Any]:
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """The points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
+    if not np.isfinite(X).all():
+        row = int(numbers[rows][~np.isfinite(X).all(axis=1)][0])
+        raise ValueError(f"points must be finite, but row {row} is not; pass the points of the run")
     columns = [{"name": f"x{k + 1}", "values": packed(column)} for k, column in enumerate(X.T[:COLUMNS])]
     axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
     if X.shape[1] > 3:

@@ -115,6 +115,8 @@ def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
     selection, X, _ = strip
     with pytest.raises(ValueError, match="points has 999 rows"):
         report_page(selection, points=X[:-1])
+    with pytest.raises(ValueError, match="points must be finite, but row 7 is not"):
+        report_page(selection, points=np.where(np.arange(len(X))[:, None] == 7, np.nan, X))
     with pytest.raises(ValueError, match="colors must have one value for each of 1000 points"):
         report_page(selection, colors=np.arange(5.0))
     with pytest.raises(TypeError, match="selection must be"):
