@@ -26,6 +26,7 @@ from .options import (
 )
 from .output import announce_compiling, say
 from .plot import check_picture, draw
+from .report import address, check_page, name_of
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -49,6 +50,7 @@ def add(commands: Any) -> None:
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
+    option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     option = fit.add_argument_group("a cluster (Dask)").add_argument
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
-    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot}
+    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
@@ -82,6 +84,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
+    check_page(args.parser, "--report", args.report)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
@@ -103,6 +106,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         save_model(model_of(selection, points), args.model)
     if args.plot:
         draw(selection, args.plot)
+    if args.report:
+        selection.to_html(args.report, points=points, title=name_of(args.points))
     console.close()
     output = args.output and shown(args.output)
     if args.json:
@@ -114,6 +119,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
             if place:
                 size = file_size(place)
                 say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+        if args.report:
+            say(f"  report          {address(args.report)}")
     return 0
 
 
