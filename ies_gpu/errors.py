@@ -41,7 +41,17 @@ class OutOfMemoryError(MemoryError):
 
 
 class DisconnectedGraphError(ValueError):
-    """The neighbour graph falls into several parts, each of which would need its own map."""
+    """The neighbour graph falls into several parts, each of which would need its own map.
+
+    Attributes
+    ----------
+    parts : tuple of ndarray
+        The rows of each part, the largest first; empty where they are not known.
+    """
+
+    def __init__(self, message: str, parts: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.parts = parts
 
 
 class NotConvergedError(ArithmeticError):

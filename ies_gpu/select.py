@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal, overload
 
 from .backend.array import Array
 from .parameters.automatic import PARAMETERS
 from .results.assembly import RESULT, told
+from .results.parts import each_part
 from .results.selection import Selection
 from .run.inputs import Inputs
 from .run.options import Options
@@ -19,6 +20,70 @@ from .run.stages.search import SEARCH
 from .run.stages.tangents import TANGENTS
 
 STAGES = (PARAMETERS, GRAPH, LAPLACIAN, EIGENVECTORS, TANGENTS, SEARCH)  # that a checkpoint saves
+
+
+@overload
+def select_coordinates(
+    X: Array = ...,
+    *,
+    graph: Array = ...,
+    kernel: Array = ...,
+    laplacian: Any = ...,
+    coordinates: Array = ...,
+    eigenvalues: Array = ...,
+    intrinsic_dim: int | str = ...,
+    subset_size: int | str = ...,
+    bandwidth: float | str | None = ...,
+    radius: float | None = ...,
+    self_loops: bool = ...,
+    n_components: int = ...,
+    zeta: float | str = ...,
+    percentile: float = ...,
+    search: str = ...,
+    components: Literal["each"],
+    device: str = ...,
+    dtype: str = ...,
+    memory_limit: int | None = ...,
+    n_threads: int | None = ...,
+    random_state: int = ...,
+    tol: float = ...,
+    keep_bases: bool | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    resume: bool = ...,
+    progress: Progress | bool | None = ...,
+) -> list[Selection]: ...
+
+
+@overload
+def select_coordinates(
+    X: Array = ...,
+    *,
+    graph: Array = ...,
+    kernel: Array = ...,
+    laplacian: Any = ...,
+    coordinates: Array = ...,
+    eigenvalues: Array = ...,
+    intrinsic_dim: int | str = ...,
+    subset_size: int | str = ...,
+    bandwidth: float | str | None = ...,
+    radius: float | None = ...,
+    self_loops: bool = ...,
+    n_components: int = ...,
+    zeta: float | str = ...,
+    percentile: float = ...,
+    search: str = ...,
+    components: Literal["auto", "raise", "most", "largest"] = ...,
+    device: str = ...,
+    dtype: str = ...,
+    memory_limit: int | None = ...,
+    n_threads: int | None = ...,
+    random_state: int = ...,
+    tol: float = ...,
+    keep_bases: bool | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    resume: bool = ...,
+    progress: Progress | bool | None = ...,
+) -> Selection: ...
 
 
 def select_coordinates(
@@ -49,7 +114,7 @@ def select_coordinates(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress | bool | None = None,
-) -> Selection:
+) -> Selection | list[Selection]:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
     The slowest eigenvectors of a Laplacian are often functions of each other: on a long strip the first six may only
@@ -103,10 +168,11 @@ def select_coordinates(
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
         exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
-    components : {"auto", "raise", "most", "largest"}, default="auto"
+    components : {"auto", "raise", "most", "largest", "each"}, default="auto"
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
         of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
-        "auto" is "most" while the bandwidth is being found, and "raise" with a given one.
+        "auto" is "most" while the bandwidth is being found, and "raise" with a given one. "each" makes one map per part
+        and returns a list.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
         Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
     dtype : {"float64", "mixed", "float32"}, default="float64"
@@ -137,7 +203,8 @@ def select_coordinates(
     -------
     Selection
         The chosen set with its coordinates, the regularization path, the ranking of other sets, and diagnostics. Its
-        arrays are on the device of the input, one row per point.
+        arrays are on the device of the input, one row per point. With ``components="each"``, a list of one such result
+        per part, the largest first; ``points`` has the rows of its points.
 
     Raises
     ------
@@ -192,6 +259,8 @@ def select_coordinates(
     >>> len(selection.subset)
     2
     """
+    if components == "each":
+        return each_part(select_coordinates, locals())
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
     )

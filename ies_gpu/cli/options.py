@@ -73,8 +73,8 @@ def add_details(option: Callable[..., Any]) -> None:
     )
     option(
         "--components",
-        choices=CHOICES["components"],
-        help="what to do if the graph is disconnected (auto)",
+        choices=(*CHOICES["components"], "each"),
+        help="what to do if the graph is disconnected; each writes one file per part, run.part1.npz, ... (auto)",
     )
     option("--tol", type=positive, metavar="T", help="upper bound on eigenvector residuals (1e-8)")
     option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")

@@ -130,6 +130,11 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def _options(self, X: Array) -> dict[str, Any]:
         """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
         check_choice("isolated", self.isolated, ISOLATED)
+        if self.components == "each":
+            raise ValueError(
+                "components='each' gives one map per part, but a transformer has one; use components='largest', or "
+                "select_coordinates"
+            )
         own = self.get_params(deep=False)
         asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
         m = check_integer("n_components", self.n_components, low=1)

@@ -65,8 +65,8 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
     report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z))
-    for message in report.pop("doubts"):
-        run.log.warn(message)
+    if report["verdict"] == "doubtful":
+        run.log.warn(f"the automatic choice is doubtful: {'; '.join(report['reasons'])}. Compare with your own values")
     stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
     return Found(replace(chosen.run.options, subset_size=s), report, stages)
 

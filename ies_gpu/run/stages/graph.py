@@ -109,8 +109,8 @@ def from_points(run: Run, given: Inputs) -> Graph:
         count = max(count, parts)
         if parts == 1:
             break
-        check_parts(run, labels, n_input, X)
         rows = backend.to_host(order)
+        check_parts(run, labels, points[rows], n_input, X)
         keep = np.sort(rows[largest_part(labels)])
         X = X[backend.asarray(np.argsort(rows)[keep])]
         points = points[keep]
@@ -162,7 +162,7 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
     points, kernel = np.arange(n_input), SparseKernel(matrix)
     parts, labels = run.stage(COMPONENTS, kernel)
     if parts > 1:
-        check_parts(run, labels, n_input)
+        check_parts(run, labels, points, n_input)
         points = largest_part(labels)
         say_left_out(run, points, n_input, parts)
         chosen = run.backend.asarray(points)
@@ -203,15 +203,25 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
     return laplacian_in_place(kernel, run.options.bandwidth)
 
 
-def check_parts(run: Run, labels: np.ndarray, n_input: int, X: Array = None) -> None:
-    """An error where the largest part does not hold as many points as asked for; it says what to do."""
+def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X: Array = None) -> None:
+    """An error where the largest part does not hold as many points as asked for; it says what to do.
+
+    ``rows`` are those of the input that have the labels.
+    """
     sizes = np.bincount(labels)
     if sizes.max() >= FEWEST[run.options.components] * n_input:
         return
     radius = None if X is None else connecting_radius(X, labels, run.backend)
     if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
         radius = None
-    raise DisconnectedGraphError(disconnected(sizes, radius))
+    raise DisconnectedGraphError(disconnected(sizes, radius), split(rows, labels))
+
+
+def split(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows of each part, rising, the largest part first."""
+    order = np.argsort(labels, kind="stable")
+    parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
+    return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
 
 
 def largest_part(labels: np.ndarray) -> np.ndarray:
