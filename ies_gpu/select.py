@@ -34,6 +34,7 @@ def select_coordinates(
     intrinsic_dim: int | str = ...,
     subset_size: int | str = ...,
     bandwidth: float | str | None = ...,
+    n_neighbors: int | None = ...,
     radius: float | None = ...,
     self_loops: bool = ...,
     n_components: int = ...,
@@ -66,6 +67,7 @@ def select_coordinates(
     intrinsic_dim: int | str = ...,
     subset_size: int | str = ...,
     bandwidth: float | str | None = ...,
+    n_neighbors: int | None = ...,
     radius: float | None = ...,
     self_loops: bool = ...,
     n_components: int = ...,
@@ -97,6 +99,7 @@ def select_coordinates(
     intrinsic_dim: int | str = "auto",
     subset_size: int | str = "auto",
     bandwidth: float | str | None = "auto",
+    n_neighbors: int | None = None,
     radius: float | None = None,
     self_loops: bool = True,
     n_components: int = 20,
@@ -148,10 +151,14 @@ def select_coordinates(
     subset_size : int or "auto", default="auto"
         How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds coordinates while each explains enough
         of the variance of ``X``; a graph, kernel or Laplacian needs a number.
-    bandwidth : float or "auto", default="auto"
+    bandwidth : float, "auto" or "local", default="auto"
         The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "auto" tries several on ``X`` and takes the
-        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. A graph
-        needs a number; a kernel or Laplacian needs none.
+        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. "local"
+        follows the density: points with distant neighbours get a longer one [2]_. A graph needs a number; a kernel or
+        Laplacian needs none.
+    n_neighbors : int, optional
+        Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
+        neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
     radius : float, optional
         Points no further apart than this are neighbours, by default ``3 * bandwidth``. A graph is used as given unless
         you pass a radius.
@@ -234,6 +241,8 @@ def select_coordinates(
     ----------
     .. [1] Y.-C. Chen and M. Meila, "Selecting the independent coordinates of manifolds with large aspect ratios",
            NeurIPS 2019. https://arxiv.org/abs/1907.01651
+    .. [2] T. Berry and J. Harlim, "Variable bandwidth diffusion kernels", Applied and Computational Harmonic Analysis
+           40, 2016.
 
     Examples
     --------
@@ -269,6 +278,7 @@ def select_coordinates(
         intrinsic_dim=intrinsic_dim,
         subset_size=subset_size,
         bandwidth=bandwidth,
+        n_neighbors=n_neighbors,
         radius=radius,
         self_loops=self_loops,
         n_components=given.n_components(n_components),

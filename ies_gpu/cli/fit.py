@@ -22,7 +22,7 @@ from .options import (
     check_different,
     check_ending,
     count,
-    or_auto,
+    or_word,
     positive,
 )
 from .output import announce_compiling, say
@@ -43,10 +43,16 @@ def add(commands: Any) -> None:
     fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv file or URL, one row per point")
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
-    number, length = or_auto(count), or_auto(positive)
+    number, length = or_word(count, "auto"), or_word(positive, "auto", "local")
     option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
     option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
-    option("--bandwidth", type=length, metavar="EPS", help="bandwidth of the kernel, in units of the points (auto)")
+    option(
+        "--bandwidth",
+        type=length,
+        metavar="EPS",
+        help="bandwidth of the kernel in units of the points, or local (auto)",
+    )
+    option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="graph of the K nearest neighbours")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
@@ -152,6 +158,8 @@ def check_numbers(args: argparse.Namespace) -> None:
         args.parser.error(f"-d must be at most -m ({m}), got {d}")
     if s != "auto" and not least <= s <= m:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
+    if args.model and (args.n_neighbors or args.bandwidth == "local"):
+        args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
     if args.bandwidth == "auto" and args.radius is not None:
         args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
 

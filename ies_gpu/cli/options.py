@@ -139,11 +139,11 @@ def count(text: str) -> int:
     return int(text)
 
 
-def or_auto(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A value of a kind, or the word auto."""
+def or_word(kind: Callable[[str], Any], *words: str) -> Callable[[str], Any]:
+    """A value of a kind, or one of some words."""
 
     def value(text: str) -> Any:
-        return text if text == "auto" else kind(text)
+        return text if text in words else kind(text)
 
     return value
 

@@ -120,6 +120,8 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
             f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new cells "
             "are not known; call select with use='X_pca'"
         )
+    if params["radius"] is None:
+        raise ValueError("new cells need a graph of all points within a radius; call select without n_neighbors")
     if use == "X" and list(adata.var_names) != list(new.var_names):
         raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
     if use != "X" and use not in new.obsm:

@@ -135,6 +135,11 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 "components='each' gives one map per part, but a transformer has one; use components='largest', or "
                 "select_coordinates"
             )
+        if self.bandwidth == "local":
+            raise ValueError(
+                "bandwidth='local' has no place for new points, which a transformer needs; pass a number, or use "
+                "select_coordinates"
+            )
         own = self.get_params(deep=False)
         asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
         m = check_integer("n_components", self.n_components, low=1)

@@ -55,7 +55,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
             tried = tried.joined(run.stage(SCAN, Z, centre, tried.between(), distances, d, way))
     else:
         only = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.components)
-        tried = Scan((only,), {}, options.bandwidth)
+        tried = Scan((only,), {}, only.bandwidth)
     s = settled(tried, d, options)
     chosen = tried.best(s)
     carried = None

@@ -18,7 +18,7 @@ from ...embedding.connectivity import (
     share_of_pairs,
 )
 from ...embedding.diffusion import Embedding
-from ...embedding.graph import check_graph, csr, in_units_of, ordered_radius_graph
+from ...embedding.graph import check_graph, csr, in_units_of, knn_graph, ordered_radius_graph
 from ...embedding.laplacian import (
     Laplacian,
     check_laplacian,
@@ -26,6 +26,7 @@ from ...embedding.laplacian import (
     laplacian_in_place,
     with_unit_diagonal,
 )
+from ...embedding.local import LocalKernel, default_neighbors, local_kernel, local_laplacian
 from ...embedding.order import in_order, spatial_order
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
@@ -34,6 +35,7 @@ from ...validation import check_points, check_real_array, check_square_sparse, c
 from ..audit import audit_graph, audit_products
 from ..inputs import Inputs
 from ..log import Report
+from ..options import is_local
 from ..stage import Run, Stage
 
 
@@ -116,7 +118,7 @@ def from_points(run: Run, given: Inputs) -> Graph:
         points = points[keep]
         del kernel
     say_left_out(run, points, n_input, count)
-    mean_degree = kernel.nnz / len(X) - 1
+    mean_degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
     return Graph.around(
         run.stage(NORMALISED, kernel),
         n_input=n_input,
@@ -131,6 +133,8 @@ def from_points(run: Run, given: Inputs) -> Graph:
 
 def kernel_of(run: Run, X: Array, degree: float) -> Kernel:
     """The Gaussian kernel of ordered points: CSR where that fits into half the memory budget, tiles otherwise."""
+    if run.options.nearest:
+        return run.stage(NEAREST, X)
     budget = run.backend.memory_budget()
     if 2 * csr_bytes(len(X), degree, run.options.storage) > budget:
         return run.stage(TILES, X, 2.0 * len(X) * len(X) < budget / 2)
@@ -139,6 +143,19 @@ def kernel_of(run: Run, X: Array, degree: float) -> Kernel:
         X, radius, unit = in_units_of(radius, X)
         bandwidth = bandwidth / unit
     return run.stage(KERNEL, run.stage(EDGES, X, radius), bandwidth)
+
+
+def nearest(run: Run, report: Report, X: Array) -> SparseKernel:
+    """The kernel on the nearest neighbours of ordered points, at one bandwidth or at local ones."""
+    options = run.options
+    k = default_neighbors(len(X)) if options.n_neighbors is None else min(options.n_neighbors, len(X) - 1)
+    if is_local(options.bandwidth):
+        kernel: SparseKernel = local_kernel(X, k)
+    else:
+        graph = gaussian_of_distances(knn_graph(X, n_neighbors=k), options.bandwidth)
+        kernel = SparseKernel(with_unit_diagonal(graph))
+    kernel.matrix.data = kernel.matrix.data.astype(options.storage, copy=False)
+    return kernel
 
 
 def csr_bytes(n: int, degree: float, storage: str) -> float:
@@ -196,10 +213,12 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
 
 def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
     """The Laplacian on the kernel's storage; products are compared with plain code before they are used."""
-    if not run.options.self_loops:
+    if not run.options.self_loops and not isinstance(kernel, LocalKernel):
         kernel.drop_diagonal()
     if kernel.has_matrix:
         run.stage(PRODUCTS, kernel)
+    if isinstance(kernel, LocalKernel):
+        return local_laplacian(kernel, run.options.intrinsic_dim)
     return laplacian_in_place(kernel, run.options.bandwidth)
 
 
@@ -249,7 +268,12 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
 def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
     """Points on the device, and their mean degree from a sample."""
     X = to_device(check_points(X), run.backend)
-    run.options.check_sizes(len(X))
+    options = run.options
+    options.check_sizes(len(X))
+    if options.n_neighbors is not None and options.n_neighbors >= len(X):
+        raise ValueError(f"n_neighbors must be at most {len(X) - 1} for {len(X)} points, got {options.n_neighbors}")
+    if options.nearest:
+        return X, 0.0  # as many as were asked for, which fits
     return X, sampled_degree(X, run.options.radius, run.options.components, run.backend)
 
 
@@ -291,6 +315,7 @@ def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
 CHECKS = Stage("checks", checked)
 ORDER = Stage("order", ordered)
 TILES = Stage("graph", tiled)
+NEAREST = Stage("graph", nearest)
 EDGES = Stage(
     "graph", edges, kernel="tile_graph",
     difference=lambda run, graph, X, radius: audit_graph(X, graph, radius, run.backend),
