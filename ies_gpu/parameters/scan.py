@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -251,8 +252,11 @@ def scan(
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out."""
     trials, left_out, failure = [], {}, None
     kernels = run.backend.kernels
+    begin = time.perf_counter()
     for number, eps in enumerate(bandwidths):
         report(number, len(bandwidths))
+        if len(trials) == 1:
+            run.log.foretell("trying bandwidths", (time.perf_counter() - begin) * (len(bandwidths) - number))
         degree = mean_degree(distances, eps)
         if degree > DENSEST * len(X) and eps > centre:
             left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
