@@ -250,7 +250,9 @@ def scan(
     components: str,
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out."""
-    trials, left_out, failure = [], {}, None
+    trials: list[Trial] = []
+    left_out: dict[float, str] = {}
+    failure: DisconnectedGraphError | None = None
     kernels = run.backend.kernels
     begin = time.perf_counter()
     for number, eps in enumerate(bandwidths):
