@@ -60,6 +60,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     >>> adata.obsm["X_ies"].shape == (adata.n_obs, len(selection.names))  # doctest: +SKIP
     True
     """
+    if options.get("components") == "each":
+        raise ValueError("components='each' gives one map per part, but adata has room for one; call select per part")
     entry, value = entry_of(adata, use, options.get("self_loops", True))
     if entry == "kernel":
         options.pop("self_loops", None)  # it has the diagonal asked for

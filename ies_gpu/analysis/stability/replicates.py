@@ -139,6 +139,8 @@ def selection_stability(
 def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
+    if options.get("components") == "each":
+        raise ValueError("components='each' gives one map per part; pass one of the results, with its points as X")
     if not isinstance(given, Selection):
         if X is not None:
             raise TypeError("X is given twice; pass the points once")
