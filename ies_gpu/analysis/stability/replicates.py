@@ -140,7 +140,7 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
     if options.get("components") == "each":
-        raise ValueError("components='each' gives one map per part; pass one of the results, with its points as X")
+        raise ValueError("components='each' gives one map per part; pass one of the results, and X")
     if not isinstance(given, Selection):
         if X is not None:
             raise TypeError("X is given twice; pass the points once")
@@ -159,7 +159,8 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
             )
         X = check_points(X)
         points = backend_of(given.points).to_host(given.points)
-        whole = given.diagnostics.get("graph_components") == 1  # then no rows were left out
+        # of a graph in one piece, unless that was a part itself, no rows were left out
+        whole = given.diagnostics.get("graph_components") == 1 and "part" not in given.diagnostics
         if len(X) <= points.max() or (whole and len(X) != len(points)):
             wanted = f"{points.max() + 1}" + ("" if whole else " or more")
             raise ValueError(f"X has {len(X)} rows, but the selection was made from {wanted}; pass the same points")
