@@ -43,9 +43,11 @@ class OutOfMemoryError(MemoryError):
 class DisconnectedGraphError(ValueError):
     """The neighbour graph falls into several parts, each of which would need its own map.
 
-    Attributes
+    Parameters
     ----------
-    parts : tuple of ndarray
+    message : str
+        What is wrong, and what to do.
+    parts : tuple of ndarray, default=()
         The rows of each part, the largest first; empty where they are not known.
     """
 

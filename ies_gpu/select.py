@@ -11,7 +11,7 @@ from .results.assembly import RESULT, told
 from .results.parts import each_part
 from .results.selection import Selection
 from .run.inputs import Inputs
-from .run.options import Options
+from .run.options import Options, is_each
 from .run.progress import Progress
 from .run.stage import Run
 from .run.stages.eigenvectors import EIGENVECTORS
@@ -270,7 +270,7 @@ def select_coordinates(
     >>> len(selection.subset)
     2
     """
-    if components == "each":
+    if is_each(components):
         return each_part(select_coordinates, locals())
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues

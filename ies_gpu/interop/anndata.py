@@ -14,7 +14,7 @@ from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.model import make_model
 from ..results.selection import Selection
-from ..run.options import AUTO, is_auto
+from ..run.options import AUTO, is_auto, is_each
 from ..select import select_coordinates
 from ..validation import check_sparse_storage
 
@@ -60,7 +60,7 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     >>> adata.obsm["X_ies"].shape == (adata.n_obs, len(selection.names))  # doctest: +SKIP
     True
     """
-    if options.get("components") == "each":
+    if is_each(options.get("components")):
         raise ValueError("components='each' gives one map per part, but adata has room for one; call select per part")
     entry, value = entry_of(adata, use, options.get("self_loops", True))
     if entry == "kernel":

@@ -27,6 +27,11 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
+def is_each(value: Any) -> bool:
+    """Whether ``components`` asks for one map per part."""
+    return isinstance(value, str) and value == "each"
+
+
 def is_local(value: Any) -> bool:
     """Whether a bandwidth is to follow the density."""
     return isinstance(value, str) and value == LOCAL

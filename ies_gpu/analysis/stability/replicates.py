@@ -22,6 +22,7 @@ from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning
 from ...results.selection import Selection
+from ...run.options import is_each
 from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points
 from .result import Stability
@@ -139,7 +140,7 @@ def selection_stability(
 def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
-    if options.get("components") == "each":
+    if is_each(options.get("components")):
         raise ValueError("components='each' gives one map per part; pass one of the results, and X")
     if not isinstance(given, Selection):
         if X is not None:

@@ -62,7 +62,18 @@ class SearchResult:
     details: dict[str, Any] = field(default_factory=dict)
 
     def renumbered(self, numbers: Sequence[int]) -> SearchResult:
-        """The same for sets of ``numbers[k]`` instead of k."""
+        """Return the same result for sets of ``numbers[k]`` instead of k.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            The number of each coordinate that was searched, rising.
+
+        Returns
+        -------
+        SearchResult
+            The result with other numbers in its sets.
+        """
 
         def named(subset: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(numbers[k] for k in subset)
