@@ -52,6 +52,7 @@ def select_coordinates(
     checkpoint: str | os.PathLike[str] | None = ...,
     resume: bool = ...,
     progress: Progress | bool | None = ...,
+    client: Any = ...,
 ) -> list[Selection]: ...
 
 
@@ -85,6 +86,7 @@ def select_coordinates(
     checkpoint: str | os.PathLike[str] | None = ...,
     resume: bool = ...,
     progress: Progress | bool | None = ...,
+    client: Any = ...,
 ) -> Selection: ...
 
 
@@ -117,6 +119,7 @@ def select_coordinates(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress | bool | None = None,
+    client: Any = None,
 ) -> Selection | list[Selection]:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
@@ -207,6 +210,11 @@ def select_coordinates(
     progress : bool or callable, optional
         True shows a bar per stage, in a terminal or a notebook, and says if kernels must be compiled first. A function
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
+    client : dask.distributed.Client, optional
+        Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
+        array, or the path of an ``.npy`` or ``.zarr`` file that all workers can read; from the last two, the arrays of
+        the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` in numbers, and searches
+        exhaustively.
 
     Returns
     -------
@@ -226,6 +234,8 @@ def select_coordinates(
         connects them.
     DeviceError
         If you asked for a device that cannot be used.
+    ClusterError
+        If the workers behind ``client`` cannot run the job.
 
     Warns
     -----
@@ -298,6 +308,12 @@ def select_coordinates(
         checkpoint=checkpoint,
         resume=resume,
     )
+    if client is not None:
+        if options.nearest:
+            raise ValueError("n_neighbors and bandwidth='local' do not work with a client yet; leave one of them out")
+        from .cluster.pipeline import select_on_cluster
+
+        return select_on_cluster(given, client, options, progress)
     report = None
     with Run(options, given, progress, STAGES) as run:
         if options.automatic:

@@ -106,6 +106,9 @@ class Backend(InPieces):
         """The device and thread settings of :meth:`active`."""
         return nullcontext()
 
+    def prepare(self) -> None:
+        """Begin with what a run needs later, such as compiling, where that can be done beside its first stages."""
+
     def synchronise(self) -> None:
         """Wait until all work that was begun is done."""
 
@@ -116,6 +119,11 @@ class Backend(InPieces):
     def describe(self) -> dict[str, Any]:
         """Facts for ``diagnostics`` and ``ies-gpu doctor``."""
         return {"device": self.device, "device_reason": self.reason}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from . import get_backend  # the same device in another process
+
+        return get_backend, (self.device,)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.device}: {self.reason}>"

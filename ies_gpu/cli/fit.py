@@ -27,6 +27,7 @@ from .options import (
 )
 from .output import announce_compiling, say
 from .plot import check_picture, draw
+from .report import address, check_page, name_of
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -56,8 +57,12 @@ def add(commands: Any) -> None:
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
+    option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
+    option = fit.add_argument_group("a cluster (Dask)").add_argument
+    option("--workers", type=count, metavar="N", help="compute in N processes of this machine")
+    option("--scheduler", metavar="ADDRESS", help="compute on the workers of a scheduler, such as tcp://node1:8786")
     add_job(fit.add_argument_group("a job").add_argument)
     add_talk(fit, as_json="print the result as one JSON object")
     for action in fit._actions:
@@ -67,9 +72,11 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     check_numbers(args)
+    if args.workers and args.scheduler:
+        args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
-    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot}
+    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
@@ -86,6 +93,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
+    check_page(args.parser, "--report", args.report)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
@@ -119,6 +127,9 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
         if place:
             size = file_size(place)
             say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+    report = own["--report"]
+    if report:
+        say(f"  report          {address(report)}")
 
 
 def written(selection: Selection, points: Any, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
@@ -127,7 +138,12 @@ def written(selection: Selection, points: Any, args: argparse.Namespace, console
     part = selection.diagnostics.get("part")
     own = {
         option: name if name is None or part is None else part_name(name, part["number"])
-        for option, name in (("-o", args.output), ("--model", args.model), ("--plot", args.plot))
+        for option, name in (
+            ("-o", args.output),
+            ("--model", args.model),
+            ("--plot", args.plot),
+            ("--report", args.report),
+        )
     }
     if own["-o"]:
         from ..results.storage import save
@@ -141,6 +157,8 @@ def written(selection: Selection, points: Any, args: argparse.Namespace, console
         save_model(model_of(selection, points), own["--model"])
     if own["--plot"]:
         draw(selection, own["--plot"])
+    if own["--report"]:
+        selection.to_html(own["--report"], points=points, title=name_of(args.points))
     return own
 
 
@@ -169,4 +187,12 @@ def select(points: Any, args: argparse.Namespace, console: Console) -> Selection
     from ..select import select_coordinates
 
     asked = {name: getattr(args, name) for name in DEFAULTS if hasattr(args, name)}
-    return select_coordinates(points, **asked, self_loops=not args.no_self_loops, progress=console.progress)
+    asked |= {"self_loops": not args.no_self_loops, "progress": console.progress}
+    if not (args.workers or args.scheduler):
+        return select_coordinates(points, **asked)
+    from ..cluster.client import connected
+
+    with connected(scheduler=args.scheduler, workers=args.workers) as client:
+        if client.dashboard_link:
+            console.note(f"the cluster's dashboard: {client.dashboard_link}")
+        return select_coordinates(points, **asked, client=client)

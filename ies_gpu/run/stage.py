@@ -129,6 +129,7 @@ class Run:
     def __enter__(self) -> Self:
         if isinstance(self.log.progress, Bar):
             announce_compiling(self.backend.device)
+        self.backend.prepare()
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:

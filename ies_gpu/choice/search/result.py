@@ -62,17 +62,17 @@ class SearchResult:
     details: dict[str, Any] = field(default_factory=dict)
 
     def renumbered(self, numbers: Sequence[int]) -> SearchResult:
-        """Return the same result for sets of ``numbers[k]`` instead of k.
+        """Return the same result with other numbers for the coordinates.
 
         Parameters
         ----------
         numbers : sequence of int
-            The number of each coordinate that was searched, rising.
+            What to call coordinate k: ``numbers[k]``.
 
         Returns
         -------
         SearchResult
-            The result with other numbers in its sets.
+            The result with every set renumbered.
         """
 
         def named(subset: tuple[int, ...]) -> tuple[int, ...]:
