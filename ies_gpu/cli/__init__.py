@@ -106,6 +106,7 @@ def as_options(text: str) -> str:
     text = re.sub(r"\b(components|device|dtype|search)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bresume=True\b", "--resume", text)
     text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
+    text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
 
 

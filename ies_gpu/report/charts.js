@@ -73,7 +73,7 @@ function drawStrip(holder, run, state, at, pick) {
     bar.addEventListener("click", () => pick(segment));
     svg.append(bar);
     const name = setName(segment.subset);
-    if (to - from > 7.2 * name.length) svg.append(svgElement("text", { class: current ? "strong" : "", x: (from + to) / 2, y: 23, "text-anchor": "middle", "pointer-events": "none" }, name));
+    if (to - from > 7.2 * name.length) svg.append(svgElement("text", { class: current || chosen ? "strong" : "", x: (from + to) / 2, y: 23, "text-anchor": "middle", "pointer-events": "none" }, name));
   }
   let last = -50;
   for (const tick of at.ticks) {
@@ -118,7 +118,7 @@ function drawBoxes(holder, run, state, pick) {
 
 // Shares of points by volume; the marked points in front. pick(low, high) marks a range.
 function drawVolumes(holder, volumes, marked, pick) {
-  const height = 200, { svg, width } = chart(holder, height), left = 38, right = width - 8, bottom = height - 36, top = 6;
+  const height = 200, { svg, width } = chart(holder, height), left = 38, right = width - 8, bottom = height - 36, top = 20;
   const share = (counts) => { const total = counts.reduce((a, b) => a + b, 0) || 1; return counts.map((c) => (100 * c) / total); };
   const all = share(volumes.counts), mine = marked.length ? share(histogram(volumes.values, marked, all.length)) : [];
   const most = Math.max(...all, ...mine, 1e-9), x = (v) => left + v * (right - left), y = (v) => bottom - (v / most) * (bottom - top);
@@ -133,7 +133,7 @@ function drawVolumes(holder, volumes, marked, pick) {
   svg.append(svgElement("path", { class: "axis", d: `M${left} ${top}V${bottom}H${right}` }));
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) svg.append(svgElement("text", { x: clamp(x(tick), left + 4, right - 6), y: bottom + 15, "text-anchor": "middle" }, String(tick)));
   for (const tick of ticks(0, most, 4)) svg.append(svgElement("text", { x: left - 5, y: y(tick) + 4, "text-anchor": "end" }, `${shortNumber(tick, 3)}`));
-  svg.append(svgElement("text", { x: left + 4, y: top + 8 }, "% of points"), svgElement("text", { x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, "volume (0: a dimension is lost, 1: best)"));
+  svg.append(svgElement("text", { x: left, y: 11 }, "% of points"), svgElement("text", { x: (left + right) / 2, y: height - 4, "text-anchor": "middle" }, "volume (0: a dimension is lost, 1: best)"));
   svg.style.cursor = "crosshair";
   svg.style.touchAction = "pan-y";
   svg.addEventListener("pointerdown", (event) => {

@@ -127,17 +127,19 @@ def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
 
 
 def _column(colouring: Colouring) -> dict[str, Any]:
-    values = np.full(0, np.nan) if colouring.values is None else colouring.values
-    name = colouring.name or "colour"
+    name, values = colouring.name or "colour", np.asarray(colouring.values)
     if colouring.classes is None:
         return {"name": name, "values": packed(values)}
-    count = max(1, len(colouring.classes) - 1)
-    return {"name": name, "classes": colouring.classes, "values": packed(values, 0.0, float(count))}
+    last = max(1, len(colouring.classes) - 1)
+    return {"name": name, "classes": colouring.classes, "values": packed(values, 0.0, float(last))}
 
 
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """The points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
+    if not np.isfinite(X).all():
+        row = int(numbers[rows][~np.isfinite(X).all(axis=1)][0])
+        raise ValueError(f"points must be finite, but row {row} is not; pass the points of the run")
     columns = [{"name": f"x{k + 1}", "values": packed(column)} for k, column in enumerate(X.T[:COLUMNS])]
     axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
     if X.shape[1] > 3:
@@ -196,4 +198,5 @@ def colours_for(colors: Any, selection: Selection) -> list[Colouring]:
     """The user's columns, at the points that were used."""
     if colors is None:
         return []
-    return colourings(colors, len(selection.points), on_host(selection.points))
+    found = colourings(colors, len(selection.points), on_host(selection.points))
+    return [colouring for colouring in found if colouring.values is not None]

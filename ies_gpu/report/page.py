@@ -28,7 +28,7 @@ def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any
     check_output(path, ".html")
     text = report_page(selection, **more)
     with whole_or_nothing(path) as file:
-        file.write(text.encode("utf-8"))
+        file.write(text.encode("utf-8", "replace"))  # a file name need not be text
 
 
 def report_page(

@@ -78,6 +78,11 @@ def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     assert {tuple(v["subset"]) for v in run["volumes"]} >= {s.subset for s in selection.path}
 
 
+def test_a_file_name_that_is_no_text_is_replaced(strip, tmp_path):
+    write_report(strip[0], tmp_path / "report.html", title="caf\udce9.npz")
+    assert "caf?.npz" in (tmp_path / "report.html").read_text()
+
+
 def test_100_000_points_fit_and_are_thinned_evenly(strip):
     rng = np.random.default_rng(1)
     selection = larger(strip[0], 100_000)
@@ -110,6 +115,8 @@ def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
     selection, X, _ = strip
     with pytest.raises(ValueError, match="points has 999 rows"):
         report_page(selection, points=X[:-1])
+    with pytest.raises(ValueError, match="points must be finite, but row 7 is not"):
+        report_page(selection, points=np.where(np.arange(len(X))[:, None] == 7, np.nan, X))
     with pytest.raises(ValueError, match="colors must have one value for each of 1000 points"):
         report_page(selection, colors=np.arange(5.0))
     with pytest.raises(TypeError, match="selection must be"):
@@ -119,6 +126,7 @@ def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
     with pytest.raises(ValueError, match=r"\.html"):
         selection.to_html(tmp_path / "report.htm")
     assert list(tmp_path.iterdir()) == []
+    assert content(report_page(selection, colors={"nothing": None}))["runs"][0]["columns"] == []
     runs = content(report_page(selection, compare=torus, colors=X[:, 0]))["runs"]
     assert len(runs) == 2
 
