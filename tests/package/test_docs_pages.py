@@ -9,7 +9,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 # not real-data.md, which needs files that are not ours to ship, nor umap.md, which takes a minute
-PAGES = ["diagnosis.md", "method.md", "new-points.md", "plots.md", "scikit-learn.md", "stability.md"]
+PAGES = ["diagnosis.md", "method.md", "new-points.md", "plots.md", "report.md", "scikit-learn.md", "stability.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -26,6 +26,17 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_anchors_are_headings(page):
+    """As GitHub and the site make them from the headings; the site knows no others."""
+    for target, anchor in re.findall(r"\]\(([^):#]*)#([^)]+)\)", page.read_text()):
+        file = page.parent / target if target else page
+        if file.suffix == ".md":
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), flags=re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, anchor
 
 
 def test_the_index_names_every_page():
