@@ -200,10 +200,11 @@ class Block:
         What the coarse level has noted of its steps comes along with the inner products.
         """
         kernels, q = self.backend.kernels, self.q
-        noted: list[Array] = [] if coarse is None or coarse.late is None else [coarse.late]
-        M, RT, PST, TT, TST, *late = self.backend.all_to_host(*kernels.gram(self.W, q, self.R, T, ST), *noted)
-        if coarse is not None and late:
-            coarse.learn(float(late[0]))
+        late = getattr(coarse, "late", None)
+        noted = [] if late is None else [late]
+        M, RT, PST, TT, TST, *noted = self.backend.all_to_host(*kernels.gram(self.W, q, self.R, T, ST), *noted)
+        if coarse is not None and noted:
+            coarse.learn(float(noted[0]))
         # X'ST by way of R, which is small and rounded as such: rounding of the size of ST would turn X away
         WST = np.concatenate([self.values[:, None] * M[: len(RT)] + RT, PST])
         side = WST - self.H @ M
