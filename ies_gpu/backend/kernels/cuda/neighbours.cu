@@ -86,7 +86,7 @@ __device__ void degrees(const double* Z, long long n, int D, const long long* ro
 }  // namespace pairs
 
 #define NEAR_PAIRS(NAME, O)                                                                                            \
-    extern "C" __global__ void __launch_bounds__(pairs::CELL)                                                          \
+    extern "C" __global__ void __launch_bounds__(pairs::CELL, 8)                                                       \
         NAME(const double* Z, int D, const long long* starts, const double* low, const double* high, int cells, int A, \
              double reach, double limit, int diagonal, double unit, const long long* ends, long long* counts,          \
              int* indices, O* distances) {                                                                             \
