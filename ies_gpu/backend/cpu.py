@@ -106,7 +106,7 @@ class CpuBackend(Backend):
         return available_memory()
 
     def free_cache(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):  # only glibc keeps so much, and has a way to give it back
+        with contextlib.suppress(OSError, AttributeError, TypeError):  # only glibc keeps so much, and has a way to give it back
             ctypes.CDLL(None).malloc_trim(0)
 
     def owns(self, array: Array) -> bool:
