@@ -65,12 +65,16 @@ def add_details(option: Callable[..., Any]) -> None:
     option("-m", "--n-components", type=count, metavar="M", help="how many eigenvectors to choose from (20)")
     option("--radius", type=positive, metavar="R", help="largest distance between neighbours (3 * EPS)")
     option("--no-self-loops", action="store_true", help="no point is its own neighbour; for noise in many dimensions")
+    option("--metric", choices=CHOICES["metric"], metavar="NAME", help="how distances are measured, such as cosine")
+    option("--alpha", type=share, metavar="A", help="how far the sampling density is divided out, 0 to 1 (1)")
     option("--zeta", type=weight, metavar="Z", help="weight of the smoothness penalty, or auto (auto)")
     option("--percentile", type=percent, metavar="P", help="percentile of the regret, for --zeta auto (75)")
     searches = CHOICES["search"]
     option(
         "--search", choices=searches, metavar="HOW", help=f"{', '.join(searches[:-1])} or {searches[-1]} (exhaustive)"
     )
+    option("--scale", choices=CHOICES["scale"], help="how long the coordinates are (unit)")
+    option("--diffusion-time", type=time, metavar="T", help="time of --scale diffusion (1)")
     option(
         "--components",
         choices=CHOICES["components"],
@@ -167,6 +171,20 @@ def percent(text: str) -> float:
     number = real(text)
     if not 0 <= number <= 100:
         raise argparse.ArgumentTypeError(f"must be between 0 and 100, got {text}")
+    return number
+
+
+def share(text: str) -> float:
+    number = real(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"must be between 0 and 1, got {text}")
+    return number
+
+
+def time(text: str) -> float:
+    number = real(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number, 0 or more, got {text}")
     return number
 
 

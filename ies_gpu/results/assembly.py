@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
 from ..embedding.diffusion import Embedding
+from ..embedding.scale_and_sign import scale_factors, signs
 from ..parameters.verdict import doubts_of, stray_coordinates, thin_points
 from ..run.fingerprint import versions
 from ..run.log import Report
 from ..run.stage import Run, Stage
 from ..run.stages.graph import Graph
 from ..run.stages.tangents import Tangents
+from ..validation import check_points
 from .selection import Ranking, Selection
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
@@ -35,6 +38,10 @@ def assembled(
         return to_device(array[back], run.home)
 
     values = embedding.eigenvalues
+    coordinates, sign = presented(run, graph, embedding, returned)
+    if keep:
+        bases_back = returned(bases)
+        bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     order = ranked(found.subsets, found.scores, values, found.zeta)
     losses = found.scores - found.zeta * penalties(found.subsets, values)
@@ -43,7 +50,7 @@ def assembled(
         search_order=found.search_order,
         zeta=found.zeta,
         zeta_interval=found.zeta_interval,
-        coordinates=returned(embedding.coordinates),
+        coordinates=coordinates,
         eigenvalues=values,
         laplace_beltrami_eigenvalues=None if graph.bandwidth is None else 4.0 / graph.bandwidth**2 * values,
         path=found.path,
@@ -51,11 +58,28 @@ def assembled(
         regret_percentiles=found.percentiles,
         ranking=Ranking(found.subsets[order], losses[order], found.scores[order]),
         log_volumes=returned(volumes),
-        bases=returned(bases) if keep else None,
+        bases=bases_back if keep else None,
         singular_values=returned(sigma),
         points=graph.points,
         diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run),
     )
+
+
+def presented(run: Run, graph: Graph, embedding: Embedding, returned: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Eigenvectors in the user's order and the scale asked for, and the signs they got; given ones stay as they are."""
+    options, Y = run.options, returned(embedding.coordinates)
+    if options.entry == "laplacian":
+        return Y, run.home.xp.ones(Y.shape[1])
+    X = run.given.values.get("X")
+    if X is not None:
+        X = check_points(X)
+        X = X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
+    weights = returned(graph.weights)
+    with run.home.active():
+        sign = signs(Y, X=X, weights=weights)
+        time = options.diffusion_time
+        factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
+        return Y * (sign * factors), sign
 
 
 def diagnostics_of(

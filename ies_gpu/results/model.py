@@ -13,15 +13,16 @@ import numpy as np
 from ..backend import backend_of, device_near, get_backend, to_device
 from ..backend.array import Array
 from ..choice.naming import coordinate_names
+from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
 from ..run.log import Log, Progress
-from ..validation import check_choice, check_members, check_points, check_real_array
+from ..validation import check_array, check_choice, check_members, check_points, check_real_array
 from .selection import Selection, check_selection
 from .storage import read_archive, write_archive
 
 FORMAT = "ies_gpu model"
-VERSION = 1  # a field that is added later has a default, so that older files stay readable
+VERSION = 2  # a field that is added later has a default, so that older files stay readable
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -33,7 +34,7 @@ class Model:
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The training points that were used.
+        The training points that were used. With ``metric="precomputed"`` it has no columns.
     degrees : ndarray of shape (n_samples,)
         The row sums of their kernel matrix.
     coordinates : ndarray of shape (n_samples, n_components)
@@ -48,6 +49,10 @@ class Model:
         The names of the columns of ``X``, if they have names.
     self_loops : bool
         Whether each point is its own neighbour.
+    metric : str
+        How distances are measured; "precomputed" if new points come as distances to the training points.
+    alpha : float
+        How far the sampling density is divided out of the kernel.
 
     Examples
     --------
@@ -67,6 +72,8 @@ class Model:
     subset: tuple[int, ...]
     feature_names: tuple[str, ...] | None = None
     self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +96,8 @@ class Model:
         Parameters
         ----------
         X_new : ndarray of shape (n_new, n_features)
-            New points, with the columns of the training points.
+            New points, with the columns of the training points. With ``metric="precomputed"``, their distances to the
+            training points, one column per training point.
         columns : sequence of int, optional
             The coordinates to compute, 0-based; the chosen set by default.
         isolated : {"nan", "nearest"}, default="nan"
@@ -122,22 +130,36 @@ class Model:
         m = self.coordinates.shape[1]
         if not all(isinstance(k, int | np.integer) and 0 <= k < m for k in chosen):
             raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
-        X_new = check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
+        X_new = self._checked(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
-            new = moved_points(X_new, X)
-            scales = (self.bandwidth, self.radius)
-            found = extended(new, X, Y[:, chosen], values, w, *scales, isolated, report, self.self_loops)
-            return to_device(found, home)
+            new = to_device(X_new, backend) if self.metric == PRECOMPUTED else moved_points(X_new, X)
+            ways = (self.bandwidth, self.radius, isolated, report, self.self_loops, self.metric, self.alpha)
+            return to_device(extended(new, X, Y[:, chosen], values, w, *ways), home)
+
+    def _checked(self, X_new: Array) -> Any:
+        """New points, or their distances to the training points, of which an infinite one means "far away"."""
+        if self.metric != PRECOMPUTED:
+            return check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
+        xp, found = backend_of(X_new).xp, check_array("X_new", X_new)
+        far = found == xp.inf
+        found = check_real_array("X_new", xp.where(far, 0.0, found), 2)
+        if found.shape[1] != len(self.coordinates) or bool((found < 0).any()):
+            raise ValueError(
+                f"X_new must hold distances to the {len(self.coordinates)} training points, one column for each and "
+                f"none negative, got shape {found.shape}"
+            )
+        return xp.where(far, xp.inf, found)
 
     def __repr__(self) -> str:
         (n, columns), m = self.X.shape, self.coordinates.shape[1]
+        metric = "" if self.metric == "euclidean" else f", metric={self.metric!r}"
         return (
             f"Model of {', '.join(self.names)} from phi1..phi{m} ({n:,} points with {columns} columns, "
-            f"bandwidth={self.bandwidth:g}, radius={self.radius:g})"
+            f"bandwidth={self.bandwidth:g}, radius={self.radius:g}{metric})"
         )
 
 
@@ -191,9 +213,9 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     if len(points) < len(X):
         X = X[backend_of(X).asarray(points)]
     scales = check_scales(used["bandwidth"], used["radius"])
-    loops = used.get("self_loops", True)  # not in files of earlier versions
+    kernel = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
     map_of_X = (X, selection.coordinates, selection.eigenvalues)
-    return make_model(*map_of_X, *scales, selection.subset, feature_names, self_loops=loops)
+    return make_model(*map_of_X, *scales, selection.subset, feature_names, **kernel)
 
 
 def make_model(
@@ -206,15 +228,22 @@ def make_model(
     feature_names: Sequence[str] | None = None,
     *,
     self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
 ) -> Model:
-    """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs."""
+    """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs.
+
+    With ``metric="precomputed"``, X holds the distances between the points, and the model does not keep them.
+    """
     names = None
     if feature_names is not None:
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))
         if len(names) != X.shape[1]:
             raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
-    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
-    return Model(X, degrees, coordinates, eigenvalues, bandwidth, radius, tuple(subset), names, self_loops)
+    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
+    X = X[:, :0] if metric == PRECOMPUTED else X
+    map_of_X, scales = (X, degrees, coordinates, eigenvalues), (bandwidth, radius)
+    return Model(*map_of_X, *scales, tuple(subset), names, self_loops, metric, alpha)
 
 
 def save_model(model: Model, path: str | os.PathLike[str]) -> None:

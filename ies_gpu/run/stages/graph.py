@@ -18,7 +18,7 @@ from ...embedding.connectivity import (
     share_of_pairs,
 )
 from ...embedding.diffusion import Embedding
-from ...embedding.graph import check_graph, csr, in_units_of, ordered_radius_graph
+from ...embedding.graph import check_graph, csr, in_units_of, metric_graph, ordered_radius_graph
 from ...embedding.laplacian import (
     Laplacian,
     check_laplacian,
@@ -91,7 +91,8 @@ class Graph(NamedTuple):
 
 def connected(run: Run, given: Inputs) -> Graph:
     """Go in by the entry that was given."""
-    ways = {"X": from_points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
+    points = from_points if run.options.is_euclidean else from_metric
+    ways = {"X": points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
     graph = ways[given.entry](run, given)
     run.options.check_sizes(len(graph.points))
     return graph
@@ -127,6 +128,11 @@ def from_points(run: Run, given: Inputs) -> Graph:
         mean_degree=mean_degree,
         approximations=kernel.approximations,
     )
+
+
+def from_metric(run: Run, given: Inputs) -> Graph:
+    """Points whose distances scikit-learn measures, in the user's order."""
+    return from_kernel(run, run.stage(METRIC_DISTANCES, given.value))
 
 
 def kernel_of(run: Run, X: Array, degree: float) -> Kernel:
@@ -200,7 +206,7 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
         kernel.drop_diagonal()
     if kernel.has_matrix:
         run.stage(PRODUCTS, kernel)
-    return laplacian_in_place(kernel, run.options.bandwidth)
+    return laplacian_in_place(kernel, run.options.bandwidth, run.options.alpha)
 
 
 def check_parts(run: Run, labels: np.ndarray, n_input: int, X: Array = None) -> None:
@@ -260,6 +266,14 @@ def edges(run: Run, report: Report, X: Array, radius: float) -> Any:
     return ordered_radius_graph(X, radius, diagonal=True, storage=run.options.storage, progress=report)
 
 
+def metric_distances(run: Run, report: Report, X: Array) -> Any:
+    """The kernel of points in a metric that is measured on the host."""
+    options, X = run.options, check_points(X)
+    options.check_sizes(len(X))
+    matrix = metric_graph(X, options.radius, options.metric)
+    return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
+
+
 def given_distances(run: Run, report: Report, graph: Array) -> Any:
     """The kernel of a user's graph."""
     options = run.options
@@ -286,6 +300,7 @@ EDGES = Stage(
     difference=lambda run, graph, X, radius: audit_graph(X, graph, radius, run.backend),
 )  # fmt: skip
 KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: SparseKernel(gaussian_of_distances(graph, bandwidth)))
+METRIC_DISTANCES = Stage("graph", metric_distances)
 GIVEN_DISTANCES = Stage("graph", given_distances)
 GIVEN_KERNEL = Stage("graph", given_kernel)
 COMPONENTS = Stage("components", lambda run, report, kernel: kernel.components())
