@@ -1,6 +1,11 @@
-"""700 blood cells that come with scanpy (pip install scanpy), by the graph of scanpy.pp.neighbors.
+"""
+Blood cells, by the graph of scanpy
+===================================
 
-python examples/blood.py
+700 cells that come with scanpy (``pip install scanpy``), by the graph of ``scanpy.pp.neighbors``. :doc:`/anndata` says
+what the picture shows, and what it does not.
+
+Run it with ``python examples/blood.py``.
 """
 
 import scanpy

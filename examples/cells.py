@@ -1,6 +1,11 @@
-"""AnnData, as scanpy users have it: coordinates in ``adata.obsm["X_ies"]``, everything else in ``adata.uns["ies"]``.
+"""
+Cells along a path, in AnnData
+==============================
 
-python examples/cells.py [number of cells]
+Coordinates go into ``adata.obsm["X_ies"]``, everything else into ``adata.uns["ies"]``. The cells are made up: a strip,
+seen through 40 genes.
+
+Run it with ``python examples/cells.py [number of cells]``.
 """
 
 import sys
@@ -19,10 +24,16 @@ genes = strip.X @ rng.normal(size=(3, 40)) / 40**0.5 + 0.02 * rng.normal(size=(n
 
 adata = anndata.AnnData(genes)
 adata.obsm["X_pca"] = PCA(10, random_state=0).fit_transform(adata.X)  # or scanpy.pp.pca(adata)
+adata.obs["along"] = strip.truth[:, 0]
 old, new = adata[: n * 3 // 4].copy(), adata[n * 3 // 4 :].copy()
-ies_gpu.anndata.select(old, intrinsic_dim=2, subset_size=2, bandwidth=0.25 * (13_000 / n) ** 0.5)
+selection = ies_gpu.anndata.select(old, intrinsic_dim=2, subset_size=2, bandwidth=0.25 * (13_000 / n) ** 0.5)
 print(old.uns["ies"]["names"], old.obsm["X_ies"].shape)
-old.write_h5ad("cells.h5ad")  # then scanpy.pl.embedding(old, basis="ies")
+old.write_h5ad("cells.h5ad")
+ies_gpu.plot.embedding(selection, colors=old.obs["along"]).savefig("cells.png")
+# or scanpy.pl.embedding(old, basis="ies", color="along")
 
-ies_gpu.anndata.transform(old, new, isolated="nearest")  # cells that came later, in the same principal components
+# %%
+# Cells that came later, in the same principal components.
+
+ies_gpu.anndata.transform(old, new, isolated="nearest")
 print("new cells:", new.obsm["X_ies"].shape)

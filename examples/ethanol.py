@@ -1,22 +1,63 @@
-"""Ethanol: from positions of atoms to the torus of its two torsions.
+"""
+A molecule with two torsions
+============================
 
-python examples/ethanol.py trajectory.npz [number of frames]
+From positions of atoms to the torus of ethanol's two torsions.
 
-Features are all angles of all triangles of atoms, then principal components. A molecule vibrates in all of its
-dimensions, so that no frame has near neighbours: without self-loops its own weight does not outweigh theirs.
+Run it with ``python examples/ethanol.py [trajectory.npz] [number of frames]``. Without a file it makes up a trajectory:
+a skeleton like ethanol's, both of whose torsions turn freely while all atoms tremble. **This page shows the made-up
+one.** :doc:`/real-data` has what simulated trajectories of the real force field give.
 """
 
 import sys
 
+import numpy as np
+from scipy.spatial.transform import Rotation
+
 from ies_gpu import datasets, plot, select_coordinates
 
-path, n = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 10_000
-R = datasets.load_molecule(path).R
-R = R[:: max(1, len(R) // n)]
-X = datasets.pca(R, 50, transform=datasets.planar_angles).scores
+# C, C, O, then the hydrogens: 3 and 4 on the first C, 5 to 7 on the second, 8 on the oxygen, in Ångström
+SKELETON = np.array(
+    [
+        [0.00, 0.00, 0.00], [1.51, 0.00, 0.00], [-0.58, 1.30, 0.00], [-0.36, -0.55, 0.88], [-0.36, -0.55, -0.88],
+        [1.90, 1.02, 0.00], [1.90, -0.51, 0.88], [1.90, -0.51, -0.88], [-1.54, 1.20, 0.00],
+    ]
+)  # fmt: skip
 
-selection = select_coordinates(X, intrinsic_dim=2, subset_size=3, components="largest", self_loops=False)
+
+def made_up(n):
+    """Frames in which the methyl group and the hydroxyl hydrogen turn, and every atom trembles."""
+    rng = np.random.default_rng(0)
+    R = np.tile(SKELETON, (n, 1, 1))
+    for group, (a, b) in (([8], (0, 2)), ([5, 6, 7], (0, 1))):
+        axis = (SKELETON[b] - SKELETON[a]) / np.linalg.norm(SKELETON[b] - SKELETON[a])
+        turns = Rotation.from_rotvec(rng.uniform(-np.pi, np.pi, (n, 1)) * axis)
+        for atom in group:
+            R[:, atom] = turns.apply(R[:, atom] - SKELETON[b]) + SKELETON[b]
+    return R + rng.normal(scale=0.02, size=R.shape)
+
+
+n = int(sys.argv[2]) if len(sys.argv) > 2 else 3_000
+R = datasets.load_molecule(sys.argv[1]).R if len(sys.argv) > 1 else made_up(n)
+R = R[:: max(1, len(R) // n)]
+
+# %%
+# The features are all angles of all triangles of atoms, then principal components: they do not change when the molecule
+# moves or turns as a whole.
+
+X = datasets.pca(R, 50, transform=datasets.planar_angles).scores
+print(X.shape)
+
+# %%
+# A molecule vibrates in all of its dimensions, so that no frame has near neighbours. Without self-loops its own weight
+# does not outweigh theirs.
+
+selection = select_coordinates(X, intrinsic_dim=2, subset_size=4, components="largest", self_loops=False)
 print(selection)
+
+# %%
+# The map is judged by what it was not told: the two torsions.
+
 torsions = {"OH torsion": (8, 2, 0, 1), "methyl torsion": (5, 1, 0, 2)}  # as sGDML and MD17 number the atoms
 colors = {name: datasets.torsion(R, atoms)[selection.points] for name, atoms in torsions.items()}
 plot.embedding(selection, colors=colors, cmap="twilight").savefig("ethanol.png")

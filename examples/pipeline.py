@@ -1,6 +1,10 @@
-"""A scikit-learn pipeline: scale, choose coordinates, regress; cross-validated, searched, with named columns.
+"""
+A scikit-learn pipeline
+=======================
 
-python examples/pipeline.py [number of points]
+Scale, choose coordinates, regress; cross-validated, searched, with named columns.
+
+Run it with ``python examples/pipeline.py [number of points]``.
 """
 
 import sys
@@ -22,6 +26,9 @@ chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=0.4)
 pipeline = make_pipeline(StandardScaler(), chooser, LinearRegression())
 print("R2 of a straight line on the columns:", cross_val_score(LinearRegression(), X, along, cv=folds).round(2))
 print("R2 of a straight line on the chosen coordinates:", cross_val_score(pipeline, X, along, cv=folds).round(2))
+
+# %%
+# The bandwidth can be searched like any other parameter.
 
 search = GridSearchCV(pipeline, {"independentcoordinates__bandwidth": [0.35, 0.5]}, cv=folds).fit(X, along)
 print("best:", search.best_params_, round(search.best_score_, 3))

@@ -1,6 +1,10 @@
-"""A long strip: its first two eigenvectors make a curve, the two that are chosen make the strip.
+"""
+A long strip
+============
 
-python examples/strip.py [number of points]
+The first two eigenvectors of a strip of 25 by 4 make a curve. The two that are chosen make the strip.
+
+Run it with ``python examples/strip.py [number of points]``.
 """
 
 import sys
@@ -13,6 +17,21 @@ bandwidth = 0.25 * (10_000 / n) ** 0.5  # as many neighbours for each point, how
 
 selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth)
 print(selection)
+save(selection, "strip.npz")  # read it with ies_gpu.load, or 'ies-gpu show strip.npz'
+
+# %%
+# The first eigenvector varies along the strip. So does the second, twice as fast: it is a function of the first, and
+# the map has lost the width.
+
 plot.embedding(selection, (0, 1), colors=strip.colors, title="The first two").savefig("strip-first.png")
+
+# %%
+# The chosen partner is the slowest eigenvector that varies across the strip.
+
 plot.embedding(selection, colors=strip.colors, title="The chosen two").savefig("strip-chosen.png")
-save(selection, "strip.npz")
+
+# %%
+# How the choice depends on the penalty zeta: the upper line at each zeta wins, and the regret decides which stretch of
+# it is taken.
+
+plot.path(selection).savefig("strip-path.png")

@@ -1,6 +1,11 @@
-"""A high torus needs three coordinates; a second sample of it is put into the map of the first.
+"""
+A high torus, and new points
+============================
 
-python examples/torus.py [number of points]
+A torus is a surface, but no two coordinates can show it: it takes three. A second sample of it is put into the map of
+the first.
+
+Run it with ``python examples/torus.py [number of points]``.
 """
 
 import sys
@@ -16,6 +21,14 @@ bandwidth = 1.5 * (10_000 / n) ** 0.5
 selection = select_coordinates(torus.X, intrinsic_dim=2, subset_size=3, bandwidth=bandwidth)
 print(selection)
 plot.embedding(selection, colors=torus.colors, cmap="twilight").savefig("torus.png")
+
+# %%
+# The first three are all functions of the height: the torus becomes a curve.
+
+plot.embedding(selection, (0, 1, 2), colors=torus.colors, cmap="twilight").savefig("torus-first.png")
+
+# %%
+# New points get their place by the Nyström extension.
 
 model = model_of(selection, torus.X)
 save_model(model, "torus-model.npz")

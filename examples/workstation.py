@@ -1,7 +1,12 @@
-"""On a workstation with a GPU: points from a file, everything on the device, results into files.
+"""
+A workstation with a GPU
+========================
 
-python examples/workstation.py points.npy results -d 2 -s 2 --bandwidth 0.25
-python examples/workstation.py points.npy results -d 2 -s 2 --bandwidth 0.25 --device cpu   # without a GPU
+Points from a file, everything on the device, results into files. **This script was not run for this page, and never on
+a GPU**: see :doc:`/gpu`.
+
+``python examples/workstation.py points.npy results -d 2 -s 2 --bandwidth 0.25``, and with ``--device cpu`` where there
+is no GPU.
 
 The points are mapped from the file, not read into memory first. Asking for "cuda" never falls back silently: without a
 GPU that works, it ends with a sentence that says what is missing.
@@ -14,8 +19,8 @@ import numpy as np
 
 from ies_gpu import model_of, save, save_model, select_coordinates
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("points", type=Path, help=".npy, one row a point")
+parser = argparse.ArgumentParser(description="Choose coordinates on a GPU.")
+parser.add_argument("points", type=Path, help=".npy, one row per point")
 parser.add_argument("results", type=Path, help="folder for the results")
 parser.add_argument("-d", type=int, required=True, help="dimension of the manifold")
 parser.add_argument("-s", type=int, required=True, help="how many coordinates to choose")

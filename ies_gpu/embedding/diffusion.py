@@ -10,9 +10,9 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
-from ..errors import DisconnectedGraphError, warn_caller
+from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
 from ..validation import check_choice, check_integer, check_number
-from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
+from .eigensolvers.eigenpairs import Eigenpairs, SymmetricTransition, leading_eigenpairs
 from .eigensolvers.library import SOLVERS
 from .laplacian import Laplacian, check_laplacian
 from .scale_and_sign import signs
@@ -74,6 +74,8 @@ def diffusion_map(
     ------
     DisconnectedGraphError
         If the parts of the graph are joined only by weights that are lost to rounding.
+    NotConvergedError
+        If no solver came near ``tol``; vectors that are mixtures are never returned.
 
     Examples
     --------
@@ -96,6 +98,17 @@ def diffusion_map(
     seed = check_integer("random_state", random_state, low=0)
     start = backend_of(laplacian.weights).asarray(start_vector(n, seed))
     return eigenmap(laplacian, m, start, tol, solver=solver)
+
+
+def refuse_garbage(pairs: Eigenpairs, worst: float, tol: float) -> None:
+    """Raise where residuals are not small beside the first eigenvalue: such vectors would be mixtures."""
+    first = 1.0 - float(pairs.values[1])
+    if worst > 0.01 * first:
+        raise NotConvergedError(
+            f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
+            f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph hangs together better, or ask for "
+            "fewer components"
+        )
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
@@ -129,6 +142,7 @@ def eigenmap(
             "try device='cpu'"
         )
     if worst > tol:
+        refuse_garbage(pairs, worst, tol)
         message = (
             f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
             "care or use fewer components"

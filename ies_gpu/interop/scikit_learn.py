@@ -84,7 +84,7 @@ class DiffusionMap(SpectralTransformer):
         What ``transform`` uses; :func:`save_model` writes it.
     n_features_in_ : int
         Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
         Names of the columns seen in ``fit``, if they are all strings.
 
     See Also
@@ -251,7 +251,7 @@ class IndependentCoordinates(SpectralTransformer):
         What ``transform`` uses; :func:`save_model` writes it.
     n_features_in_ : int
         Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
         Names of the columns seen in ``fit``, if they are all strings.
 
     See Also

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..backend import at_home, backend_of
 from ..backend.array import Array
-from ..validation import check_integer, check_real_array
+from ..validation import check_integer, check_number, check_real_array
 
 
 @at_home
-def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10) -> float:
+def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10, blur: float = 0.0) -> float:
     """Return the fraction of the variance of X that coordinates leave unexplained.
 
     Each point is predicted as the mean of its nearest neighbours in the coordinates, which are scaled to unit
@@ -23,6 +25,9 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10)
         The coordinates to predict them from.
     n_neighbors : int, default=10
         The number of neighbours, not counting the point itself.
+    blur : float, default=0.0
+        Noise to add to the coordinates first, in units of their standard deviations (with a fixed seed). What no longer
+        explains anything after a blur of 0.01 was there only in digits that no picture shows.
 
     Returns
     -------
@@ -41,13 +46,17 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10)
     if len(X) != len(Y):
         raise ValueError(f"coordinates has {len(Y)} rows for {len(X)} points in X")
     k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
+    blur = check_number("blur", blur, closed=True)
     backend = backend_of(X)
     xp = backend.xp
     X = X - X.mean(axis=0)
     X = X / (float(xp.abs(X).max()) or 1.0)  # squares neither overflow nor vanish
     spread = Y.std(axis=0)
     with backend.active():
-        neighbours = backend.nearest(Y / xp.where(spread > 0, spread, 1), k)[1]
+        Y = Y / xp.where(spread > 0, spread, 1)
+        if blur > 0:
+            Y = Y + blur * backend.asarray(np.random.default_rng(0).normal(size=Y.shape))
+        neighbours = backend.nearest(Y, k)[1]
         left = 0.0
         for block in backend.blocks(len(X), 8.0 * (k + 2) * X.shape[1], "scan"):
             with block as rows:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from ..run.stages.eigenvectors import EIGENVECTORS
 from ..run.stages.graph import GRAPH, LAPLACIAN, Graph
 from ..run.stages.search import SEARCH
 from ..run.stages.tangents import TANGENTS, Tangents
-from .bandwidth import Distances, mean_degree
+from .bandwidth import REACH, Distances, mean_degree
 from .explained import unexplained_variance
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
@@ -31,9 +32,24 @@ STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials
 SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered
 DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see
 TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neighbours is taken
-FALL = 0.01  # one more coordinate must explain this much more of the variance
+FALL = 0.01  # one more coordinate must explain this much more of the variance, however many points there are
+BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
+SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points
+FEW_SPLITS = 10, 5000  # more, since each half tells less
+SHEETS = 0.45  # share of points near whose place in the map others lie too: from here on the map has several sheets
+OVERLAP_SAMPLE = 2000  # points at most that are looked at for that,
+FOREIGN = 0.2  # by the share of their nearest in the map that are no neighbours
+LEAST = 12  # neighbours of a point on average: with fewer, coordinates are noise
 NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
 VISIBLE = 0.005  # if it is also so much of the variance
+
+
+class Estimated(NamedTuple):
+    """A share of the variance of X, its standard error, and how far few points have moved it."""
+
+    value: float
+    error: float
+    resolution: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +64,7 @@ class Trial:
     run: Run
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
+    limits: dict[int, Estimated] = field(default_factory=dict)
     messages: dict[int, list[str]] = field(default_factory=dict)
 
     @property
@@ -70,14 +87,45 @@ class Trial:
             log.warn(message)
 
     def fvu(self, s: int) -> float:
-        """What the chosen set of size s leaves unexplained of X."""
+        """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
         if s not in self.unexplained:
-            chosen = self.embedding.coordinates[:, list(self.search(s).subset)]
-            neighbours = min(10, len(self.X) - 1)
-            self.unexplained[s] = self.run.backend.retried(
-                "scan", partial(unexplained_variance, self.X, chosen, n_neighbors=neighbours)
-            )
+            own = self.run.backend.asarray(np.argsort(self.graph.order))  # the user's order, which the blur goes by
+            self.unexplained[s] = self._left(s, own, BLUR)
         return self.unexplained[s]
+
+    def limit(self, s: int) -> Estimated:
+        """What the chosen set of size s would leave of X with infinitely many points, from all points and from halves.
+
+        The nearest of n neighbours in d dimensions are ``n^(-1/d)`` away, so that a sound map leaves
+        ``a + b n^(-2/d)``: noise and a part that halves of the points have more of. A fold is there in halves as well.
+        """
+        if s not in self.limits:
+            n, grown = len(self.X), 2.0 ** (2 / self.tangents.bases.shape[2])
+            rng, whole = np.random.default_rng(0), self._left(s, slice(None))
+            splits = FEW_SPLITS[0] if n < FEW_SPLITS[1] else SPLITS
+            halves = [half for _ in range(splits) for half in np.array_split(rng.permutation(n), 2)]
+            left = np.array([self._left(s, self.run.backend.asarray(np.sort(half))) for half in halves])
+            found = (grown * whole - left) / (grown - 1)
+            limit = max(0.0, float(found.mean()))
+            self.limits[s] = Estimated(limit, float(found.std()) / splits**0.5, max(0.0, whole - limit))
+        return self.limits[s]
+
+    def overlap(self, s: int) -> float:
+        """The share of points a fifth of whose 10 nearest in the map are no neighbours: near 1 for two sheets."""
+        backend, Y = self.run.backend, self.embedding.coordinates[:, list(self.search(s).subset)]
+        rows = np.linspace(0, len(Y) - 1, min(OVERLAP_SAMPLE, len(Y))).astype(int)
+        spread = Y.std(axis=0)
+        with backend.active():
+            near = backend.nearest(Y / backend.xp.where(spread > 0, spread, 1), min(10, len(Y) - 1))[1]
+        rows, near = backend.asarray(rows), near[backend.asarray(rows)]
+        apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (REACH * self.bandwidth) ** 2
+        return float((apart.mean(axis=1) >= FOREIGN).mean())
+
+    def _left(self, s: int, rows: Array | slice, blur: float = 0.0) -> float:
+        """What the chosen set of size s leaves unexplained of some points."""
+        X, Y = self.X[rows], self.embedding.coordinates[:, list(self.search(s).subset)][rows]
+        measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
+        return self.run.backend.retried("scan", measure)
 
     def near_zero(self, s: int) -> tuple[float, float]:
         """Shares of points with a volume below 0.1: in the chosen set, and in its union with the runner-up."""
@@ -144,20 +192,38 @@ class Scan:
         return Scan(tuple(trials), self.left_out | other.left_out, self.centre)
 
     def settle(self, s: int, largest: int) -> int:
-        """The size from s on after which one more coordinate no longer pays, or the largest."""
-        while s < largest and self.gain(s) > FALL:
-            s += 1
+        """The size from s on after which more coordinates no longer pay, or the largest."""
+        while s < largest:
+            steps = [step for step in (1, 2) if s + step <= largest and self.pays(s, step)]
+            if not steps:
+                break
+            s += steps[0]
         return s
 
-    def gain(self, s: int) -> float:
-        """How much more of the variance s + 1 coordinates explain, each number at its own best bandwidth.
+    def pays(self, s: int, step: int) -> bool:
+        """Whether ``step`` more coordinates explain more; two are looked at where one alone may not help, as on tori.
 
-        At the bandwidth that is best for s the larger set need not be a good one: on a noisy torus two coordinates are
-        about equally poor everywhere, and three are good at some bandwidths only.
+        With few points the gain must also exceed what it cannot tell, unless the map with s has several sheets.
         """
-        if not can_search(len(self.trials[0].embedding.eigenvalues), s + 1):
-            return 0.0
-        return self.best(s).fvu(s) - self.best(s + 1).fvu(s + 1)
+        best = self.best(s)
+        if step == 2 and best.limit(s).value <= 2 * FALL:
+            return False
+        gain = self.gain(s, step)
+        if gain.value <= step * FALL:
+            return False
+        return gain.value > step * FALL + gain.resolution or best.overlap(s) > SHEETS
+
+    def gain(self, s: int, step: int = 1) -> Estimated:
+        """How much more of the variance s + 1 coordinates would explain of infinitely many points.
+
+        Each number is taken at its own best bandwidth: on a noisy torus two coordinates are about equally poor
+        everywhere, and three are good at some bandwidths only. Few points alone make more coordinates look better,
+        since one that is stretched evenly is easier to interpolate.
+        """
+        if not can_search(len(self.trials[0].embedding.eigenvalues), s + step):
+            return Estimated(0.0, 0.0)
+        fewer, more = self.best(s).limit(s), self.best(s + step).limit(s + step)
+        return Estimated(fewer.value - more.value, float(np.hypot(fewer.error, more.error)), fewer.resolution)
 
 
 def can_search(m: int, s: int) -> bool:
@@ -180,7 +246,7 @@ def scan(
     d: int,
     components: str,
 ) -> Scan:
-    """Trials around a centre; a bandwidth that breaks the graph or joins nearly everything is left out."""
+    """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out."""
     trials, left_out, failure = [], {}, None
     kernels = run.backend.kernels
     for number, eps in enumerate(bandwidths):
@@ -188,6 +254,9 @@ def scan(
         degree = mean_degree(distances, eps)
         if degree > DENSEST * len(X) and eps > centre:
             left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
+            continue
+        if degree < LEAST and eps < centre:
+            left_out[eps] = f"leaves points {degree:.0f} neighbours on average"
             continue
         log = HeldLog()
         try:

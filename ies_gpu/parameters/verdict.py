@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..backend import Backend
 from ..backend.array import Array
+from ..choice.naming import names_text
 from ..run.options import Options
 from .dimension import DimensionEstimate
 from .scan import FALL, Scan, Trial, can_search, largest_size
 
 FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
-FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
-CROWDED = 0.2  # share of such coordinates that is worth a warning
+CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -111,12 +108,12 @@ def size_words(tried: Scan, d: int, s: int) -> tuple[str, str]:
     best = tried.best(s)
     if not can_search(len(best.embedding.eigenvalues), s + 1):
         return f"low: sets of {s + 1} are too many to enumerate, and were not compared", ""
-    gain = tried.gain(s)
-    facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL})"
-    if s == largest_size(d, len(best.embedding.eigenvalues)) and gain > FALL:
+    gain, error, _ = tried.gain(s)
+    facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, error {error:.3f})"
+    if s == largest_size(d, len(best.embedding.eigenvalues)) and tried.pays(s, 1):
         doubt = f"subset_size={s} is the largest that was tried, and {facts}; give a larger subset_size to compare"
         return f"low: the largest size tried, and {facts}", doubt
-    if gain > FALL / 2:
+    if gain + 2 * error > FALL:
         return f"fair: {facts}", ""
     return f"high: {facts}", ""
 
@@ -132,27 +129,11 @@ def thin_points(singular_values: Array) -> float:
     return float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
 
 
-def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], np.ndarray]:
-    """Coordinates that live on a few points only: (n, m) -> their numbers, and the rows of those points.
-
-    A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
-    on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
-    """
-    squares = (coordinates / backend.xp.maximum(abs(coordinates).max(axis=0), 1e-300)) ** 2
-    spread = backend.to_host(squares.sum(axis=0) ** 2 / backend.xp.maximum((squares * squares).sum(axis=0), 1e-300))
-    stray = np.flatnonzero(spread < min(FEW, len(coordinates) / 100))
-    if len(stray) == 0:
-        return [], stray
-    squares = squares[:, backend.asarray(stray)]
-    rows = backend.xp.nonzero((squares >= 0.1 * squares.max(axis=0)).any(axis=1))[0]
-    return stray.tolist(), backend.to_host(rows)
-
-
-def doubts_of(facts: dict[str, Any], n: int, options: Options) -> list[str]:
-    """Warnings that hold for given parameters too: a graph of nearly all pairs, coordinates that lack a dimension.
+def doubts_of(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options) -> list[str]:
+    """Warnings that hold for given parameters too: a graph of nearly all pairs, a dimension that is missing, strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
-    complete.
+    complete. Stray coordinates count where the chosen set passes over them.
     """
     found = []
     entry, d, m = options.entry, options.intrinsic_dim, options.n_components
@@ -168,12 +149,13 @@ def doubts_of(facts: dict[str, Any], n: int, options: Options) -> list[str]:
             f"{FLAT} of the first, as squares); raise n_components, or lower intrinsic_dim"
         )
     stray, rows = facts["stray_coordinates"], facts["stray_points"]
-    if len(stray) > CROWDED * m:
+    if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
         ways = ["set self_loops=False"] if options.self_loops and entry in ("X", "graph") else []
         ways += ["raise bandwidth"] if entry == "X" else []
+        names = names_text(stray[:5]) + (", ..." if len(stray) > 5 else "")
         found.append(
-            f"{len(stray)} of phi1..phi{m} live on a few stray points each ({len(rows)} in all), which leaves less "
-            f"room for the shape: {', '.join([*ways, ''])}{'or ' if ways else ''}leave out the rows in "
-            "diagnostics['stray_points']"
+            f"{len(stray)} of phi1..phi{m} live on a few stray points each ({len(rows)} in all) and are no candidates: "
+            f"{names}. They leave less room for the shape: {', '.join([*ways, ''])}{'or ' if ways else ''}leave out "
+            "the rows in diagnostics['stray_points']"
         )
     return found

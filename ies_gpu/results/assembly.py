@@ -12,9 +12,10 @@ from ..backend.array import Array
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
+from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
 from ..embedding.scale_and_sign import scale_factors, signs
-from ..parameters.verdict import doubts_of, stray_coordinates, thin_points
+from ..parameters.verdict import doubts_of, thin_points
 from ..run.fingerprint import versions
 from ..run.log import Report
 from ..run.stage import Run, Stage
@@ -110,7 +111,7 @@ def diagnostics_of(
 
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
     """Warn about what is doubtful in the result, and record what is known at the end of the run."""
-    for message in doubts_of(selection.diagnostics, len(selection.points), run.options):
+    for message in doubts_of(selection.diagnostics, selection.subset, len(selection.points), run.options):
         run.log.warn(message)
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)

@@ -49,7 +49,7 @@ class Selection:
     Attributes
     ----------
     subset : tuple of int
-        S*, the chosen set: 0-based, in rising order, always with 0 in it.
+        S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` lives on a few stray points.
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
     search_order : tuple of int

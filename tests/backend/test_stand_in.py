@@ -66,6 +66,63 @@ def test_what_waits_for_the_device_is_counted(cupy, machine):
     ):
         wait()
         assert machine.counts["syncs"] == count
+    for wait in (lambda: cupy.repeat(a, a), lambda: cupy.bincount(a)):  # both look at the largest count and the length
+        before = machine.counts["syncs"]
+        wait()
+        assert machine.counts["syncs"] == before + 2
+
+
+def test_launches_are_counted_and_views_cost_none(cupy, machine):
+    a = cupy.ones((6, 4))
+    before = machine.counts["launches"]
+    a[1:3].T.reshape(2, 4).ravel()[None]  # one copy: the transpose has no reshape as a view
+    assert machine.counts["launches"] == before + 1
+    before = machine.counts["launches"], machine.counts["moved"]
+    a += a * 2.0
+    assert machine.counts["launches"] == before[0] + 2
+    assert machine.counts["moved"] == before[1] + 5 * a.nbytes  # the operands that are arrays, and the result
+    before = machine.counts["launches"]
+    a[:, :2] @ a[:2]  # a slice of columns is copied for cuBLAS
+    assert machine.counts["launches"] == before + 2
+
+
+def test_temporaries_inside_functions_take_memory(cupy, machine):
+    n = 1 << 16
+    a, times = cupy.ones(n), cupy.ones(n, dtype=cupy.int64)
+    matrix = sparse.csr_matrix((a, cupy.arange(n, dtype=cupy.int32), cupy.arange(n + 1, dtype=cupy.int32)), (n, n))
+    matrix.has_canonical_format = True
+    block = cupy.ones((n, 4))
+    for call, least in (
+        (lambda: cupy.repeat(a, times), 24 * n),  # the result, and two arrays of numbers
+        (lambda: cupy.argsort(a), 24 * n),
+        (lambda: cupy.nonzero(a), 12 * n),
+        (lambda: block[:, :2].T @ block, 16 * n),
+        (lambda: matrix @ matrix, 24 * n),
+        (lambda: matrix @ block, 64 * n),
+    ):
+        machine.peak = before = machine.used
+        call()
+        assert machine.used == before
+        assert machine.peak - before >= least
+
+
+def test_reductions_have_the_blocks_of_threads_that_cupy_gives_them(cupy, machine):
+    tall = cupy.ones((4096, 32))
+    tall.sum(axis=1), cupy.sum(tall), tall.max()  # CUB's
+    assert machine.reductions == []
+    tall.sum(axis=0), cupy.linalg.norm(tall, axis=0), cupy.asfortranarray(tall).sum(axis=1)
+    assert [blocks for _, blocks in machine.reductions] == [1, 1, 128]
+
+
+def test_counts_are_kept_by_stage(cupy, machine):
+    machine.stage = "graph"
+    float(cupy.ones(1000).sum())
+    machine.stage = "kernel"
+    cupy.asarray([1.0, 2.0]).get()
+    graph, kernel = machine.by_stage["graph"], machine.by_stage["kernel"]
+    assert (graph["syncs"], graph["uploads"], kernel["syncs"], kernel["uploads"]) == (1, 0, 1, 1)
+    assert graph["peak"] >= 8000
+    assert kernel["down"] == kernel["up"] == 16
 
 
 def test_memory_is_counted_and_limited():

@@ -57,6 +57,7 @@ def pairs(laplacian: Laplacian, backend, count: int = 21, *, method: str = "lanc
 @pytest.fixture
 def forced(monkeypatch):
     """The multilevel method is taken whatever is expected of it, and never given up because of its pace."""
+    monkeypatch.setattr(eigen, "SPARSE", 0)
     monkeypatch.setattr(eigen, "prefers_multilevel", lambda operator, count: True)
     monkeypatch.setattr(multilevel, "LANCZOS_PRODUCTS", 0)
 
@@ -262,8 +263,11 @@ def test_interlacing_catches_a_value_that_was_skipped():
 
 
 @pytest.mark.parametrize("reason", ["stalled", "inexact", "nan"])
-def test_doubt_leads_to_lanczos_and_is_said(quick, forced, monkeypatch, reason):
+@pytest.mark.parametrize("method", ["lanczos", "factorised"])
+def test_doubt_leads_to_another_method_and_is_said(quick, forced, monkeypatch, method, reason):
     laplacian = strip(1200)
+    if method == "lanczos":
+        monkeypatch.setattr(eigen, "MOST_FILL", 0)
     if reason == "stalled":
         monkeypatch.setattr(multilevel, "MAX_ITERATIONS", 2)
     else:
@@ -276,7 +280,8 @@ def test_doubt_leads_to_lanczos_and_is_said(quick, forced, monkeypatch, reason):
 
         monkeypatch.setattr(eigen, "multilevel_eigenpairs", spoiled)
     found = pairs(laplacian, quick, 8, method="multilevel")
-    assert found.info["method"] == "lanczos" and found.info["fallback"]
+    assert found.info["method"] == method and found.info["fallback"]
+    assert ("factorised on the host" in found.info.get("reason", "")) == (method == "factorised")
     check(laplacian, found)
 
 

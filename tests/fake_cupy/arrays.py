@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .costs import REDUCTIONS, charge, charge_product
 from .machine import Machine
 
 machine = Machine()  # of the stand-in in use; replaced by ``standing_in``
@@ -99,7 +100,7 @@ class ndarray:  # noqa: N801 - CuPy's name
 
     # --- to the host: each of these waits for the device ---
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
-        machine.download(self._host.shape)
+        machine.download(self._host.shape, self._host.nbytes)
         return self._host.copy(order)
 
     def item(self) -> Any:
@@ -161,7 +162,9 @@ class ndarray:  # noqa: N801 - CuPy's name
 
     def argsort(self, axis: int = -1, kind: Any = None) -> ndarray:
         self.check_device()
-        return device(self._host.argsort(axis=axis, kind="stable"))
+        out = self._host.argsort(axis=axis, kind="stable")
+        charge(machine, "argsort", (self._host,), out)
+        return device(out)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(type(self).real, name):
@@ -173,13 +176,18 @@ class ndarray:  # noqa: N801 - CuPy's name
     def __getitem__(self, key: Any) -> ndarray:
         if any(isinstance(k, list | np.ndarray | ndarray) for k in (key if isinstance(key, tuple) else (key,))):
             self.check_device()  # a view can be taken from anywhere
-        return device(self._host[index(self._host.shape, key, reading=True)])
+        used = index(self._host.shape, key, reading=True)
+        out = self._host[used]
+        charge_index(used, out, reading=True)
+        return device(out)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.check_device()
         if not isinstance(value, SCALARS):
             value = operand(value)
-        self._host[index(self._host.shape, key, reading=False)] = value
+        used = index(self._host.shape, key, reading=False)
+        self._host[used] = value
+        charge_index(used, value, reading=False)
 
 
 def method(array: np.ndarray, name: str) -> Any:
@@ -189,9 +197,9 @@ def method(array: np.ndarray, name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         if signature is not None:
             signature.bind(None, *args, **kwargs)
-        if name == "sum" and array.ndim == 2 and array.size and (*args, kwargs.get("axis"))[0] == 0:
-            machine.reduce(array.shape)
-        return device(getattr(array, name)(*map(host, args), **{key: host(value) for key, value in kwargs.items()}))
+        out = getattr(array, name)(*map(host, args), **{key: host(value) for key, value in kwargs.items()})
+        charge(machine, name, (array, *args), out, (*args, kwargs.get("axis"))[0] if name in REDUCTIONS else None)
+        return device(out)
 
     return call
 
@@ -209,7 +217,7 @@ def index(shape: tuple[int, ...], key: Any, *, reading: bool) -> Any:
     for k in keys:
         if isinstance(k, list | np.ndarray):  # CuPy uploads it
             k = np.asarray(k)
-            machine.upload(k.shape)
+            machine.upload(k.shape, k.nbytes)
         elif isinstance(k, ndarray):
             k.check_device()
             k = k._host
@@ -232,6 +240,20 @@ def index(shape: tuple[int, ...], key: Any, *, reading: bool) -> Any:
     return tuple(out)
 
 
+def charge_index(key: tuple[Any, ...], value: Any, *, reading: bool) -> None:
+    """Views cost nothing; arrays of numbers are made into one, by a few launches each; masks become numbers first."""
+    used = [k for k in key if isinstance(k, np.ndarray)]
+    size = value.nbytes if isinstance(value, np.ndarray) else 0
+    if not used:
+        if not reading:
+            machine.launch(1, 2 * size)
+        return
+    for mask in (k for k in used if k.dtype == bool and reading):
+        machine.scratch(4 * mask.size)
+        machine.launch(4, 5 * mask.size)
+    machine.launch(1 if len(used) == 1 else 1 + 3 * len(used), 2 * size + sum(k.nbytes for k in used))
+
+
 def _is_mask(key: Any) -> bool:
     return isinstance(key, ndarray | np.ndarray) and key.dtype == bool
 
@@ -243,10 +265,21 @@ def _operator(name: str) -> Any:
         if isinstance(other, compressed):
             return NotImplemented
         self.check_device()
-        result = getattr(self._host, name)(operand(other))
+        value = operand(other)
+        result = getattr(self._host, name)(value)
+        if "matmul" in name:
+            charge_product(machine, self._host, value, result)
+        else:
+            charge(machine, name, (self._host, value), result)
         return self if result is self._host else device(result)
 
     return call
+
+
+def _unary(array: np.ndarray, name: str) -> ndarray:
+    out = getattr(array, name)()
+    charge(machine, name, (array,), out)
+    return device(out)
 
 
 BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
@@ -256,5 +289,5 @@ for _name in [f"__{prefix}{op}__" for op in BINARY for prefix in ("", "r", "i")]
     if _name != "__imatmul__":  # CuPy has none
         setattr(ndarray, _name, _operator(_name))
 for _name in ("__neg__", "__pos__", "__abs__", "__invert__"):
-    setattr(ndarray, _name, lambda self, _name=_name: device(getattr(host(self), _name)()))
+    setattr(ndarray, _name, lambda self, _name=_name: _unary(host(self), _name))
 ndarray.__module__, ndarray.__qualname__ = "cupy", "ndarray"

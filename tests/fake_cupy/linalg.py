@@ -10,6 +10,7 @@ import numpy as np
 
 from . import arrays
 from .arrays import device, host
+from .costs import charge
 
 
 @contextmanager
@@ -34,6 +35,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
         lacking = np.abs(values).min(axis=-1, initial=np.inf) <= least * np.abs(values).max(axis=-1, initial=0)
         lacking &= matrices.ndim > 2 or not matrices.any()
         values[lacking], vectors[lacking] = np.nan, np.nan
+    charge(arrays.machine, "eigh", (matrices,), (values, vectors))
     checked(failed=matrices.ndim > 2 and not np.isfinite(values).all())
     return device((values, vectors))
 

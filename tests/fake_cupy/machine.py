@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +10,8 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+
+TALL = 100_000  # rows from which on a reduction should fill a GPU
 
 
 class Memory:
@@ -43,10 +45,13 @@ class Machine:
     linalg : {"ignore", "raise"}
         What such a failure leads to, as ``cupyx.errstate`` sets it.
     counts : Counter
-        ``syncs`` of every kind, ``uploads``, ``downloads``, ``freed`` (calls of ``free_all_blocks``), ``kernel ...``.
+        ``syncs`` of every kind, ``launches``, ``moved`` (bytes), ``uploads``, ``downloads``, ``freed`` (calls of
+        ``free_all_blocks``), ``kernel ...``.
+    stage, by_stage : str, dict of Counter
+        The same by the stage that is named, with the ``peak`` of memory in it.
     transfers : list of (direction, shape)
     reductions : list of (shape, blocks)
-        Sums over the rows of a matrix, and the blocks of threads that CuPy's own geometry gives them.
+        Reductions of arrays along some axes, and the blocks of threads that CuPy's own geometry gives them.
     """
 
     n_devices: int = 1
@@ -57,6 +62,8 @@ class Machine:
     jacobi: str = "sound"
     linalg: str = "ignore"
     counts: Counter[str] = field(default_factory=Counter)
+    stage: str = ""
+    by_stage: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     transfers: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     reductions: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     current: int = 0
@@ -86,26 +93,54 @@ class Machine:
             raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, self.limit)
         self.used += size
         self.peak, self.pooled = max(self.peak, self.used), max(self.pooled, self.used)
+        counts = self.by_stage[self.stage]
+        counts["peak"] = max(counts["peak"], self.used)
+
+    def scratch(self, size: int) -> None:
+        """Memory that a function takes while it runs."""
+        if size:
+            self.allocate(size)
+            self.used -= size
+
+    def count(self, what: str, amount: int = 1) -> None:
+        self.counts[what] += amount
+        self.by_stage[self.stage][what] += amount
+
+    def launch(self, count: int, moved: int) -> None:
+        self.count("launches", count)
+        self.count("moved", moved)
 
     def synchronise(self, what: str = "") -> None:
-        self.counts["syncs"] += 1
+        self.count("syncs")
         if what:
-            self.counts[what] += 1
+            self.count(what)
 
-    def upload(self, shape: tuple[int, ...]) -> None:
-        self.counts["uploads"] += 1
+    def upload(self, shape: tuple[int, ...], size: int = 0) -> None:
+        self.count("uploads")
+        self.count("up", size)
         self.transfers.append(("up", shape))
 
-    def download(self, shape: tuple[int, ...]) -> None:
+    def download(self, shape: tuple[int, ...], size: int = 0) -> None:
         self.synchronise("downloads")
+        self.count("down", size)
         self.transfers.append(("down", shape))
 
-    def reduce(self, shape: tuple[int, ...]) -> None:
-        """A reduction over axis 0 of a matrix in C order."""
+    def reduce(self, array: np.ndarray, axis: Any) -> None:
+        """A reduction of an array along some axes; along the last ones of an array in C order CUB takes it."""
         from . import REAL
 
-        geometry = REAL["cupy._core._reduction"]._get_block_specs
-        self.reductions.append((shape, geometry(shape[0] * shape[1], shape[1], min(shape[1], 32), -1)[2]))
+        axes = range(array.ndim) if axis is None else sorted(k % array.ndim for k in np.atleast_1d(axis))
+        kept = [k for k in range(array.ndim) if k not in axes]
+        if not array.size or not kept or (kept == [*range(len(kept))] and array.flags.c_contiguous):
+            return
+        by_stride = sorted(range(array.ndim), key=lambda k: -array.strides[k])
+        inner = by_stride[max(by_stride.index(k) for k in axes) + 1 :]
+        out, run = (int(np.prod([array.shape[k] for k in some])) for some in (kept, inner))
+        blocks = REAL["cupy._core._reduction"]._get_block_specs(array.size, out, min(run, 32), -1)[2]
+        self.reductions.append((array.shape, blocks))
+        if array.shape[0] >= TALL:
+            counts = self.by_stage[self.stage]
+            counts["fewest blocks"] = min(counts["fewest blocks"] or blocks, blocks)
 
     @contextmanager
     def on(self, number: int) -> Iterator[None]:

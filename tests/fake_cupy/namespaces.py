@@ -11,10 +11,9 @@ import numpy as np
 
 from . import arrays
 from .arrays import SCALARS, device, host, ndarray, operand, signature_of
+from .costs import charge, charge_product
 from .linalg import checked
 
-# functions that wait for the device: the size of their result, or whether to raise, is known only there
-WAITING = {"nonzero", "flatnonzero", "argwhere", "unique", "bincount", "array_equal", "allclose", "compress", "extract"}
 CUSOLVER = {"svd", "solve", "qr", "inv", "cholesky"}
 FROM_HOST = {"asarray", "array", "asanyarray"}
 PERCENTILE_METHODS = ("lower", "higher", "midpoint", "nearest", "linear")
@@ -63,18 +62,24 @@ def function(name: str, ours: Callable[..., Any], real: Any) -> Callable[..., An
             return from_host(name, *args, **kwargs)
         if name in CUSOLVER:
             checked()
-        if name in WAITING or (name == "repeat" and isinstance(args[1], ndarray)):
-            arrays.machine.synchronise()
         if name in ("percentile", "quantile") and kwargs.get("method", "linear") not in PERCENTILE_METHODS:
             raise ValueError(f"Unexpected interpolation method: {kwargs['method']!r}")
         if name == "where" and len(args) == 1:
-            arrays.machine.synchronise()
+            charge(arrays.machine, "nonzero", (host(args[0]),), None)
         if name in ("argpartition", "argsort"):  # CuPy sorts, stably, in both
             axis = kwargs.get("axis", args[-1] if len(args) > (2 if name == "argpartition" else 1) else -1)
-            return device(host(args[0]).argsort(axis=axis, kind="stable"))
+            out = host(args[0]).argsort(axis=axis, kind="stable")
+            charge(arrays.machine, name, (host(args[0]),), out)
+            return device(out)
         if args and isinstance(args[0], list) and not all(isinstance(item, ndarray) for item in args[0]):
             raise TypeError(f"Unsupported type {type(args[0])}: cupy.{name} takes device arrays")
-        return device(ours(*map(host, args), **{key: host(value) for key, value in kwargs.items()}))
+        values = tuple(map(host, args))
+        out = ours(*values, **{key: host(value) for key, value in kwargs.items()})
+        if name in ("matmul", "dot"):
+            charge_product(arrays.machine, *values[:2], out)
+        else:
+            charge(arrays.machine, name, values, out, kwargs.get("axis", args[1] if len(args) > 1 else None))
+        return device(out)
 
     call.__name__ = name
     return call
@@ -85,14 +90,18 @@ def from_host(name: str, obj: Any, dtype: Any = None, *args: Any, **kwargs: Any)
     kwargs.pop("blocking", None)
     if isinstance(obj, ndarray):
         obj.check_device()
-        return device(getattr(np, name)(obj._host, dtype, *args, **kwargs)) if dtype or name == "array" else obj
+        if not dtype and name != "array":
+            return obj
+        out = getattr(np, name)(obj._host, dtype, *args, **kwargs)
+        charge(arrays.machine, "asarray", (obj._host,), out)
+        return device(out)
     if hasattr(obj, "__cuda_array_interface__"):  # the real one goes by its pointer
         return obj.__cuda_array_interface__["data"]
     if not isinstance(obj, SCALARS):
         made = np.array(obj, dtype)
         if made.dtype.kind not in "?biufc":
             raise ValueError(f"Unsupported dtype {made.dtype}")
-        arrays.machine.upload(made.shape)
+        arrays.machine.upload(made.shape, made.nbytes)
         return device(made)
     return device(np.array(obj, dtype))
 
@@ -114,7 +123,12 @@ class Ufunc:
         if not set(kwargs) <= {"out", "dtype", "casting", "where"}:
             raise TypeError(f"wrong arguments {sorted(kwargs)}")
         out = kwargs.get("out")
-        result = self.ours(*map(operand, args), **{key: host(value) for key, value in kwargs.items()})
+        values = tuple(map(operand, args))
+        result = self.ours(*values, **{key: host(value) for key, value in kwargs.items()})
+        if self.ours is np.matmul:
+            charge_product(arrays.machine, *values, result)
+        else:
+            charge(arrays.machine, self.ours.__name__, values, result)
         return out if out is not None else device(result)
 
     def __getattr__(self, name: str) -> Any:
@@ -131,7 +145,14 @@ class Ufunc:
         signature = _method_signature(name)
         if signature is not None:
             signature.bind(None, *args, **kwargs)
-        return device(getattr(self.ours, name)(*map(host, args), **{key: host(value) for key, value in kwargs.items()}))
+        values = tuple(map(host, args))
+        result = getattr(self.ours, name)(*values, **{key: host(value) for key, value in kwargs.items()})
+        if name == "reduceat":  # a scan of everything, its ends taken twice and subtracted
+            arrays.machine.scratch(2 * values[0].nbytes)
+            arrays.machine.launch(10, 6 * values[0].nbytes)
+        else:
+            charge(arrays.machine, name, values, result)
+        return device(result)
 
 
 @cache

@@ -41,7 +41,7 @@ class MemoryPool:
     """The default pool: what is freed is free at once, as after CuPy's own retry."""
 
     def free_all_blocks(self, stream: Any = None) -> None:
-        arrays.machine.counts["freed"] += 1
+        arrays.machine.count("freed")
         arrays.machine.pooled = arrays.machine.used
 
     def free_bytes(self) -> int:
@@ -118,7 +118,8 @@ class RawKernel:
         if machine.kernels == "no-compiler":
             refused = REAL["cupy.cuda.compiler"].CompileException
             raise refused("kernel.cu(1): error: the stand-in compiles nothing", self.code, self.name, ())
-        machine.counts[f"kernel {self.name}"] += 1
+        machine.count(f"kernel {self.name}")
+        machine.launch(1, sum(value.nbytes for value in values if isinstance(value, np.ndarray)))
         if machine.kernels == "emulated":
             from ..cuda_emulator import Kernel
 

@@ -28,7 +28,8 @@ class compressed:  # noqa: N801
             if not all(isinstance(part, ndarray) and part.ndim == 1 for part in arg1):
                 raise ValueError("data, indices, and indptr must be 1-D cupy arrays")
             data, indices, indptr = map(arrays.host, arg1)
-            arrays.machine.synchronise()  # the real one reads both ends of indptr
+            arrays.machine.synchronise()  # the real one reads both ends of indptr, stacked
+            arrays.machine.launch(1, 16)
             wide = max(shape) >= 2**31 or (len(indptr) and int(indptr[-1]) >= 2**31)
             kind = np.int64 if wide else np.int32
             parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
@@ -40,7 +41,7 @@ class compressed:  # noqa: N801
                 made = arg1._scipy()
             elif scipy.sparse.issparse(arg1):
                 made = arg1
-                arrays.machine.upload(arg1.shape)
+                arrays.machine.upload(arg1.shape, arg1.data.nbytes)
             else:
                 raise ValueError("Unsupported initializer format")
             made, shape = made.asformat(self.format), made.shape
@@ -166,7 +167,7 @@ class compressed:  # noqa: N801
         return self._like(self._scipy().multiply(other._scipy()).tocsr())
 
     def get(self, stream: Any = None) -> Any:
-        arrays.machine.download(self.shape)
+        arrays.machine.download(self.shape, self._bytes())
         return self._scipy(anywhere=True).copy()
 
     def __abs__(self) -> Any:
@@ -198,7 +199,13 @@ class compressed:  # noqa: N801
         self.sum_duplicates()
         if isinstance(other, compressed):
             other.sum_duplicates()
-            return self._like(self._scipy() @ other._scipy())
+            result = self._scipy() @ other._scipy()
+            # cuSPARSE keeps a buffer for the products before they are added up, and asks for their number
+            products = int(np.diff(other.indptr._host)[self.indices._host].sum()) if self.format == "csr" else self.nnz
+            arrays.machine.scratch((self.dtype.itemsize + 8) * products + result.data.nbytes + result.indices.nbytes)
+            arrays.machine.launch(6, 2 * (self.dtype.itemsize + 8) * products + self._bytes() + other._bytes())
+            arrays.machine.synchronise()
+            return self._like(result)
         if not isinstance(other, ndarray):
             raise TypeError(f"Unsupported type {type(other)}")
         other.check_device()
@@ -207,10 +214,18 @@ class compressed:  # noqa: N801
             common.has_canonical_format = True
             return common @ device(other._host.astype(common.dtype))
         # cuSPARSE works on columns: the operand is copied into Fortran order, and so comes the result
-        return device(np.asfortranarray(self._scipy() @ np.asfortranarray(other._host)))
+        out = np.asfortranarray(self._scipy() @ np.asfortranarray(other._host))
+        copied = 0 if other._host.flags.f_contiguous else other._host.nbytes
+        arrays.machine.scratch(copied and copied + out.nbytes)
+        arrays.machine.launch(2 + (copied > 0), self._bytes() + 2 * copied + other._host.nbytes + 2 * out.nbytes)
+        return device(out)
+
+    def _bytes(self) -> int:
+        return self.data.nbytes + self.indices.nbytes + self.indptr.nbytes
 
     def __getitem__(self, key: Any) -> Any:
         arrays.machine.synchronise()
+        arrays.machine.launch(6, self.indptr.nbytes)
         return self._like(self._scipy()[arrays.index(self.shape, key, reading=False)])
 
 

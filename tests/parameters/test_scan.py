@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from ies_gpu import (
     unexplained_variance,
 )
-from ies_gpu.parameters.scan import Scan, largest_size
+from ies_gpu.parameters.scan import SHEETS, Estimated, Scan, largest_size
 
 
 def test_a_chart_explains_everything_and_noise_nothing():
@@ -39,7 +39,12 @@ def scanned(*tables: dict[int, float]) -> Scan:
     """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
     embedding = SimpleNamespace(eigenvalues=np.arange(20))
     trials = [
-        SimpleNamespace(bandwidth=2.0**k, fvu=lambda s, table=table: table[s], embedding=embedding)
+        SimpleNamespace(
+            bandwidth=2.0**k,
+            fvu=lambda s, table=table: table[s],
+            limit=lambda s, table=table: Estimated(table[s], 0.0),
+            embedding=embedding,
+        )
         for k, table in enumerate(tables)
     ]
     return Scan(tuple(trials), {}, 1.0)
@@ -51,8 +56,43 @@ def test_sizes_are_compared_each_at_its_own_best_bandwidth():
     assert torus.best(2).bandwidth == 1
     assert torus.settle(2, 4) == 3
     assert torus.best(3).bandwidth == 2
-    assert torus.gain(3) == pytest.approx(0)
+    assert torus.gain(3).value == pytest.approx(0)
     assert torus.settle(2, 2) == 2  # no further than allowed
+
+
+def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
+    """One trial with given limits, whose error from few points is known, and a share of points on several sheets."""
+    trial = SimpleNamespace(
+        bandwidth=1.0,
+        fvu=limits.__getitem__,
+        limit=lambda s: Estimated(limits[s], 0.0, resolution),
+        overlap=lambda s: overlap,
+        embedding=SimpleNamespace(eigenvalues=np.arange(20)),
+    )
+    return Scan((trial,), {}, 1.0)
+
+
+def test_few_points_do_not_make_a_sound_map_larger():
+    """A gain of .03 counts if few points cannot feign it (resolution .005), or if the map has several sheets."""
+    limits = {2: 0.03, 3: 0.0, 4: 0.0}
+    assert map_of(limits, 0.005, 0.1).settle(2, 4) == 3
+    assert map_of(limits, 0.05, 0.1).settle(2, 4) == 2
+    assert map_of(limits, 0.05, SHEETS + 0.1).settle(2, 4) == 3
+
+
+def test_two_more_coordinates_are_taken_where_one_alone_does_not_help():
+    assert map_of({2: 0.04, 3: 0.035, 4: 0.0}, 0.0, 0.9).settle(2, 4) == 4
+    assert map_of({2: 0.04, 3: 0.035, 4: 0.025}, 0.0, 0.9).settle(2, 4) == 2
+
+
+def test_a_blur_leaves_a_map_and_takes_away_digits():
+    """Values hidden in the sixth digit of a coordinate are found by nearest neighbours, but not after a blur of 1 %."""
+    rng = np.random.default_rng(2)
+    values, spikes = rng.uniform(size=(1000, 1)), np.zeros((1000, 1))
+    spikes[:5] = 1.0
+    assert unexplained_variance(values, spikes + 1e-6 * values) < 0.05
+    assert unexplained_variance(values, spikes + 1e-6 * values, blur=0.01) > 0.9
+    assert unexplained_variance(values, values, blur=0.01) < 0.01
 
 
 def test_equally_good_bandwidths_are_decided_by_the_rule_of_neighbours():

@@ -9,7 +9,8 @@ import pytest
 from sklearn import datasets as theirs
 from sklearn.preprocessing import StandardScaler
 
-from ies_gpu import DisconnectedGraphError, IESWarning, select_coordinates
+from benchmarks import shapes
+from ies_gpu import DisconnectedGraphError, IESWarning, select_coordinates, unexplained_variance
 from ies_gpu.embedding.connectivity import STRAY
 from tests.manifolds import rectangle
 
@@ -81,3 +82,25 @@ def test_a_column_in_another_unit_is_hinted_at():
     points = STRIP * [1000, 1, 1]
     with pytest.warns(IESWarning, match="column 0 of X has nearly all of the variance.*StandardScaler"):
         select_coordinates(points)
+
+
+@pytest.mark.parametrize(
+    "n", [500, pytest.param(1000, marks=pytest.mark.slow), pytest.param(1500, marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_small_swiss_roll_is_unrolled_by_two_coordinates(n, seed):
+    X, along = theirs.make_swiss_roll(n, random_state=seed)
+    found = select_coordinates(X)
+    assert len(found.subset) == 2
+    left = [unexplained_variance(column[:, None], found.embedding) for column in (along, X[:, 1])]
+    assert max(left) < 0.2
+
+
+@pytest.mark.parametrize("noise", [0.08, pytest.param(0.15, marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(noise):
+    """Each chosen one lives on at least 1 % of the points, by its participation ratio."""
+    X = shapes.tree(900, np.random.default_rng(3), noise)[0]
+    chosen = select_coordinates(X, bandwidth=0.45, intrinsic_dim=2, subset_size=2).embedding ** 2
+    assert (chosen.sum(axis=0) ** 2 / (chosen**2).sum(axis=0)).min() >= 9

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +60,20 @@ class SearchResult:
     percentiles: np.ndarray
     search_order: tuple[int, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+
+    def renumbered(self, numbers: Sequence[int]) -> SearchResult:
+        """The same for sets of ``numbers[k]`` instead of k."""
+
+        def named(subset: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(numbers[k] for k in subset)
+
+        return replace(
+            self,
+            subset=named(self.subset),
+            path=tuple(replace(segment, subset=named(segment.subset)) for segment in self.path),
+            subsets=np.asarray(numbers, dtype=self.subsets.dtype)[self.subsets],
+            search_order=named(self.search_order),
+        )
 
 
 class Evaluated(NamedTuple):

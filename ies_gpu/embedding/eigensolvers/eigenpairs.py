@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,21 @@ from ...backend import Backend, Block
 from ...backend.array import Array
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
+from .factorised import Cost, expected_fill, factorised_eigenpairs, host_of, symmetric_on_host
 from .lanczos import GUARDS, add_missed, is_small, krylov
-from .library import library_eigenpairs
+from .library import ORTHONORMAL, library_eigenpairs
 from .multilevel import multilevel_eigenpairs
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, for the multilevel method to be tried
+
+SPARSE = 48  # entries per row up to which a factorisation is considered before anything else
+QUICK = 1.5e-4  # seconds per row that it may be expected to take then
+MOST_FILL = 1e8  # entries of a factor that are never exceeded
+MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
+NO_MEMORY = "no memory for it"
+
+Found = tuple[Any, Any, Any]  # values, vectors, residuals
 
 
 class SymmetricTransition:
@@ -92,26 +102,107 @@ def leading_eigenpairs(
     Returns
     -------
     Eigenpairs
-        Whose ``info`` has ``method`` ("dense", "lanczos", "multilevel" or "eigsh"), ``products`` (columns multiplied by
-        S) and, where the multilevel method was tried, ``block_products``, ``iterations``, ``coarse_sizes``,
-        ``coarse_products``; and ``fallback``, the reason why a result was not taken.
+        Whose ``info`` has ``method`` ("dense", "lanczos", "multilevel", "factorised" or "eigsh"), ``products`` (columns
+        multiplied by S) and, where the multilevel method was tried, ``block_products``, ``iterations``,
+        ``coarse_sizes``, ``coarse_products``; ``solves``, ``factor_entries`` and ``reason`` where the shifted matrix
+        was factorised; and ``fallback``, the reason why a result was not taken.
     """
-    xp = operator.backend.xp
     info: dict[str, Any] = {}
+    if is_small(operator.n, count):
+        found = _krylov(operator, count, start, tol, info, progress)
+    else:
+        theirs = _library_or_none(operator, count, start, tol, info) if solver == "eigsh" else None
+        found = theirs or _our_own(operator, count, start, tol, info, progress, ordered)
+    return Eigenpairs(*found, info | {"products": operator.products})
+
+
+def _our_own(
+    operator: SymmetricTransition,
+    count: int,
+    start: Array,
+    tol: float,
+    info: dict[str, Any],
+    progress: Callable[[int, int], None] | None,
+    ordered: bool,
+) -> Found:
+    """Factorise what is sparse, take the multilevel method where it wins and Lanczos elsewhere; then what is left.
+
+    Where an iteration stalls, a factorisation that fits takes over, and the library's solver where none does.
+    """
+    factor = Factorisation(operator)
     found = None
-    small = is_small(operator.n, count)
-    if solver == "eigsh" and not small:
-        found = _library_or_none(operator, count, start, tol, info)
+    if factor.is_quick:
+        info["reason"] = factor.reason
+        found = _factorised_or_none(factor, count, start, tol, info)
     elif ordered and prefers_multilevel(operator, count):
         found = _multilevel_or_none(operator, count, tol, info, progress)
-    if found is None:
-        info["method"] = "dense" if small else "lanczos"
-        values, vectors = krylov(operator, count, start, tol, progress=progress)
-        found = values, vectors, xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
-        if not small and solver == "auto" and not float(found[2].max()) <= tol:
-            info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
-            found = _library_or_none(operator, count, start, tol, info) or found
-    return Eigenpairs(*found, info | {"products": operator.products})
+        if found is None and factor.fits and not info["fallback"].startswith(NO_MEMORY):
+            found = _factorised_or_none(factor, count, start, tol, info)
+    if found is not None:
+        return found
+    try:
+        found = _krylov(operator, count, start, tol, info, progress, MOST_PRODUCTS if factor.fits else 20_000)
+        if float(found[2].max()) <= tol:
+            return found
+        info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
+    except NotConvergedError as doubt:
+        info["fallback"] = f"Lanczos: {doubt}"
+    better = _factorised_or_none(factor, count, start, tol, info) if factor.fits else None
+    better = better or _library_or_none(operator, count, start, tol, info) or found
+    if better is None:
+        raise NotConvergedError(f"no eigensolver succeeded; the last one said: {info['fallback']}")
+    return better
+
+
+class Factorisation:
+    """The shifted matrix of an operator, and whether to factorise it; nothing is computed before it is asked for."""
+
+    def __init__(self, operator: SymmetricTransition) -> None:
+        self.operator = operator
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the graph is so sparse that a factorisation is the quickest way."""
+        P, n = self.operator.transition, self.operator.n
+        return P.has_matrix and P.nnz <= SPARSE * n and self.fits and self.cost.seconds <= max(1.0, QUICK * n)
+
+    @property
+    def fits(self) -> bool:
+        """Whether it ends in about a minute, within the memory budget of the host."""
+        P = self.operator.transition
+        if not P.has_matrix or 4.0 * P.nnz > MOST_FILL:
+            return False
+        return self.cost.fill <= MOST_FILL and self.cost.bytes <= host_of(self.operator.backend).memory_budget()
+
+    @cached_property
+    def matrix(self) -> Any:
+        """S on the host."""
+        return symmetric_on_host(self.operator)
+
+    @cached_property
+    def cost(self) -> Cost:
+        return expected_fill(self.matrix)
+
+    @property
+    def reason(self) -> str:
+        """Why it was taken first, for ``diagnostics``."""
+        degree = self.operator.transition.nnz / self.operator.n
+        return f"with {degree:.0f} entries per row the shifted matrix is quick to factorise; that was done on the host"
+
+
+def _krylov(
+    operator: SymmetricTransition,
+    count: int,
+    start: Array,
+    tol: float,
+    info: dict[str, Any],
+    progress: Callable[[int, int], None] | None,
+    max_products: int = 20_000,
+) -> Found:
+    """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
+    info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
+    values, vectors = krylov(operator, count, start, tol, progress=progress, max_products=max_products)
+    return values, vectors, operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
 
 
 def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
@@ -133,7 +224,7 @@ def _multilevel_or_none(
     tol: float,
     info: dict[str, Any],
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Any, Any, Any] | None:
+) -> Found | None:
     """What the multilevel method finds, if it is accepted."""
 
     def solve() -> tuple[Array, Array]:
@@ -144,7 +235,7 @@ def _multilevel_or_none(
 
 def _library_or_none(
     operator: SymmetricTransition, count: int, start: Array, tol: float, info: dict[str, Any]
-) -> tuple[Any, Any, Any] | None:
+) -> Found | None:
     """What the library's solver finds, if it is accepted."""
 
     def solve() -> tuple[Array, Array]:
@@ -155,6 +246,20 @@ def _library_or_none(
     return _accepted_or_none(operator, solve, tol, info, "eigsh", "a residual of eigsh is")
 
 
+def _factorised_or_none(
+    factor: Factorisation, count: int, start: Array, tol: float, info: dict[str, Any]
+) -> Found | None:
+    """What the factorisation finds, if it is accepted."""
+
+    def solve() -> tuple[Array, Array]:
+        if "fallback" in info:
+            info["reason"] = "the iteration did not get there, so the shifted matrix was factorised on the host"
+        return factorised_eigenpairs(factor.operator, factor.matrix, count, start, tol, info)
+
+    complaint = "with the shifted matrix factorised, a residual is"
+    return _accepted_or_none(factor.operator, solve, tol, info, "factorised", complaint)
+
+
 def _accepted_or_none(
     operator: SymmetricTransition,
     solve: Callable[[], tuple[Any, Any]],
@@ -162,13 +267,17 @@ def _accepted_or_none(
     info: dict[str, Any],
     method: str,
     complaint: str,
-) -> tuple[Any, Any, Any] | None:
+) -> Found | None:
     """Values, vectors and residuals of a solver, or None and the reason in ``info["fallback"]``."""
     attempt = Block(slice(0, operator.n))
     with attempt:  # Lanczos takes less memory: no levels, one basis
         try:
             values, vectors = solve()
-            residuals = operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+            xp = operator.backend.xp
+            residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+            gram = float(xp.abs(vectors.T @ vectors - xp.eye(len(values))).max())
+            if not gram <= ORTHONORMAL:
+                raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
             if not float(residuals.max()) <= tol:
                 raise NotConvergedError(f"{complaint} {float(residuals.max()):.1e}")
         except (NotConvergedError, np.linalg.LinAlgError) as doubt:
@@ -177,7 +286,7 @@ def _accepted_or_none(
         info["method"] = method
         return values, vectors, residuals
     operator.backend.free_cache()
-    info["fallback"] = f"no memory for it: {attempt.failed}"
+    info["fallback"] = f"{NO_MEMORY}: {attempt.failed}"
     return None
 
 

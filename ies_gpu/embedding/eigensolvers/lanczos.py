@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend import Backend, backend_of
 from ...backend.array import Array
+from ...errors import NotConvergedError
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
 
@@ -19,7 +20,13 @@ def is_small(n: int, count: int) -> bool:
 
 
 def krylov(
-    operator: Any, count: int, start: Array, tol: float, *, progress: Callable[[int, int], None] | None = None
+    operator: Any,
+    count: int,
+    start: Array,
+    tol: float,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    max_products: int = 20_000,
 ) -> tuple[Array, Array]:
     """Values (count,) and vectors (n, count) of the largest eigenpairs, by Lanczos or, for a few rows, densely."""
     xp = operator.backend.xp
@@ -28,8 +35,12 @@ def krylov(
         values, vectors = xp.linalg.eigh(operator(xp.eye(operator.n)))
         values, vectors = values[::-1], vectors[:, ::-1]
     else:
-        values, vectors = lanczos(operator, wanted, start, tol, sure=count, progress=progress)
-        values, vectors = add_missed(operator, values, vectors, count, start, tol)
+        values, vectors = lanczos(
+            operator, wanted, start, tol, sure=count, progress=progress, max_products=max_products
+        )
+        first = xp.ascontiguousarray(vectors[:, :count])
+        if float(xp.linalg.norm(operator(first) - first * values[:count], axis=0).max()) <= tol:
+            values, vectors = add_missed(operator, values, vectors, count, start, tol)  # what has stalled has no copies
     return values[:count].copy(), xp.ascontiguousarray(vectors[:, :count])
 
 
@@ -120,7 +131,7 @@ def _orthonormal(vector: Array, others: list[Any], backend: Backend) -> tuple[Ar
 
 
 def add_missed(
-    operator: Any, values: Array, vectors: Array, count: int, start: Array, tol: float
+    operator: Any, values: Array, vectors: Array, count: int, start: Array, tol: float, rounds: int = 8
 ) -> tuple[Array, Array]:
     """Look for eigenvalues that the pairs found so far leave out, and add them.
 
@@ -129,7 +140,7 @@ def add_missed(
     """
     xp = operator.backend.xp
     generator = np.random.default_rng(len(start))
-    for _ in range(8):
+    for _ in range(rounds):
         edge = float(values[count - 1])
         fresh = xp.asarray(generator.normal(size=operator.n))
 
@@ -147,4 +158,4 @@ def add_missed(
         values, vectors = xp.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
         order = xp.argsort(-values)
         values, vectors = values[order], vectors[:, order]
-    return values, vectors
+    raise NotConvergedError(f"after {rounds} searches for missed eigenvalues there were still more")

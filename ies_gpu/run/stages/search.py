@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...choice.criterion import Scores, score_pass
 from ...choice.regularization import Segment
 from ...choice.search import Evaluated, SearchResult, choose, evaluate
+from ...choice.stray import candidates
 from ...embedding.diffusion import Embedding
 from ..audit import audit_scores
 from ..log import Report
@@ -24,10 +26,15 @@ def scored(run: Run, report: Report, tangents: Tangents, embedding: Embedding) -
 
 
 def searched(run: Run, report: Report, tangents: Tangents, embedding: Embedding) -> SearchResult:
-    """Path, regret and choice among the sets that the search scores."""
+    """Path, regret and choice among the sets that the search scores, none of them with a stray coordinate."""
     options = run.options
+    kept = candidates(embedding.coordinates, options.subset_size, run.backend)
+    if len(kept) < len(embedding.eigenvalues):
+        tangents = tangents._replace(bases=tangents.bases[:, run.backend.asarray(kept)])
+        embedding = replace(embedding, eigenvalues=embedding.eigenvalues[kept])
     sets, scores = run.stage(SCORES, tangents, embedding)
     found = choose(tangents.bases, embedding.eigenvalues, sets, scores, options.zeta_given, options.percentile)
+    found = found.renumbered(kept)
     if found.details.get("gap"):
         run.log.warn(
             "branch and bound stopped at its limit: the loss of another set may be higher by up to "

@@ -1,0 +1,204 @@
+"""Data sets of different kinds with their truth, and the lists of cases behind the thresholds of the automatic choice.
+
+``TUNED`` are the cases that were looked at while rules and thresholds were settled. ``SET_ASIDE`` were listed before
+any threshold of the verdict was settled, and have been used only to check it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+Columns = dict[str, np.ndarray]
+ANGLES = ("alpha", "beta")
+
+
+class Shape(NamedTuple):
+    """Points, the dimension of the shape, and its true coordinates by name; angles are called alpha and beta."""
+
+    X: np.ndarray
+    intrinsic_dim: int
+    truth: Columns
+
+
+def load(name: str, n: int, seed: int) -> Shape:
+    """Points of a shape by its name."""
+    make, dimension = SHAPES[name]
+    X, truth = make(n, np.random.default_rng(1000 + seed))
+    return Shape(X, dimension, truth)
+
+
+def flat(n: int, rng: Generator, *sides: float) -> tuple[np.ndarray, Columns]:
+    points = rng.uniform(0, 1, (n, len(sides))) * sides
+    return points, dict(zip("xyz", points.T, strict=False))
+
+
+def noisy(points: np.ndarray, rng: Generator, size: float, columns: int = 1) -> np.ndarray:
+    """The points with columns of noise beside them."""
+    return np.column_stack([points, size * rng.normal(size=(len(points), columns))])
+
+
+def turned(points: np.ndarray, rng: Generator, columns: int, noise: float) -> np.ndarray:
+    """The points in a space of many dimensions, with noise in all of them."""
+    frame = np.linalg.qr(rng.normal(size=(columns, points.shape[1])))[0]
+    return points @ frame.T + noise * rng.normal(size=(len(points), columns))
+
+
+def strip(n: int, rng: Generator, length: float = 8.0) -> tuple[np.ndarray, Columns]:
+    points, truth = flat(n, rng, length, 1)
+    return noisy(points, rng, 0.02), truth
+
+
+def swiss_roll(n: int, rng: Generator, noise: float = 0.0) -> tuple[np.ndarray, Columns]:
+    t, y = 1.5 * np.pi * (1 + 2 * rng.uniform(size=n)), 21 * rng.uniform(size=n)
+    X = np.column_stack([t * np.cos(t), y, t * np.sin(t)])
+    return X + noise * rng.normal(size=X.shape), {"t": t, "y": y}
+
+
+def s_curve(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    t, y = 3 * np.pi * (rng.uniform(size=n) - 0.5), 2 * rng.uniform(size=n)
+    return np.column_stack([np.sin(t), y, np.sign(t) * (np.cos(t) - 1)]), {"t": t, "y": y}
+
+
+def torus(n: int, rng: Generator, tube: float = 1.0) -> tuple[np.ndarray, Columns]:
+    a, b = rng.uniform(0, 2 * np.pi, (2, n))
+    ring = 3 + tube * np.cos(a)
+    return np.column_stack([ring * np.cos(b), ring * np.sin(b), tube * np.sin(a)]), {"alpha": a, "beta": b}
+
+
+def flat_torus(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    a, b = rng.uniform(0, 2 * np.pi, (2, n))
+    return np.column_stack([2 * np.cos(a), 2 * np.sin(a), np.cos(b), np.sin(b)]), {"alpha": a, "beta": b}
+
+
+def sphere(n: int, rng: Generator, *axes: float) -> tuple[np.ndarray, Columns]:
+    X = rng.normal(size=(n, 3))
+    X = X / np.linalg.norm(X, axis=1)[:, None] * (axes or (1, 1, 1))
+    return X, dict(zip("xyz", X.T, strict=True))
+
+
+def cap(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    a, z = rng.uniform(0, 2 * np.pi, n), rng.uniform(0.2, 1, n)
+    r = np.sqrt(1 - z * z)
+    X = np.column_stack([3 * r * np.cos(a), r * np.sin(a), z])
+    return X, {"x": X[:, 0], "y": X[:, 1]}
+
+
+def cylinder(n: int, rng: Generator, length: float = 8.0) -> tuple[np.ndarray, Columns]:
+    b, z = rng.uniform(0, 2 * np.pi, n), rng.uniform(0, length, n)
+    return np.column_stack([np.cos(b), np.sin(b), z]), {"beta": b, "z": z}
+
+
+def circle(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    a = rng.uniform(0, 2 * np.pi, n)
+    return np.column_stack([np.cos(a), np.sin(a)]) + 0.02 * rng.normal(size=(n, 2)), {"alpha": a}
+
+
+def spiral(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    t = rng.uniform(0.1, 1, n)
+    return np.column_stack([t * np.cos(9 * t), t * np.sin(9 * t)]) + 0.003 * rng.normal(size=(n, 2)), {"t": t}
+
+
+def helix(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    t = rng.uniform(0, 6 * np.pi, n)
+    X = np.column_stack([np.cos(t), np.sin(t), 0.3 * t])
+    return X + 0.01 * rng.normal(size=X.shape), {"t": t}
+
+
+def wave(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    points, truth = flat(n, rng, 6, 1)
+    return np.column_stack([points, 0.5 * np.sin(2 * points[:, 0])]), truth
+
+
+def disc(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    a, r = rng.uniform(0, 2 * np.pi, n), np.sqrt(rng.uniform(0, 1, n))
+    x, y = 3 * r * np.cos(a), r * np.sin(a)
+    return np.column_stack([x, y, 0.03 * x * x]), {"x": x, "y": y}
+
+
+def ring(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    a, r = rng.uniform(0, 2 * np.pi, n), np.sqrt(rng.uniform(0.25, 1, n))
+    X = np.column_stack([r * np.cos(a), r * np.sin(a)])
+    return X, {"x": X[:, 0], "y": X[:, 1]}
+
+
+def gaussian(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    points = rng.normal(size=(n, 2)) * [4, 1]
+    return noisy(points, rng, 0.05), {"x": points[:, 0], "y": points[:, 1]}
+
+
+def uneven(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    x, y = np.exp(3 * rng.uniform(0, 1, n)), rng.uniform(0, 2, n)
+    return np.column_stack([x, y]), {"x": x, "y": y}
+
+
+def in_thirty(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    points, truth = flat(n, rng, 5, 1)
+    return turned(points, rng, 30, 0.03), truth
+
+
+def box(n: int, rng: Generator, *sides: float) -> tuple[np.ndarray, Columns]:
+    return flat(n, rng, *(sides or (3, 2, 1)))
+
+
+def with_outliers(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    X, truth = strip(n, rng)
+    X[: n // 100] += 20 * rng.normal(size=(n // 100, 3))
+    return X, truth
+
+
+def tree(n: int, rng: Generator, noise: float = 0.08) -> tuple[np.ndarray, Columns]:
+    arm, t = rng.integers(0, 3, n), rng.uniform(0, 1, n)
+    arms = np.eye(3)[arm] * t[:, None]
+    return turned(arms, rng, 20, noise), dict(zip(("arm1", "arm2", "arm3"), arms.T, strict=True))
+
+
+def mobius(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    b, w = rng.uniform(0, 2 * np.pi, n), rng.uniform(-0.5, 0.5, n)
+    r = 2 + w * np.cos(b / 2)
+    X = np.column_stack([r * np.cos(b), r * np.sin(b), w * np.sin(b / 2)])
+    return X, {"beta": b, "z": X[:, 2]}
+
+
+Maker = Callable[..., tuple[np.ndarray, Columns]]
+SHAPES: dict[str, tuple[Maker, int]] = {
+    "strip": (strip, 2),
+    "square": (lambda n, rng: strip(n, rng, 1.0), 2),
+    "short strip": (lambda n, rng: strip(n, rng, 3.0), 2),
+    "swiss roll": (swiss_roll, 2),
+    "noisy swiss roll": (lambda n, rng: swiss_roll(n, rng, 0.3), 2),
+    "S curve": (s_curve, 2),
+    "wave": (wave, 2),
+    "disc": (disc, 2),
+    "ring": (ring, 2),
+    "cap": (cap, 2),
+    "Gaussian": (gaussian, 2),
+    "uneven density": (uneven, 2),
+    "strip in 30-D": (in_thirty, 2),
+    "outliers": (with_outliers, 2),
+    "sphere": (sphere, 2),
+    "ellipsoid": (lambda n, rng: sphere(n, rng, 4, 2, 1), 2),
+    "torus": (torus, 2),
+    "fat torus": (lambda n, rng: torus(n, rng, 2.6), 2),
+    "flat torus": (flat_torus, 2),
+    "cylinder": (cylinder, 2),
+    "short cylinder": (lambda n, rng: cylinder(n, rng, 3.0), 2),
+    "Moebius strip": (mobius, 2),
+    "circle": (circle, 1),
+    "spiral": (spiral, 1),
+    "helix": (helix, 1),
+    "box": (box, 3),
+    "long box": (lambda n, rng: box(n, rng, 6, 2, 2), 3),
+    "tree": (tree, 1),
+    "noisy tree": (lambda n, rng: tree(n, rng, 0.15), 1),
+}
+
+TUNED = [
+    *((name, n, seed) for name in ("swiss roll", "torus", "S curve", "strip") for n in (500, 1000) for seed in (0, 1)),
+    *((name, n, 0) for name in ("sphere", "cylinder", "square", "wave", "disc", "Gaussian") for n in (500, 2000)),
+    *((name, 1000, 0) for name in ("circle", "spiral", "box", "Moebius strip", "strip in 30-D", "tree")),
+]
+SET_ASIDE = [(name, n, seed) for name in SHAPES for n, seed in ((300, 7), (800, 8), (2000, 9), (4000, 10))]

@@ -1,0 +1,55 @@
+"""How the gallery runs the scripts in examples/: in which order, with how many points, and where their pictures are."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+# arguments of the scripts, in the gallery's order; None: shown and not run
+ARGUMENTS: dict[str, list[str] | None] = {
+    "strip.py": ["4000"],
+    "swiss_roll.py": ["3000"],
+    "torus.py": ["4000"],
+    "ethanol.py": [],
+    "spectra.py": ["2000"],
+    "blood.py": [],
+    "cells.py": ["3000"],
+    "own_graph.py": ["3000"],
+    "pipeline.py": ["2000"],
+    "workstation.py": None,
+    "cluster.py": ["4000"],
+}
+EXECUTED = "|".join(rf"/{name[:-3]}\.py$" for name, arguments in ARGUMENTS.items() if arguments is not None)
+
+
+class Arguments:
+    """What a script finds in ``sys.argv``."""
+
+    def __call__(self, settings: dict[str, Any], script: dict[str, Any]) -> list[str]:
+        return ARGUMENTS[Path(script["src_file"]).name] or []
+
+    def __repr__(self) -> str:  # a part of the saved settings
+        return repr(ARGUMENTS)
+
+
+class Order:
+    """The order of the gallery; a script that is not named above is an error."""
+
+    def __init__(self, folder: str) -> None:
+        pass
+
+    def __call__(self, name: str) -> int:
+        return list(ARGUMENTS).index(name)
+
+
+def written_pictures(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
+    """Show the pictures that a block has written into its folder."""
+    from sphinx_gallery.scrapers import figure_rst  # the tests read this file without it
+
+    shown, titles = [], []
+    for picture in sorted(Path(variables["src_file"]).parent.glob("*.png"), key=lambda file: file.stat().st_mtime_ns):
+        titles.append(picture.stem.replace("-", " "))
+        shown.append(next(variables["image_path_iterator"]))
+        shutil.move(picture, shown[-1])
+    return figure_rst(shown, settings["src_dir"], ", ".join(titles))

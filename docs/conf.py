@@ -1,0 +1,82 @@
+"""The documentation site: ``python -m sphinx -n -W --keep-going docs docs/_build/html``.
+
+Nothing is fetched while it is built, and no page loads anything from elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "_extensions"))
+
+os.environ["IES_GPU_DEVICE"] = "cpu"  # the same pages with and without CuPy
+
+import gallery_runs  # noqa: E402
+
+import ies_gpu  # noqa: E402
+
+sys.modules["ies_gpu.anndata"] = ies_gpu.anndata  # autodoc imports modules by name, and this one is an attribute
+
+project = "ies_gpu"
+copyright = "The ies_gpu developers, BSD-3-Clause"
+version = release = ies_gpu.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
+    "mathml",
+    "project_pages",
+]
+exclude_patterns = ["_build"]
+nitpicky = True
+templates_path = ["_templates"]
+
+# GitHub shows the same files: only Markdown that it understands too, and a few directives
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings say it in words
+numpydoc_class_members_toctree = False
+numpydoc_show_class_members = False
+
+# the gallery is examples/, run in a copy of that folder because the scripts write files
+EXAMPLES = DOCS / "_build" / "examples"
+shutil.rmtree(EXAMPLES, ignore_errors=True)
+shutil.copytree(DOCS.parent / "examples", EXAMPLES, ignore=shutil.ignore_patterns("__pycache__"))
+sphinx_gallery_conf = {
+    "examples_dirs": [str(EXAMPLES)],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": gallery_runs.EXECUTED,
+    "reset_argv": gallery_runs.Arguments(),
+    "within_subsection_order": "gallery_runs.Order",
+    "image_scrapers": ["gallery_runs.written_pictures"],
+    "capture_repr": (),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,  # that page loads a script from elsewhere
+    "min_reported_time": 1,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "ies_gpu"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {page: [] for page in ("index", "install", "tutorial")}

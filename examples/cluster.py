@@ -1,0 +1,44 @@
+"""
+A job that may be killed
+========================
+
+What a job in a batch service needs: how much memory to ask for, and stages that survive when it is killed.
+
+Run it with ``python examples/cluster.py [number of points]``. One job runs on one machine; nothing is spread over
+several. :doc:`/jobs` has the same on the command line, and :doc:`/project/containers` has ready jobs for SLURM,
+Kubernetes, AWS Batch and Google Batch.
+"""
+
+import sys
+
+from ies_gpu import datasets, estimate_resources, select_coordinates
+
+n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+X = datasets.load("D1", n_samples=n).X
+options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25 * (10_000 / n) ** 0.5}
+
+# %%
+# A small run tells the number of neighbours per point. With the bandwidth kept, it grows with the number of points.
+
+few = select_coordinates(X[: n // 2], **options)
+degree = 2 * few.diagnostics["mean_degree"]
+job = estimate_resources(n=n, dim=X.shape[1], degree=degree)
+print(f"ask for {job.request_bytes / 1e6:.0f} MB of memory, and {job.checkpoint_bytes / 1e6:.0f} MB of disk")
+
+# %%
+# The job saves every finished stage. Killed and started again with the same call, it goes on after the last one. Here
+# the first run is stopped while the tangent bases are computed.
+
+
+def stopped(stage, done, total):
+    if stage == "tangents":
+        raise KeyboardInterrupt
+
+
+try:
+    select_coordinates(X, **options, checkpoint="saved", resume=True, progress=stopped)
+except KeyboardInterrupt:
+    print("stopped")
+
+selection = select_coordinates(X, **options, checkpoint="saved", resume=True)
+print(selection.names, "resumed:", selection.diagnostics["checkpoint"]["resumed"])

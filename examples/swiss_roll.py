@@ -1,0 +1,41 @@
+"""
+A swiss roll
+============
+
+scikit-learn's roll is a sheet of 90 by 21, rolled up. Everything is found from the points.
+
+Run it with ``python examples/swiss_roll.py [number of points]``.
+"""
+
+import sys
+
+import numpy as np
+from sklearn.datasets import make_swiss_roll
+
+from ies_gpu import plot, select_coordinates
+
+n = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000
+X, along = make_swiss_roll(n, random_state=0)
+colors = {"along the roll": along, "across": X[:, 1]}
+plot.points(X, colors={"along the roll": along}).savefig("roll-points.png")
+
+# %%
+# The number of coordinates is given here. With 500 to 1,500 points the automatic choice takes three, a sheet that is
+# still curled.
+
+selection = select_coordinates(X, subset_size=2)
+print(selection)
+plot.embedding(selection, colors=colors).savefig("roll-chosen.png")
+
+# %%
+# Is it the sheet? Both of its sides should be functions of the map. Here is how much of each the ten nearest points in
+# the map explain, for the chosen two and for the first two.
+
+from sklearn.model_selection import cross_val_predict
+from sklearn.neighbors import KNeighborsRegressor
+
+for name, Y in {"chosen": selection.embedding, "first two": selection.coordinates[:, :2]}.items():
+    Y = Y / Y.std(axis=0)
+    for side, value in {"along": along, "across": X[:, 1]}.items():
+        guess = cross_val_predict(KNeighborsRegressor(10), Y, value[selection.points])
+        print(f"{name:10} {side:7} R2 = {np.corrcoef(guess, value[selection.points])[0, 1] ** 2:.2f}")

@@ -1,0 +1,33 @@
+"""Coordinates that live on a few points only, and are no candidates for a map."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..backend import Backend
+from ..backend.array import Array
+
+FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
+
+
+def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], np.ndarray]:
+    """Coordinates that live on a few points only: (n, m) -> their numbers, and the rows of those points.
+
+    A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
+    on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
+    """
+    squares = (coordinates / backend.xp.maximum(abs(coordinates).max(axis=0), 1e-300)) ** 2
+    spread = backend.to_host(squares.sum(axis=0) ** 2 / backend.xp.maximum((squares * squares).sum(axis=0), 1e-300))
+    stray = np.flatnonzero(spread < min(FEW, len(coordinates) / 100))
+    if len(stray) == 0:
+        return [], stray
+    squares = squares[:, backend.asarray(stray)]
+    rows = backend.xp.nonzero((squares >= 0.1 * squares.max(axis=0)).any(axis=1))[0]
+    return stray.tolist(), backend.to_host(rows)
+
+
+def candidates(coordinates: Array, subset_size: int, backend: Backend) -> list[int]:
+    """The coordinates to choose from: all but the stray ones, or all where the others are too few for a set."""
+    m = coordinates.shape[1]
+    kept = sorted(set(range(m)) - set(stray_coordinates(coordinates, backend)[0]))
+    return kept if len(kept) >= subset_size else list(range(m))

@@ -1,0 +1,150 @@
+"""The documentation site: every page and every public name is in it, and what was built needs nothing from elsewhere.
+
+The second half looks at pages that were built into the folder ``IES_GPU_SITE``, as ``.ci/run`` does.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import runpy
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import ies_gpu
+from tests.package.test_docstrings import MORE
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+EXTENSIONS = DOCS / "_extensions"
+TOCTREES = {
+    ".md": re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL),
+    ".rst": re.compile(r"^\.\. toctree::\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL),
+}
+SITE = Path(os.environ.get("IES_GPU_SITE", ""))
+built = pytest.mark.skipif("IES_GPU_SITE" not in os.environ, reason="IES_GPU_SITE names no folder with the built site")
+
+
+def entries(page: Path) -> set[str]:
+    """What the toctrees of a page name."""
+    lines = [line.strip() for tree in TOCTREES[page.suffix].findall(page.read_text()) for line in tree.splitlines()]
+    return {line for line in lines if line and not line.startswith(":")}
+
+
+def pages() -> dict[str, Path]:
+    files = [file for end in ("md", "rst") for file in DOCS.rglob(f"*.{end}")]
+    parts = {file: file.relative_to(DOCS) for file in files}
+    made = {"_build", "_templates", "api", "gallery", "project"}
+    return {str(name.with_suffix("")): file for file, name in parts.items() if name.parts[0] not in made}
+
+
+def test_every_page_can_be_reached():
+    sources, reached, ahead = pages(), set(), ["index"]
+    while ahead:
+        name = ahead.pop()
+        reached.add(name)
+        if name in sources:
+            ahead += [str(Path(name).parent / entry) for entry in entries(sources[name])]
+    assert set(sources) <= reached, "name the page in a toctree, such as those of docs/guide.md"
+    for name in reached - set(sources):
+        assert name in {"gallery/index", *(f"project/{page}" for page in project_pages().values())}, name
+
+
+def project_pages() -> dict[str, str]:
+    outside = runpy.run_path(str(EXTENSIONS / "project_pages.py"))["PAGES"]
+    assert all((ROOT / file).exists() for file in outside)
+    return outside
+
+
+def test_every_public_name_is_in_the_reference():
+    named = set(re.findall(r"^   ([\w.]+)$", (DOCS / "reference.rst").read_text(), flags=re.MULTILINE))
+    modules = {"anndata", "datasets", "plot"}
+    wanted = set(ies_gpu.__all__) - modules - {"__version__"} | set(MORE)
+    wanted |= {f"{module}.{name}" for module in modules for name in getattr(ies_gpu, module).__all__}
+    assert named == wanted
+
+
+def test_every_example_is_in_the_gallery():
+    arguments = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))["ARGUMENTS"]
+    assert set(arguments) == {file.name for file in (ROOT / "examples").glob("*.py")}
+    for name, given in arguments.items():
+        text = ast.get_docstring(ast.parse((ROOT / "examples" / name).read_text()))
+        title, rule = text.splitlines()[:2]
+        assert rule == "=" * len(title), f"{name} needs a title, underlined with ="
+        assert given is not None or "not run" in text, f"{name} is not run and does not say so"
+
+
+class Page(HTMLParser):
+    """What a page loads, where it leads, and the places that can be linked to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.leads: list[str] = []
+        self.places: set[str] = set()
+        self.silent: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.places |= {given[name] for name in ("id", "name") if name in given}
+        if tag == "a":
+            self.leads += [given["href"]] if "href" in given else []
+        elif tag == "link":
+            self.loads += [given["href"]] if given.get("rel") not in ("next", "prev", "index", "search") else []
+        self.loads += [given[name] for name in ("src", "srcset", "data", "poster") if name in given]
+        if tag == "img" and "alt" not in given:
+            self.silent.append(given.get("src", ""))
+
+
+@cache
+def page(file: Path) -> Page:
+    return Page(file.read_text())
+
+
+def built_pages() -> list[Path]:
+    found = [file for file in sorted(SITE.rglob("*.html")) if "_static" not in file.parts]
+    assert len(found) > 50
+    return found
+
+
+@built
+def test_pages_load_nothing_from_elsewhere():
+    for file in built_pages():
+        for target in page(file).loads:
+            assert not urlsplit(target).netloc and not target.startswith("//"), (file.name, target)
+            if not target.startswith("data:"):
+                assert (file.parent / unquote(urlsplit(target).path)).exists(), (file.name, target)
+
+
+@built
+def test_style_sheets_and_scripts_load_nothing_from_elsewhere():
+    for file in SITE.rglob("*.css"):
+        assert not re.search(r"""(?:@import|url\()\s*["']?(?:https?:)?//""", file.read_text()), file
+    for file in SITE.rglob("*.js"):
+        assert not re.search(r"""(?:fetch|import|src\s*=)\s*\(?\s*["']https?://""", file.read_text()), file
+
+
+@built
+def test_links_within_the_site_lead_somewhere():
+    for file in built_pages():
+        for target in page(file).leads:
+            to = urlsplit(target)
+            if to.scheme or to.netloc:
+                continue
+            there = (file.parent / unquote(to.path)).resolve() if to.path else file
+            assert there.exists(), (file.name, target)
+            if to.fragment and there.suffix == ".html":
+                assert unquote(to.fragment) in page(there).places, (file.name, target)
+
+
+@built
+def test_pictures_have_a_description_and_formulas_are_drawn():
+    for file in built_pages():
+        assert not page(file).silent, (file.name, page(file).silent)
+        assert "\\frac" not in file.read_text() and "math-error" not in file.read_text(), file.name
