@@ -82,6 +82,8 @@ class DiffusionMap(SpectralTransformer):
         The bandwidth that was used.
     model_ : Model
         What ``transform`` uses; :func:`save_model` writes it.
+    inverse_error_ : InverseError
+        How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -249,6 +251,8 @@ class IndependentCoordinates(SpectralTransformer):
         The dimension and the number of coordinates that were used.
     model_ : Model
         What ``transform`` uses; :func:`save_model` writes it.
+    inverse_error_ : InverseError
+        How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)

@@ -14,7 +14,7 @@ from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
-from ..results.model import Model, make_model
+from ..results.model import InverseError, Model, make_model
 from ..run.options import Options, is_auto
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
 
@@ -62,6 +62,30 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._extend(self._input(X, reset=False))
+
+    def inverse_transform(self, X: Array) -> Any:
+        """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
+
+        ``inverse_error_`` says how far from the truth that is.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_new, n_coordinates)
+            Coordinates, as ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_features)
+            Points.
+        """
+        check_is_fitted(self)
+        return self.model_.inverse_transform(host_view(X) if backend_of(X).device == "cpu" else X)
+
+    @property
+    def inverse_error_(self) -> InverseError:
+        """The error of ``inverse_transform`` at training points that are left out in turn."""
+        check_is_fitted(self)
+        return self.model_.inverse_error
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the coordinates, counted from 1.

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ..choice.naming import coordinate_names
 from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
+from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array
 from .selection import Selection, check_selection
@@ -23,6 +25,27 @@ from .storage import read_archive, write_archive
 
 FORMAT = "ies_gpu model"
 VERSION = 2  # a field that is added later has a default, so that older files stay readable
+
+
+NEIGHBOURS = 10  # as in ``unexplained_variance``
+
+
+class InverseError(NamedTuple):
+    """How far points are from what :meth:`Model.inverse_transform` makes of their coordinates.
+
+    Each training point is left out in turn and predicted from the others.
+
+    Attributes
+    ----------
+    rms : float
+        The root mean square of the distance, in the units of the points.
+    unexplained : float
+        The share of the variance of the points that is lost, as in :func:`unexplained_variance`; ``1 - unexplained`` is
+        R squared.
+    """
+
+    rms: float
+    unexplained: float
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -139,6 +162,57 @@ class Model:
             new = to_device(X_new, backend) if self.metric == PRECOMPUTED else moved_points(X_new, X)
             ways = (self.bandwidth, self.radius, isolated, report, self.self_loops, self.metric, self.alpha)
             return to_device(extended(new, X, Y[:, chosen], values, w, *ways), home)
+
+    def inverse_transform(self, Y: Array) -> Any:
+        """Return points that have given coordinates: the way back, by nearest neighbours.
+
+        The result is the mean of the 10 training points nearest in the chosen coordinates, each divided by its standard
+        deviation. :attr:`inverse_error` says how far from the truth that is. Noise is averaged away; edges shrink.
+
+        Parameters
+        ----------
+        Y : ndarray of shape (n_new, s)
+            The chosen coordinates, as :meth:`transform` returns them. A row with NaN gives NaN.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_features)
+            Points, on the device of the model.
+
+        Examples
+        --------
+        >>> from ies_gpu import datasets, model_of, select_coordinates
+        >>> X = datasets.load("D1", n_samples=400).X
+        >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+        >>> model = model_of(selection, X)
+        >>> model.inverse_transform(selection.embedding[:5]).shape
+        (5, 3)
+        >>> model.inverse_error.unexplained < 0.1
+        True
+        """
+        X, chosen = self._invertible()
+        home, Y = backend_of(X), check_array("Y", Y)
+        missing = Y != Y
+        Y = to_device(check_real_array("Y", backend_of(Y).xp.where(missing, 0.0, Y), 2), home)
+        if Y.shape[1] != chosen.shape[1]:
+            raise ValueError(f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}")
+        with home.active():
+            found = points_at(Y, X, chosen, min(NEIGHBOURS, len(X)))
+            found[to_device(missing, home).any(axis=1)] = home.xp.nan
+            return found
+
+    @cached_property
+    def inverse_error(self) -> InverseError:
+        """The error of :meth:`inverse_transform` at training points that are left out in turn."""
+        X, chosen = self._invertible()
+        share = unexplained_variance(X, chosen, n_neighbors=min(NEIGHBOURS, len(X) - 1))
+        return InverseError((share * float(X.var(axis=0).sum())) ** 0.5, share)
+
+    def _invertible(self) -> tuple[Any, Any]:
+        """The training points and their chosen coordinates."""
+        if self.metric == PRECOMPUTED:
+            raise ValueError("a model of precomputed distances knows no points; fit with points to go back to them")
+        return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
 
     def _checked(self, X_new: Array) -> Any:
         """New points, or their distances to the training points, of which an infinite one means "far away"."""
