@@ -7,7 +7,7 @@ from typing import Any
 
 from .backend.array import Array
 from .parameters.automatic import PARAMETERS
-from .results.assembly import RESULT, told
+from .results.assembly import RESULT, labelled, told
 from .results.selection import Selection
 from .run.inputs import Inputs
 from .run.options import Options
@@ -259,4 +259,4 @@ def select_coordinates(
         tangents = run.stage(TANGENTS, matrix, embedding)
         found = run.stage(SEARCH, tangents, embedding)
         selection = run.stage(RESULT, graph, embedding, tangents, found)
-    return told(selection, run, report)
+    return labelled(told(selection, run, report), getattr(X, "index", None) if hasattr(X, "columns") else None)

@@ -84,6 +84,19 @@ def add_details(option: Callable[..., Any]) -> None:
     option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
 
 
+def add_reading(option: Callable[..., Any]) -> None:
+    """What of a file is wanted."""
+    option("--key", metavar="NAME", help="which array of a file that holds several, such as X_pca")
+    option("--columns", metavar="A,B,...", help="columns of a table that are coordinates, by name or number from 0")
+    option("--index-col", metavar="NAME", help="column of a table with the names of the rows")
+
+
+def chosen_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The same for ``read_table``."""
+    columns = None if args.columns is None else tuple(name.strip() for name in args.columns.split(","))
+    return {"key": args.key, "columns": columns, "index_col": args.index_col}
+
+
 def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:
     option("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
     if dtype:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..backend import to_device
+from ..backend import backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
@@ -116,6 +117,18 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection
+
+
+def labelled(selection: Selection, labels: Any) -> Selection:
+    """The result with the labels of its rows, such as the index of a data frame; plain numbering is none."""
+    if labels is None:
+        return selection
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or np.array_equal(labels, np.arange(len(labels))):
+        return selection
+    if labels.dtype.hasobject:  # which no file of ours can hold
+        labels = np.array([str(label) for label in labels])
+    return replace(selection, index=labels[backend_of(selection.points).to_host(selection.points)])
 
 
 RESULT = Stage("result", assembled)
