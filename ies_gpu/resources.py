@@ -1,26 +1,7 @@
 """What a job will need: memory per stage, from the bytes that each stage allocates, and roughly how long it takes.
 
-With n points in D columns, ``z = n (degree + 1)`` matrix entries (from 2^31 entries on, indices take 8 bytes instead of
-4), m eigenvectors, dimension d, w bytes per stored number, and on top of what Python, NumPy, SciPy and the kernels take
-(``START``):
-
-=============  ======================================================================================================
-stage          bytes
-=============  ======================================================================================================
-points         ``8 n D`` all the time; a reordered copy until the Laplacian exists; another copy, in units of the
-               radius, during checks and graph
-checks         distances of sampled rows, at most 64 MB
-graph          ``12 z`` for distances and indices, ``10 z`` for the blocks that they were gathered from, which the
-               allocator keeps until something else needs the room
-laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32 and count the connected
-               parts)
-eigenvectors   the matrix, ``4 z`` for it in float32, and ``72 n (m + 10)`` for vectors, their images and the
-               correction of the multilevel method; ``36 n (m + 5)`` for Lanczos
-tangents       the matrix, coordinates twice, ``w n m d`` bases
-result         the same, plus a copy of all arrays in the user's order
-=============  ======================================================================================================
-
-A kernel that would take more than half of ``memory_limit`` is kept as tiles, ``2 n^2`` bytes, or recomputed.
+What each stage holds, and how a kernel is stored that does not fit into ``memory_limit``, is written in
+:mod:`.run.plan`; this adds what Python, NumPy, SciPy and the kernels take (``START``), and the time.
 
 With an automatic bandwidth, a scan comes first: five to nine bandwidths on at most 10,000 points, the largest of which
 joins ``2^d`` to ``2^(d + 1)`` times as many pairs as the middle one does (noise and curvature add to the dimension), at
@@ -33,21 +14,19 @@ from math import comb
 from typing import NamedTuple
 
 from .choice.criterion import MAX_SUBSETS
-from .embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS
 from .run.options import Options
+from .run.plan import EIGEN, GRAPH, TANGENT, WORDS, Size, arrays_out, block_bytes, needs, plan, too_little
+from .run.plan import seconds as storage_seconds
 from .run.stages.graph import csr_bytes
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
 CONTEXT = 500 << 20  # what CUDA itself takes on a device: a guess
-SAMPLED = 64 << 20
 SLACK = 1.25  # what to request, relative to the peak
-
-# Seconds of one thread, from benchmarks on two noisy cores of an AMD EPYC.
-GRAPH, EIGEN, TANGENT, SCORE = 1.3e-7, 2.5e-8, 6e-9, 2e-9
+SCORE = 2e-9  # seconds of one thread for one number of a score
 
 
 class StageNeeds(NamedTuple):
@@ -86,10 +65,16 @@ class Estimate(NamedTuple):
     seconds : float or None
         Total time; rough, within a factor of five or so on an idle machine.
     tiled : bool
-        Whether the kernel is too dense for a sparse matrix within the memory limit.
+        Whether the kernel is too dense for a sparse matrix within the memory limit and is held as tiles.
     scan_bytes : int
         What the search for an automatic bandwidth takes. It comes first and is not part of the numbers above, so an
         automatic run needs the larger of the two.
+    storage : str
+        How the kernel is stored, in words.
+    file_bytes : int
+        Disk space for a temporary file of the kernel (0 if there is none).
+    factor : float
+        How many times as long the graph and the eigenvectors take as with enough memory.
     """
 
     stages: tuple[StageNeeds, ...]
@@ -100,18 +85,9 @@ class Estimate(NamedTuple):
     seconds: float | None
     tiled: bool
     scan_bytes: int
-
-
-class Size(NamedTuple):
-    """The numbers that everything follows from."""
-
-    n: int
-    D: int
-    z: float
-    m: int
-    d: int
-    s: int
-    w: int
+    storage: str
+    file_bytes: int
+    factor: float
 
 
 def estimate_resources(
@@ -171,71 +147,44 @@ def estimate_resources(
     options = Options(intrinsic_dim=d, subset_size=d, n_components=m, dtype=dtype, memory_limit=memory_limit)
     check_choice("device", device.partition(":")[0] if isinstance(device, str) else device, ("cpu", "cuda"))
     size = Size(n, D, n * (degree + 1.0), m, d, s, 4 if dtype == "float32" else 8)  # mixed: an upper bound
-    tiled = memory_limit is not None and 2 * csr_bytes(n, degree, options.storage) > memory_limit
-    store = tiled and memory_limit is not None and 4.0 * n * n < memory_limit
-    needs = tiled_bytes(size, store) if tiled else sparse_bytes(size)
-    threads = check_integer("n_threads", n_threads, low=1, high=65_536)
-    on_cpu = device.startswith("cpu")
+    threads, on_cpu = check_integer("n_threads", n_threads, low=1, high=65_536), device.startswith("cpu")
+    limit = float("inf") if memory_limit is None else float(memory_limit)
+    storage, multilevel, file, factor = stored(size, limit) if on_cpu else stored_on_gpu(size, limit, options.storage)
+    bytes_of = needs(size, storage, multilevel, block_bytes(limit))
+    tiled = storage in ("tiles", "recomputed")
     times = {} if tiled else seconds(size, threads)
-    stages = [StageNeeds(k, int(START + b), times.get(k)) for k, b in needs.items()]
+    if factor > 1 and times:
+        times["eigenvectors"] += storage_seconds(size, storage, multilevel) * (1 - 1 / factor) / threads
+    stages = [StageNeeds(k, int(START + b), times.get(k)) for k, b in bytes_of.items()]
     on_device = 0
     if not on_cpu:  # the arrays are there; the host has the points and what goes back to it
-        on_device = int(CONTEXT + max(needs.values()))
+        on_device = int(CONTEXT + max(bytes_of.values()))
         host = 8.0 * n * D + arrays_out(size)
         stages = [StageNeeds("host", int(START + host), None)]
     peak = max(stage.bytes for stage in stages)
-    matrix = 0.0 if tiled else (size.w + index_bytes(size)) * size.z
+    matrix = size.matrix if storage in ("memory", "gathered") else 0.0
     disk = int(matrix + 8.0 * n * (m + 6) + size.w * n * m * d + 8.0 * n * d)
     total = sum(times.values()) if on_cpu and "result" in times else None
     sampled, share = min(n, SAMPLE_SIZE), min(DENSEST, DEGREE * max(FACTORS) ** (d + 0.5))
-    scan = START + max(sparse_bytes(size._replace(n=sampled, z=share * sampled**2)).values())
-    return Estimate(tuple(stages), peak, int(SLACK * peak), on_device, disk, total, tiled, int(scan))
+    small = size._replace(n=sampled, z=share * sampled**2)
+    scan = START + max(needs(small, "memory", small.wants_multilevel, block_bytes(limit)).values())
+    told = tuple(stages), peak, int(SLACK * peak), on_device, disk, total, tiled, int(scan)
+    return Estimate(*told, WORDS[storage], int(file), factor)
 
 
-def arrays_out(size: Size) -> float:
-    """Coordinates, bases, singular values, regrets of a path of about ten sets, and volumes."""
-    return size.n * (8.0 * size.m + size.w * size.m * size.d + size.w * size.d + 8.0 * 12)
+def stored(size: Size, limit: float) -> tuple[str, bool, float, float]:
+    """How the kernel is stored on the CPU, with room for multilevel, bytes of its file and how many times as long."""
+    found = plan(size, limit)
+    if found is None:
+        raise too_little(size, limit, float("inf"), "", True)
+    return found.storage, found.multilevel, found.file_bytes, found.factor
 
 
-def index_bytes(size: Size) -> int:
-    """Bytes per column number in a sparse matrix."""
-    return 4 if size.z < 2**31 else 8
-
-
-def sparse_bytes(size: Size) -> dict[str, float]:
-    """Bytes per stage on top of START, with the kernel as a sparse matrix."""
-    n, z, w, points = size.n, size.z, size.w, 8.0 * size.n * size.D
-    matrix, kept = (w + index_bytes(size)) * z, 10 * z
-    count = 8 * z if w == 4 else 0.0
-    vectors = 72.0 * n * (size.m + 10) + 4 * z if takes_multilevel(size) else 36.0 * n * (size.m + 5)
-    coordinates = 8.0 * n * size.m
-    after = points + matrix
-    return {
-        "checks": 2 * points + min(SAMPLED, 1200.0 * n),
-        "graph": 3 * points + (8 + index_bytes(size)) * z + kept,
-        "laplacian": 2 * points + matrix + kept + count,
-        "eigenvectors": after + max(kept, vectors),
-        "tangents": after + max(kept, 2 * coordinates + float(w) * n * size.m * size.d),
-        "result": after + max(kept, coordinates + 2 * arrays_out(size)),
-    }
-
-
-def tiled_bytes(size: Size, store: bool) -> dict[str, float]:
-    """The same with the kernel as tiles in float32, stored or not."""
-    n, points = size.n, 8.0 * size.n * size.D
-    kernel = points + (2.0 * n * n if store else 0.0)
-    temporary = 64.0 * (1 << 20)  # one tile in float64, and the products with it
-    needs = {"checks": 2 * points + min(SAMPLED, 1200.0 * n), "graph": 2 * points + kernel + temporary}
-    needs["eigenvectors"] = points + kernel + temporary + 36.0 * n * (size.m + 5)
-    needs["tangents"] = points + kernel + temporary + 8.0 * n * size.m * (2 + size.d)
-    needs["result"] = points + kernel + 8.0 * n * size.m + 2 * arrays_out(size)
-    return needs
-
-
-def takes_multilevel(size: Size) -> bool:
-    """As ``eigen.prefers_multilevel`` decides."""
-    count = size.m + 1
-    return size.n >= max(MULTILEVEL_FROM, 100 * count) and size.n**2 >= NEIGHBOURHOODS * count * size.z
+def stored_on_gpu(size: Size, limit: float, storage: str) -> tuple[str, bool, float, float]:
+    """The same on a GPU, where there are no files."""
+    tiled = 2 * csr_bytes(size.n, size.z / size.n - 1, storage) > limit
+    kind = "memory" if not tiled else "tiles" if 4.0 * size.n**2 < limit else "recomputed"
+    return kind, size.wants_multilevel and not tiled, 0.0, 1.0
 
 
 def seconds(size: Size, threads: int) -> dict[str, float]:

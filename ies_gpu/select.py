@@ -132,7 +132,9 @@ def select_coordinates(
         "mixed" stores the graph in float32 and computes in float64, which takes two thirds of the memory. "float32"
         also computes tangent bases and scores in float32. The eigensolver and all sums always use float64.
     memory_limit : int, optional
-        How many bytes the run may use, by default half of the memory that is free.
+        How many bytes the run may use, on top of what the process holds at the start and the libraries take (some 220
+        MB); by default half of the memory that is free. Where the graph does not fit, its rows go to a temporary file
+        in ``TMPDIR``, and slower ways are announced by a warning; ``diagnostics["storage"]`` says what was done.
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
     random_state : int, default=0
@@ -257,6 +259,8 @@ def select_coordinates(
         matrix = run.later(LAPLACIAN, given, graph)
         embedding = graph.embedding or run.stage(EIGENVECTORS, graph, matrix)
         tangents = run.stage(TANGENTS, matrix, embedding)
+        graph = graph._replace(laplacian=None)
+        del matrix  # it has done its work
         found = run.stage(SEARCH, tangents, embedding)
         selection = run.stage(RESULT, graph, embedding, tangents, found)
     return labelled(told(selection, run, report), getattr(X, "index", None) if hasattr(X, "columns") else None)

@@ -9,7 +9,7 @@ import numpy as np
 from ies_gpu import Selection
 
 # how long it took, how much memory, and what was resumed may differ between two runs of one job
-TOLD_APART = ("seconds", "peak_bytes", "checkpoint", "configuration")
+TOLD_APART = ("seconds", "peak_bytes", "checkpoint", "configuration", "storage")
 
 
 def assert_same(a, b, where="", ignored=TOLD_APART):
@@ -54,3 +54,10 @@ def assert_agreement(found: Selection, expected: Selection, tolerance: float = 1
     sound = reference > -2
     assert sound.any()
     assert np.abs(scores - reference)[sound].max() <= tolerance
+
+
+def stored_as(monkeypatch, storage):
+    """Have the kernels of points stored in one of the ways of ``run/plan.py``, whatever the memory would allow."""
+    monkeypatch.setattr(
+        "ies_gpu.run.stages.graph.planned", lambda run, X, degree: (storage, {"multilevel_fits": False})
+    )

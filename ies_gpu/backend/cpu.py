@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +18,8 @@ import scipy.sparse.linalg
 import scipy.spatial
 from threadpoolctl import threadpool_limits
 
+from ..errors import OutOfMemoryError
+from .address_space import KERNELS, headroom
 from .array import Array
 from .base import Backend
 from .dlpack import is_foreign, shared
@@ -35,7 +39,7 @@ def available_threads() -> int:
 
 
 def available_memory() -> int:
-    """Bytes this process could still take: the kernel's estimate, and the cgroup's limit where there is one."""
+    """Bytes this process could still take: the kernel's estimate, the cgroup's limit and ``ulimit -v``, if any."""
     sizes = []
     with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -43,6 +47,8 @@ def available_memory() -> int:
     with contextlib.suppress(OSError, ValueError):
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
         sizes.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    if (left := headroom()) is not None:
+        sizes.append(left)
     if not sizes:  # no Linux: total memory is the best that the standard library knows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
     return max(min(sizes), 64 << 20)
@@ -55,6 +61,12 @@ def load_kernels() -> Any:
         raise ValueError(f"the environment variable IES_GPU_KERNELS must be 'plain' or empty, got {asked!r}")
     if asked:
         return plain
+    left = headroom()
+    if left is not None and left < KERNELS and "numba" not in sys.modules:  # LLVM would end the process
+        raise OutOfMemoryError(
+            f"the limit on the address space (ulimit -v) leaves {left / 1e6:.0f} MB, but loading the compiled kernels "
+            f"takes {KERNELS / 1e6:.0f} MB; raise it, or set IES_GPU_KERNELS=plain"
+        )
     try:
         from .kernels import fused
     except ImportError:
@@ -92,6 +104,10 @@ class CpuBackend(Backend):
 
     def free_memory(self) -> int:
         return available_memory()
+
+    def free_cache(self) -> None:
+        with contextlib.suppress(OSError, AttributeError):  # only glibc keeps so much, and has a way to give it back
+            ctypes.CDLL(None).malloc_trim(0)
 
     def owns(self, array: Array) -> bool:
         return isinstance(array, np.ndarray) or scipy.sparse.issparse(array)

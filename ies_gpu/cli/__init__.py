@@ -22,6 +22,7 @@ from typing import Any
 
 from .. import __version__
 from . import data, demo, doctor, estimate, fit, plot, reproduce, show, transform
+from .address_space import check_address_space
 from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 
@@ -60,6 +61,8 @@ def main(argv: list[str] | None = None) -> int:
         if not debug:
             logging.getLogger().addHandler(SILENT)
         with shown_warnings(console), stopped_once():
+            if args.run is not estimate.run:
+                check_address_space()
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)

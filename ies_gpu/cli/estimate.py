@@ -67,8 +67,12 @@ def show(args: argparse.Namespace, found: Estimate) -> None:
     if found.device_bytes:
         say(f"  on the GPU      {found.device_bytes / 1e9:.2f} GB, computed but never compared with a run")
     say(f"  checkpoint      {found.checkpoint_bytes / 1e9:.2f} GB of disk")
-    if found.tiled:
-        say("  kernel          too dense for the memory limit; it is kept in tiles, which is slower")
+    if args.memory_limit is not None:
+        say(f"  kernel          {found.storage}")
+        if found.file_bytes:
+            say(f"  temporary file  {found.file_bytes / 1e9:.2f} GB in TMPDIR, gone at the end")
+        if found.factor > 1.1:
+            say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
     say(
         "  not included    automatic parameters: without --bandwidth, a scan of at most 10,000 points comes first "
         f"({found.scan_bytes / 1e9:.2f} GB on the CPU; about a minute) and determines the number of neighbours"

@@ -95,11 +95,36 @@ def ordered_radius_graph(
     the pairs are the same; they are found by products in float32 and measured in float64, and the distances rounded.
     """
     backend = backend_of(X)
+    xp = backend.xp
+    counts, indices, distances = [], [], []
+
+    def keep(count: Array, index: Array, distance: Array) -> None:
+        counts.append(count)
+        indices.append(index)
+        distances.append(distance)
+
+    each_block_of_rows(X, radius, keep, diagonal=diagonal, storage=storage, progress=progress)
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
+    nnz = int(indptr[-1])
+    values = gathered(distances, nnz, storage, xp)
+    return csr(backend, values, gathered(indices, nnz, index_type(nnz), xp), indptr.astype(index_type(nnz)))
+
+
+def each_block_of_rows(
+    X: Array,
+    radius: float,
+    keep: Callable[[Any, Any, Any], None],
+    *,
+    diagonal: bool,
+    storage: str,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Find the rows of that graph in order: ``keep(counts, indices, distances)`` is called for each block of them."""
+    backend = backend_of(X)
     compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
     xp, n = backend.xp, len(X)
     Z, reach, unit = in_units_of(radius, X)
     cells = Cells(Z, reach)
-    counts, indices, distances = [], [], []
     with backend.active():
         for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
             with attempt as part:
@@ -110,19 +135,12 @@ def ordered_radius_graph(
                     found, place, value = compare(rows, Z[columns], reach)
                     place = columns[place].astype(xp.int32 if n < 2**31 else xp.int64)
                     parts.append((found, place, value.astype(storage, copy=False)))
-                block = joined(parts, xp)
-                if not diagonal:
-                    block = without_diagonal(block, first, xp)
-                counts.append(block[0])
-                indices.append(block[1])
-                distances.append(block[2])
+                counts, indices, values = joined(parts, xp)
+                values *= unit
+                block = counts, indices, values
+                keep(*(block if diagonal else without_diagonal(block, first, xp)))
                 if progress is not None:
                     progress(last, n)
-    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
-    nnz = int(indptr[-1])
-    values = gathered(distances, nnz, storage, xp)
-    values *= unit
-    return csr(backend, values, gathered(indices, nnz, index_type(nnz), xp), indptr.astype(index_type(nnz)))
 
 
 def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:

@@ -1,6 +1,7 @@
 """The kernel of a graph and the transition matrix made from it: what an algorithm may ask of them, however stored.
 
-Here are the two interfaces and their form as CSR. Graphs too dense for that are stored as tiles, in :mod:`.tiles`.
+Here are the two interfaces and their form as CSR. Graphs too large for that are stored as rows in a file, in
+:mod:`.on_disk`, or as dense tiles, in :mod:`.tiles`.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ class Kernel:
         """``K V`` for a vector or a block of vectors."""
         raise NotImplementedError
 
+    def sample(self) -> Any:
+        """Some of the first rows as CSR, for an audit of products; None where there are no single entries."""
+        return None
+
     def components(self) -> tuple[int, np.ndarray]:
         """How many connected parts the graph has, and each row's part, on the host."""
         raise NotImplementedError
@@ -65,19 +70,25 @@ class Transition:
     nnz : int
         Entries.
     has_matrix : bool
-        Whether there are single entries to look at: for an audit, a checkpoint, a coarser level or a walk on the graph.
+        Whether all entries are in memory: for a checkpoint, a coarser level or a walk on the graph.
+    has_rows : bool
+        Whether single rows can be had, for an audit.
     matrix : CSR (n, n)
         P itself; a ValueError where there is none.
     """
 
     shape: tuple[int, int]
     nnz: int
-    has_matrix = False
+    has_matrix = has_rows = False
 
     @property
     def matrix(self) -> Array:
         """P as CSR."""
-        raise ValueError("this graph is too dense for a CSR matrix; use the operator laplacian.transition instead")
+        raise ValueError("this graph is too large for a CSR matrix; use the operator laplacian.transition instead")
+
+    def some_rows(self, rows: Array) -> Array:
+        """A CSR (n, n) that has these rows; others may be empty."""
+        raise NotImplementedError
 
     def product(self, V: Array, backend: Backend) -> Array:
         """``P V`` for a vector (n,) or a block (n, k)."""
@@ -123,6 +134,9 @@ class SparseKernel(Kernel):
         with self.backend.active():
             return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
 
+    def sample(self) -> Any:
+        return self.matrix
+
     def components(self) -> tuple[int, np.ndarray]:
         K = self.matrix
         if not bool((K.data > 0).all()):  # a weight that has rounded to zero joins nothing
@@ -160,13 +174,16 @@ class SparseKernel(Kernel):
 class SparseTransition(Transition):
     """P as CSR."""
 
-    has_matrix = True
+    has_matrix = has_rows = True
 
     def __init__(self, matrix: Array) -> None:
         self._matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
 
     @property
     def matrix(self) -> Array:
+        return self._matrix
+
+    def some_rows(self, rows: Array) -> Array:
         return self._matrix
 
     def product(self, V: Array, backend: Backend) -> Array:

@@ -97,6 +97,7 @@ def diagnostics_of(
         "graph_components": graph.components,
         "mean_degree": graph.mean_degree,
         "approximations": list(graph.approximations),
+        "storage": graph.storage | {"memory_limit": run.backend.memory_budget()},
         "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
         "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
         "thin_points": thin_points(sigma),

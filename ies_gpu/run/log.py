@@ -63,6 +63,10 @@ class Log:
         self.warnings.append(message)
         warn_caller(message)
 
+    def say_now(self, message: str) -> None:
+        """Warn before long work, even in a trial whose other warnings are held back."""
+        self.warn(message)
+
     def keep(self, messages: list[str]) -> None:
         """Keep messages that were issued elsewhere, perhaps in an earlier run."""
         self.warnings += [message for message in messages if message not in self.warnings]
@@ -78,13 +82,18 @@ class HeldLog(Log):
     Parameters
     ----------
     shown : Log, optional
-        Where progress and seconds go; by default they are discarded.
+        Where progress, seconds and what cannot wait go; by default they are discarded.
     """
 
     def __init__(self, shown: Log | None = None) -> None:
         super().__init__(None if shown is None else shown.progress)
+        self.shown = shown
         if shown is not None:
             self.seconds, self.peak_bytes = shown.seconds, shown.peak_bytes
 
     def warn(self, message: str) -> None:
         self.warnings.append(message)
+
+    def say_now(self, message: str) -> None:
+        if self.shown is not None:
+            self.shown.say_now(message)

@@ -132,9 +132,9 @@ class Run:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:
                 self.checkpoint = stack.enter_context(self._opened())
-                if self.backend.memory_limit is None:  # it sets the length of blocks, and so the order of sums
-                    state = self.checkpoint.first_state()
-                    self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
+            if self.backend.memory_limit is None:  # it decides on storage and the length of blocks: once for the run
+                state = None if self.checkpoint is None else self.checkpoint.first_state()
+                self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
             self.open = stack.pop_all()
         return self
 

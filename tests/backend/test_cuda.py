@@ -23,7 +23,7 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.errors import DeviceError, IESWarning
 from ies_gpu.run.audit import ROWS
 from tests.backends import SIZES, needs_cupy, on_cpu, on_cuda, problem
-from tests.comparison import assert_agreement
+from tests.comparison import assert_agreement, stored_as
 from tests.cuda_emulator import missing as emulator_missing
 from tests.fake_cupy import standing_in
 
@@ -275,6 +275,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     monkeypatch.setattr(ies_gpu.embedding.tiles.TiledKernel, "__init__", watched)
     X, arguments = problem("D7", 1100)
     arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
+    stored_as(monkeypatch, "tiles" if stored else "recomputed")
     expected = select_coordinates(X, device="cpu", **arguments)
     found = select_coordinates(X, device="cuda", **arguments)
     assert made == [stored, stored]

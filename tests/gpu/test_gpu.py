@@ -122,6 +122,7 @@ def test_dense_graphs_run_as_tiles():
     arguments = arguments | {"memory_limit": 4 << 20, "n_components": 5}
     found = select_coordinates(X, device="cuda", **arguments)
     assert found.diagnostics["approximations"]
+    arguments["memory_limit"] = 1 << 30
     assert_agreement(found, select_coordinates(X, device="cpu", **arguments))
 
 

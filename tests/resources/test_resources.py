@@ -39,7 +39,8 @@ def test_no_stage_takes_less_than_what_it_must_hold():
     matrix, points, coordinates = 12 * 100_000 * 170, 8 * 100_000 * 3, 8 * 100_000 * 20
     assert min(found.values()) > points + START
     assert all(found[stage] > matrix + points + START for stage in ("graph", "laplacian", "eigenvectors"))
-    assert found["result"] > matrix + points + coordinates + 2 * coordinates + START
+    assert found["tangents"] > matrix + points + 2 * coordinates + START
+    assert found["result"] > points + coordinates + 2 * coordinates + START
     assert estimate_resources(**STRIP).checkpoint_bytes > matrix + 3 * coordinates
 
 
@@ -50,6 +51,15 @@ def test_a_dense_graph_is_kept_as_tiles_within_the_limit():
     assert stored.tiled and 4.9e9 / 1.5 < stored.peak_bytes < 4.9e9 * 1.5
     assert estimate_resources(**dense, memory_limit=1 << 29).peak_bytes < 1e9
     assert not estimate_resources(**STRIP, memory_limit=4 << 30).tiled
+
+
+def test_a_limit_changes_storage_and_time_and_may_be_too_low():
+    free, tight = (estimate_resources(**STRIP, memory_limit=limit) for limit in (None, 300 << 20))
+    assert tight.peak_bytes <= START + (300 << 20) < free.peak_bytes
+    assert (free.file_bytes, free.factor) == (0, 1.0) and tight.file_bytes == 12 * 100_000 * 170 and tight.factor > 1
+    assert tight.seconds > free.seconds
+    with pytest.raises(ValueError, match=r"memory_limit=1.678e.07 is too little for 100,000 points"):
+        estimate_resources(**STRIP, memory_limit=16 << 20)
 
 
 def test_time_is_shared_by_threads_and_unknown_on_a_gpu():

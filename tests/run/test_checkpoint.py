@@ -25,7 +25,7 @@ from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
 from ies_gpu.run.fingerprint import data_digest
 from ies_gpu.run.stage import Run
 from ies_gpu.select import STAGES as SAVED
-from tests.comparison import assert_equal_selections, resumed
+from tests.comparison import assert_equal_selections, resumed, stored_as
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -325,12 +325,15 @@ def test_every_entry_can_be_resumed(points, tmp_path, entry):
     assert resumed(again) == (["tangents"] if "laplacian" in given else ["graph", "eigenvectors", "tangents"])
 
 
-def test_dense_graphs_keep_their_eigenvectors(tmp_path):
-    """A kernel in tiles is computed again; what was computed with it is not."""
+@pytest.mark.parametrize("storage", ["tiles", "recomputed", "file"])
+def test_graphs_without_a_matrix_keep_their_eigenvectors(tmp_path, monkeypatch, storage):
+    """A kernel in tiles or in a file is computed again; what was computed with it is not."""
     X = datasets.load("D1", n_samples=600).X
-    options = OPTIONS | {"bandwidth": 1.2, "memory_limit": 2 << 20}
+    options = OPTIONS | {"bandwidth": 1.2}
+    stored_as(monkeypatch, storage)
     first = select_coordinates(X, **options, checkpoint=tmp_path)
-    assert first.diagnostics["approximations"] and not (tmp_path / "laplacian.npz").exists()
+    assert bool(first.diagnostics["approximations"]) == (storage != "file")
+    assert not (tmp_path / "laplacian.npz").exists()
     for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors"]), (2, ["graph"])):
         for stage in STAGES[kept:]:
             (tmp_path / f"{stage}.npz").unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from ies_gpu import (
 )
 from ies_gpu.embedding.scale_and_sign import signs
 from ies_gpu.embedding.tiles import TiledKernel
+from tests.comparison import stored_as
 from tests.manifolds import rectangle
 
 N = 2000
@@ -152,9 +153,9 @@ def test_progress_is_reported_by_stage():
     assert {stage for stage, done, total in seen if (done, total) == (1, 1)} == set(stages)  # each is ended
 
 
-@pytest.mark.parametrize(("limit", "stored"), [(14 << 20, False), (24 << 20, True)])
-def test_tiles_find_what_csr_finds(monkeypatch, limit, stored):
-    """A graph too dense for the memory limit runs on tiles, stored where they fit and computed anew where not."""
+@pytest.mark.parametrize("stored", [False, True])
+def test_tiles_find_what_csr_finds(monkeypatch, stored):
+    """Stored where they fit, and computed anew where they do not."""
     kept = []
     monkeypatch.setattr("ies_gpu.embedding.tiles.TILE", 512)
     honest = TiledKernel.__init__
@@ -165,8 +166,9 @@ def test_tiles_find_what_csr_finds(monkeypatch, limit, stored):
 
     monkeypatch.setattr(TiledKernel, "__init__", spied)
     dense = {"bandwidth": 2.8 * EPS, "n_components": 10, **OPTIONS}
-    tiled = select_coordinates(X, memory_limit=limit, **dense)
     csr = select_coordinates(X, **dense)
+    stored_as(monkeypatch, "tiles" if stored else "recomputed")
+    tiled = select_coordinates(X, **dense)
     assert kept == [stored]
     assert tiled.diagnostics["approximations"]
     assert tiled.subset == csr.subset
@@ -290,14 +292,16 @@ def test_audits_catch_a_kernel_that_lies(monkeypatch):
     assert s.diagnostics["audit"]["tangent_rows"] > 1e-4
 
 
-def test_without_self_loops_the_kernel_has_no_diagonal():
+def test_without_self_loops_the_kernel_has_no_diagonal(monkeypatch):
     few = {"bandwidth": 1.4 * EPS, "n_components": 8, **OPTIONS}
     graph = radius_graph(X[:1500], radius=4.2 * EPS)
     kernel = gaussian_kernel(graph, bandwidth=1.4 * EPS)
     kernel.setdiag(0)
     kernel.eliminate_zeros()
     expected = select_coordinates(kernel=kernel, **few)
-    for entry in ({"X": X[:1500]}, {"graph": graph}, {"X": X[:1500], "memory_limit": 4 << 20}):
+    for entry, storage in (({"X": X[:1500]}, None), ({"graph": graph}, None), ({"X": X[:1500]}, "recomputed")):
+        if storage is not None:
+            stored_as(monkeypatch, storage)
         found = select_coordinates(**entry, self_loops=False, **few)
         same_set(found, expected)
         np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)

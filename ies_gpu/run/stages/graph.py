@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +19,14 @@ from ...embedding.connectivity import (
     share_of_pairs,
 )
 from ...embedding.diffusion import Embedding
-from ...embedding.graph import check_graph, csr, in_units_of, metric_graph, ordered_radius_graph
+from ...embedding.graph import (
+    check_graph,
+    csr,
+    each_block_of_rows,
+    in_units_of,
+    metric_graph,
+    ordered_radius_graph,
+)
 from ...embedding.laplacian import (
     Laplacian,
     check_laplacian,
@@ -26,7 +34,8 @@ from ...embedding.laplacian import (
     laplacian_in_place,
     with_unit_diagonal,
 )
-from ...embedding.order import in_order, spatial_order
+from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scratch_folder
+from ...embedding.order import in_order, is_mapped, spatial_order
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
 from ...errors import DisconnectedGraphError
@@ -34,7 +43,10 @@ from ...validation import check_points, check_real_array, check_square_sparse, c
 from ..audit import audit_graph, audit_products
 from ..inputs import Inputs
 from ..log import Report
+from ..plan import WORDS, Size, plan, slow, too_little
 from ..stage import Run, Stage
+
+SPREAD = 1.05  # the mean degree comes from a sample
 
 
 class Graph(NamedTuple):
@@ -56,6 +68,8 @@ class Graph(NamedTuple):
     approximations : tuple of str
     weights, bandwidth
         Of the Laplacian.
+    storage : dict
+        How the kernel is stored and what was planned, for ``diagnostics``; empty where nothing was to be decided.
     laplacian : Laplacian or None
         None in a graph that was read from a checkpoint.
     embedding : Embedding or None
@@ -71,6 +85,7 @@ class Graph(NamedTuple):
     approximations: tuple[str, ...]
     weights: Array
     bandwidth: float | None
+    storage: dict[str, Any]
     laplacian: Laplacian | None = None
     embedding: Embedding | None = None
 
@@ -84,6 +99,7 @@ class Graph(NamedTuple):
             "order": np.arange(n),
             "spatial": False,
             "approximations": (),
+            "storage": {},
         }
         own = {"weights": laplacian.weights, "bandwidth": laplacian.bandwidth, "laplacian": laplacian}
         return cls(**usual | own | facts)
@@ -105,7 +121,7 @@ def from_points(run: Run, given: Inputs) -> Graph:
     n_input, points, count = len(X), np.arange(len(X)), 0
     while True:
         order, X = run.stage(ORDER, X)
-        kernel = kernel_of(run, X, degree)
+        kernel, storage = kernel_of(run, X, degree)
         parts, labels = run.stage(COMPONENTS, kernel)
         count = max(count, parts)
         if parts == 1:
@@ -127,6 +143,7 @@ def from_points(run: Run, given: Inputs) -> Graph:
         components=count,
         mean_degree=mean_degree,
         approximations=kernel.approximations,
+        storage=storage,
     )
 
 
@@ -135,16 +152,53 @@ def from_metric(run: Run, given: Inputs) -> Graph:
     return from_kernel(run, run.stage(METRIC_DISTANCES, given.value))
 
 
-def kernel_of(run: Run, X: Array, degree: float) -> Kernel:
-    """The Gaussian kernel of ordered points: CSR where that fits into half the memory budget, tiles otherwise."""
-    budget = run.backend.memory_budget()
-    if 2 * csr_bytes(len(X), degree, run.options.storage) > budget:
-        return run.stage(TILES, X, 2.0 * len(X) * len(X) < budget / 2)
+def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]]:
+    """The Gaussian kernel of ordered points, stored as the memory allows, and how: for ``diagnostics``."""
+    if run.backend.device == "cpu":
+        chosen, facts = planned(run, X, degree)
+    else:
+        chosen, facts = on_device(run, len(X), degree), {}
+    if chosen in ("tiles", "recomputed"):
+        return run.stage(TILES, X, chosen == "tiles"), facts
     radius, bandwidth = run.options.radius, run.options.bandwidth
     if run.options.storage == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes
         X, radius, unit = in_units_of(radius, X)
         bandwidth = bandwidth / unit
-    return run.stage(KERNEL, run.stage(EDGES, X, radius), bandwidth)
+    if chosen == "memory":
+        kernel = run.stage(KERNEL, run.stage(EDGES, X, radius), bandwidth)
+        if run.backend.device == "cpu":  # the blocks of rows that the graph was gathered from
+            run.backend.free_cache()
+        return kernel, facts
+    rows = run.stage(WRITTEN_EDGES, X, radius)
+    return run.stage(WRITTEN_KERNEL, rows, bandwidth, chosen == "gathered"), facts
+
+
+def on_device(run: Run, n: int, degree: float) -> str:
+    """On a GPU: CSR where that fits into half the memory budget, tiles otherwise."""
+    budget = run.backend.memory_budget()
+    if 2 * csr_bytes(n, degree, run.options.storage) <= budget:
+        return "memory"
+    return "tiles" if 2.0 * n * n < budget / 2 else "recomputed"
+
+
+def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
+    """How to store the kernel on the CPU; what takes much longer than with more memory is announced."""
+    options, limit, folder = run.options, run.backend.memory_budget(), scratch_folder()
+    d, m = options.intrinsic_dim, options.n_components
+    width = np.dtype(options.storage).itemsize
+    columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
+    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), width)
+    disk = room_on_disk(folder)
+    chosen = plan(size, limit, disk)
+    if chosen is None:
+        raise too_little(size, limit, disk, folder, options.memory_limit is not None)
+    if chosen.slow:
+        run.log.say_now(slow(chosen, limit, folder, disk, options.memory_limit is not None))
+    facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
+    facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
+    if chosen.file_bytes:
+        facts["file_bytes"] = int(chosen.file_bytes)
+    return chosen.storage, facts
 
 
 def csr_bytes(n: int, degree: float, storage: str) -> float:
@@ -204,8 +258,9 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
     """The Laplacian on the kernel's storage; products are compared with plain code before they are used."""
     if not run.options.self_loops:
         kernel.drop_diagonal()
-    if kernel.has_matrix:
-        run.stage(PRODUCTS, kernel)
+    sample = kernel.sample()
+    if sample is not None:
+        run.stage(PRODUCTS, sample)
     return laplacian_in_place(kernel, run.options.bandwidth, run.options.alpha)
 
 
@@ -274,6 +329,33 @@ def metric_distances(run: Run, report: Report, X: Array) -> Any:
     return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
 
 
+def row_of(graph: Any) -> Callable[[int], Any]:
+    """The distances of a row of a CSR."""
+    return lambda row: graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])]
+
+
+def written_edges(run: Run, report: Report, X: Array, radius: float) -> RowFile:
+    """The same in a temporary file."""
+    storage = run.options.storage
+    rows = RowFile(scratch_folder(), storage, "int32" if len(X) < 2**31 else "int64")
+    each_block_of_rows(X, radius, rows.append, diagonal=True, storage=storage, progress=report)
+    rows.finish()
+    run.backend.free_cache()  # what the blocks were computed in
+    return rows
+
+
+def written_kernel(run: Run, report: Report, rows: RowFile, bandwidth: float, load: bool) -> Kernel:
+    """The kernel of distances in a file, left there or loaded."""
+
+    def gaussian(part: Rows) -> np.ndarray:
+        ratio = part.data.astype(np.float64) / bandwidth
+        return np.exp(-ratio * ratio).astype(part.data.dtype)
+
+    rows.mapped(gaussian, run.backend.block_bytes() // 4)
+    kernel = KernelOnDisk(rows, run.backend)
+    return kernel.loaded() if load else kernel
+
+
 def given_distances(run: Run, report: Report, graph: Array) -> Any:
     """The kernel of a user's graph."""
     options = run.options
@@ -297,16 +379,21 @@ ORDER = Stage("order", ordered)
 TILES = Stage("graph", tiled)
 EDGES = Stage(
     "graph", edges, kernel="tile_graph",
-    difference=lambda run, graph, X, radius: audit_graph(X, graph, radius, run.backend),
+    difference=lambda run, graph, X, radius: audit_graph(X, row_of(graph), radius, run.backend),
 )  # fmt: skip
+WRITTEN_EDGES = Stage(
+    "graph", written_edges, kernel="tile_graph",
+    difference=lambda run, rows, X, radius: audit_graph(X, rows.row, radius, run.backend),
+)  # fmt: skip
+WRITTEN_KERNEL = Stage("kernel", written_kernel)
 KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: SparseKernel(gaussian_of_distances(graph, bandwidth)))
 METRIC_DISTANCES = Stage("graph", metric_distances)
 GIVEN_DISTANCES = Stage("graph", given_distances)
 GIVEN_KERNEL = Stage("graph", given_kernel)
 COMPONENTS = Stage("components", lambda run, report, kernel: kernel.components())
 PRODUCTS = Stage(
-    "laplacian", lambda run, report, kernel: None, kernel="spmm",
-    difference=lambda run, _, kernel: audit_products(kernel.matrix, run.backend),
+    "laplacian", lambda run, report, sample: None, kernel="spmm",
+    difference=lambda run, _, sample: audit_products(sample, run.backend),
 )  # fmt: skip
 NORMALISED = Stage("laplacian", normalised)
 

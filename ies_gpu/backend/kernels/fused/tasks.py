@@ -11,6 +11,8 @@ from typing import Any
 
 import numba
 
+from ...address_space import room_for_threads
+
 SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
 
 
@@ -57,6 +59,8 @@ def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[A
     """
     ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
     threads = min(numba.get_num_threads(), len(ranges))
+    if threads > 1 and not room_for_threads(threads - 1):
+        threads = 1
     results: list[Any] = [None] * len(ranges)
     following = itertools.count()
     failed: list[bool] = []

@@ -1,0 +1,264 @@
+"""How a kernel is stored, decided before the work: what each way takes in memory and time, and which one fits.
+
+With n points in D columns, ``z = n (degree + 1)`` matrix entries (from 2^31 entries on, indices take 8 bytes instead of
+4), m eigenvectors, dimension d and w bytes per stored number, on top of what the process holds at the start:
+
+=============  ======================================================================================================
+stage          bytes
+=============  ======================================================================================================
+points         ``8 n D`` all the time; a reordered copy until the Laplacian exists; another copy, in units of the
+               radius, during checks and graph
+checks         distances of sampled rows, at most 64 MB
+graph          ``12 z`` for distances and indices, ``10 z`` for the blocks that they were gathered from, which the
+               allocator keeps
+laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32 and count the connected
+               parts)
+eigenvectors   the matrix; for the multilevel method ``7 z`` for it and its coarse form in float32, and
+               ``90 n (m + 12)`` for vectors and their images; for Lanczos ``n (28 (m + 5) + 300)``
+tangents       the matrix, coordinates twice, ``w n m d`` bases
+result         coordinates, and all arrays twice: once in the user's order
+=============  ======================================================================================================
+
+The ways, in the order in which they are taken on the CPU:
+
+``memory``
+    A sparse matrix, as above.
+``gathered``
+    The same, but its rows are collected in a temporary file and read back: no ``10 z``.
+``tiles``
+    Dense tiles in float32, ``2 n^2`` bytes, for a graph that joins a good part of all pairs.
+``file``
+    The rows stay in the temporary file, and every product reads them in blocks.
+``recomputed``
+    Tiles that every product computes again; only where the disk has no room.
+
+Without room for the multilevel method the eigenvectors come from Lanczos.
+"""
+
+from __future__ import annotations
+
+from math import gamma, pi
+from typing import NamedTuple
+
+from ..embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
+from ..embedding.tiles import TILE
+from ..errors import OutOfMemoryError
+
+SAMPLED = 64 << 20
+TEMPORARY = 64 << 20  # of tiles: one in float64, and the products with it
+BUFFERS = 4 << 20  # of a file: what rows are computed in, whatever their number
+SLOW = 2.0  # a choice that takes more than this many times as long as with enough memory is announced,
+SHORT = 5.0  # unless it takes no more than these seconds
+
+# Seconds of one thread for one entry (of a vector: for one number), from runs on two noisy cores of an AMD EPYC.
+GRAPH, EIGEN, TANGENT = 1.3e-7, 2.5e-8, 6e-9
+PRODUCT, VECTORS, READ, TILED = 1.5e-9, 1e-9, 3e-9, 1.5e-8
+WORDS = {
+    "memory": "a sparse matrix in memory",
+    "gathered": "a sparse matrix in memory, gathered in a temporary file",
+    "tiles": "dense tiles in memory",
+    "file": "rows in a temporary file",
+    "recomputed": "tiles that are recomputed for every product",
+}
+
+
+class Size(NamedTuple):
+    """The numbers that everything follows from: points, columns, entries, eigenvectors, d, s, bytes per number."""
+
+    n: int
+    D: int
+    z: float
+    m: int
+    d: int
+    s: int
+    w: int
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes per column number in a sparse matrix."""
+        return 4 if self.z < 2**31 else 8
+
+    @property
+    def matrix(self) -> float:
+        """Bytes of the sparse matrix."""
+        return (self.w + self.index_bytes) * self.z
+
+    @property
+    def wants_multilevel(self) -> bool:
+        """As ``eigenpairs.prefers_multilevel`` decides."""
+        count = self.m + 1
+        return self.n >= max(MULTILEVEL_FROM, 100 * count) and self.n**2 >= NEIGHBOURHOODS * count * self.z
+
+
+class Plan(NamedTuple):
+    """What was decided.
+
+    Attributes
+    ----------
+    storage : {"memory", "gathered", "tiles", "file", "recomputed"}
+    multilevel : bool
+        Whether there is room for the multilevel eigensolver.
+    bytes : float
+        The most that the run will take.
+    file_bytes : float
+        Disk space for the temporary file.
+    seconds : float
+        Rough time of one thread for the graph and the eigenvectors.
+    factor : float
+        How many times as long as with enough memory.
+    enough : float
+        The limit with which it would not be slow.
+    """
+
+    storage: str
+    multilevel: bool
+    bytes: float
+    file_bytes: float
+    seconds: float
+    factor: float
+    enough: float
+
+    @property
+    def slow(self) -> bool:
+        """Whether the run takes so much longer than with enough memory that it is announced."""
+        return self.factor > SLOW and self.seconds > SHORT
+
+
+def plan(size: Size, limit: float, disk: float = float("inf")) -> Plan | None:
+    """The first way that fits into a memory limit, with room on the disk for its file; None if none fits."""
+    best = size.wants_multilevel
+    ways = [(storage, fast) for storage in WORDS for fast in ([True, False] if best else [False])]
+    ways = [(storage, fast) for storage, fast in ways if not fast or storage in ("memory", "gathered")]
+    quickest = seconds(size, "memory", best)
+    for storage, fast in sorted(ways, key=lambda way: seconds(size, *way)):
+        file = size.matrix if storage in ("gathered", "file") else 0.0
+        most = max(needs(size, storage, fast, block_bytes(limit)).values())
+        if most <= limit and 1.05 * file <= disk:
+            took = seconds(size, storage, fast)
+            return Plan(storage, fast, most, file, took, took / quickest, enough(size, quickest, disk))
+    return None
+
+
+def enough(size: Size, quickest: float, disk: float) -> float:
+    """The smallest limit with which a run is not slow."""
+    best = size.wants_multilevel
+    ways = [("memory", best), ("memory", False), ("gathered", best), ("gathered", False), ("tiles", False)]
+    return min(
+        smallest_limit(size, storage, fast)
+        for storage, fast in ways
+        if seconds(size, storage, fast) <= SLOW * quickest and (storage != "gathered" or 1.05 * size.matrix <= disk)
+    )
+
+
+def least_bytes(size: Size, disk: float) -> float:
+    """The smallest limit with which there is any way at all."""
+    ways = [way for way in WORDS if way not in ("gathered", "file") or 1.05 * size.matrix <= disk]
+    return min(smallest_limit(size, way, False) for way in ways)
+
+
+def smallest_limit(size: Size, storage: str, multilevel: bool) -> float:
+    """The smallest limit for one way: what is needed grows with the limit, since blocks do, but far more slowly."""
+    limit = 0.0
+    for _ in range(40):
+        limit = max(needs(size, storage, multilevel, block_bytes(limit)).values())
+    return 1.0001 * limit
+
+
+def block_bytes(limit: float) -> float:
+    """As ``Backend.block_bytes``."""
+    return max(1 << 20, min(64 << 20, limit / 16))
+
+
+def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str, float]:
+    """Bytes by stage, on top of what the process holds at the start."""
+    n, z, points = size.n, size.z, 8.0 * size.n * size.D
+    coordinates, vectors = 8.0 * n * size.m, n * (28.0 * (size.m + 5) + 300)
+    if multilevel:
+        vectors = 90.0 * n * (size.m + 12) + 7 * z
+    held = size.matrix if storage in ("memory", "gathered") else 2.0 * n * n if storage == "tiles" else 0.0
+    kept = 10 * z if storage == "memory" else 0.0
+    work = {"tiles": points + TEMPORARY, "recomputed": points + TEMPORARY, "file": 2 * block + BUFFERS}.get(
+        storage, 0.0
+    )
+    build = 2 * block + BUFFERS if storage == "gathered" else work
+    matrix = (8 + size.index_bytes) * z if storage == "memory" else held
+    count = 8 * z if size.w == 4 and storage in ("memory", "gathered") else 0.0
+    here = points + work + held
+    return {
+        "checks": 2 * points + min(SAMPLED, 1200.0 * n, 2 * block),
+        "graph": 3 * points + build + matrix + kept,
+        "laplacian": 2 * points + build + held + kept + count + 40.0 * n,
+        "eigenvectors": here + vectors,
+        "tangents": here + 2 * coordinates + float(size.w) * n * size.m * size.d,
+        "result": points + coordinates + 2 * arrays_out(size),
+    }
+
+
+def arrays_out(size: Size) -> float:
+    """Coordinates, bases, singular values, regrets of a path of about ten sets, and volumes."""
+    return size.n * (8.0 * size.m + size.w * size.m * size.d + size.w * size.d + 8.0 * 12)
+
+
+def seconds(size: Size, storage: str, multilevel: bool) -> float:
+    """Rough seconds of one thread for graph, eigenvectors and tangents."""
+    n, z = size.n, size.z
+    begin = GRAPH * z * (1 + size.D / 16) + TANGENT * z * size.m
+    if multilevel:
+        return begin + EIGEN * z * (size.m + 1) + (READ * z if storage == "gathered" else 0.0)
+    if storage in ("tiles", "recomputed"):  # both sides of a tile are longer than the neighbourhood of a point
+        entries = min(0.5 * n * n, 0.5 * n * (z / n + 8 * TILE))
+        product = entries * (TILED if storage == "recomputed" else PRODUCT)
+    else:
+        product = z * (READ if storage == "file" else PRODUCT)
+    extra = READ * z if storage == "gathered" else 0.0
+    return begin + extra + products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
+
+
+def products(size: Size) -> float:
+    """How many products Lanczos will need, with mu from Weyl's law.
+
+    It was seen to need ``60 + 47 / sqrt(1 - mu)``, and about as many again to look for missed copies.
+    """
+    ball = pi ** (size.d / 2) / gamma(size.d / 2 + 1)
+    share = (size.m + 1) * size.z / (size.n**2 * ball**2)
+    distance = min(1.0, pi**2 / 9 * share ** (2 / size.d))
+    return 2 * (60 + 47 / distance**0.5)
+
+
+def slow(chosen: Plan, limit: float, folder: str, disk: float, asked: bool) -> str:
+    """The sentence about a choice that takes much longer than with more memory."""
+    ways = {"file": f"kept in a temporary file in {folder}", "recomputed": "computed anew for every product"}
+    reason = f"the kernel is {ways[chosen.storage]}" if chosen.storage in ways else "a slower eigensolver is used"
+    if chosen.storage == "recomputed":
+        reason += f" ({folder} has room for {disk / 1e9:.1f} GB of temporary files; set TMPDIR to one with more)"
+    whose = "memory_limit" if asked else "half of the free memory"
+    return (
+        f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
+        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={chosen.enough:.2g} would avoid it; "
+        "dtype='mixed' or a smaller bandwidth need less"
+    )
+
+
+def too_little(size: Size, limit: float, disk: float, folder: str, asked: bool) -> Exception:
+    """The error for a limit with which nothing fits."""
+    least = least_bytes(size, disk)
+    whose = f"memory_limit={limit:.4g}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
+    more = ""
+    if disk < 1.05 * size.matrix:
+        more = (
+            f", or set TMPDIR to a folder with {1.05 * size.matrix / 1e9:.1f} GB free ({folder} has {disk / 1e9:.1f})"
+        )
+    kind = ValueError if asked else OutOfMemoryError
+    return kind(
+        f"{whose} is too little for {size.n:,} points with {size.z / size.n - 1:.0f} neighbours each and "
+        f"{size.m} components: at least {1.02 * least:.4g} bytes are needed. Raise memory_limit{more}, or use fewer "
+        "points or components"
+    )
+
+
+def shown_time(seconds: float) -> str:
+    """A rough time in words."""
+    for unit, name in ((3600.0, "hours"), (60.0, "minutes")):
+        if seconds > 1.5 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} seconds"

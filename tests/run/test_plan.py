@@ -1,0 +1,138 @@
+"""The way a kernel is stored: fits the limit, is said beforehand where it is slow, and the limit is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ies_gpu import IESWarning, select_coordinates
+from ies_gpu.run import plan as planning
+from ies_gpu.run.plan import Size, least_bytes, needs, plan
+from tests.manifolds import rectangle
+
+GB = 1 << 30
+STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, s=2, w=8)
+DENSE = Size(n=50_000, D=14, z=50_000 * 26_600.0, m=20, d=3, s=4, w=8)
+
+
+def test_less_memory_never_gives_a_faster_plan_and_every_plan_fits():
+    for size in (STRIP, DENSE, STRIP._replace(z=200_000 * 1270.0)):
+        before = 0.0
+        for limit in np.geomspace(100 * GB, 1.001 * least_bytes(size, np.inf), 60):
+            found = plan(size, limit)
+            assert found is not None and found.bytes <= limit and found.seconds >= before
+            before = found.seconds
+        assert plan(size, 0.9 * least_bytes(size, np.inf)) is None
+
+
+def test_between_all_in_memory_and_computed_anew_there_is_the_file():
+    assert [plan(STRIP, limit * GB).storage for limit in (2, 1, 0.5, 0.35)] == ["memory", "memory", "memory", "file"]
+    assert plan(STRIP._replace(z=200_000 * 1270.0), 4 * GB).storage == "gathered"
+    assert plan(STRIP, 2 * GB).multilevel and not plan(STRIP, GB / 2).multilevel
+    # without room on the disk
+    assert plan(STRIP, 0.35 * GB, disk=1e6).storage == "recomputed"
+    # a graph that joins half of all pairs: 16 GB as rows, 5 GB as tiles
+    assert plan(DENSE, 8 * GB).storage == "tiles" and plan(DENSE, GB).storage in ("file", "recomputed")
+
+
+def test_the_limit_that_is_named_is_enough():
+    for limit in (0.5 * GB, 0.35 * GB):
+        slow = plan(STRIP, limit)
+        assert slow.slow and not plan(STRIP, slow.enough).slow
+        assert plan(STRIP, 0.98 * slow.enough).slow
+
+
+def test_every_stage_holds_the_matrix_it_works_on():
+    for storage, held in (("memory", STRIP.matrix), ("gathered", STRIP.matrix), ("file", 0.0)):
+        found = needs(STRIP, storage, False, 1 << 20)
+        assert min(found[stage] for stage in ("graph", "laplacian", "eigenvectors", "tangents", "result")) > held
+
+
+def test_a_limit_that_cannot_be_held_is_refused_before_the_work(monkeypatch):
+    points, _, bandwidth = rectangle(6000, 4.0, degree=200)
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2}
+    seen = []
+    with pytest.raises(
+        ValueError, match=r"memory_limit=2.097e\+06 is too little for 6,000 points .* at least (\S+) bytes"
+    ) as e:
+        select_coordinates(points, memory_limit=2 << 20, progress=lambda *now: seen.append(now[0]), **options)
+    assert set(seen) <= {"checks", "order"}
+    least = float(str(e.value).split("at least ")[1].split()[0])
+    found = select_coordinates(points, memory_limit=int(least), **options)  # what it asks for is enough
+    assert found.diagnostics["storage"]["kernel"] == planning.WORDS["file"]
+    usual = select_coordinates(points, **options)
+    assert found.subset == usual.subset
+    np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-6)
+
+
+def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
+    monkeypatch.setattr(planning, "SHORT", 0.0)
+    points, _, bandwidth = rectangle(6000, 4.0, degree=60)
+    begun = []
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 12}
+
+    def progress(stage, done, total):
+        begun.append(stage)
+
+    with pytest.warns(
+        IESWarning, match=r"times as long as with enough memory .* memory_limit=\S+ would avoid it"
+    ) as seen:
+        monkeypatch.setattr("ies_gpu.run.log.warn_caller", watched := Watched(begun))
+        found = select_coordinates(points, memory_limit=14 << 20, progress=progress, **options)
+        watched.again()
+    assert "graph" not in watched.before[0] and "times as long" in found.diagnostics["warnings"][0]
+    assert len(seen) >= 1
+
+
+class Watched:
+    """Warnings, and the stages that had begun when each came."""
+
+    def __init__(self, begun):
+        self.begun, self.before, self.messages = begun, [], []
+
+    def __call__(self, message, *_):
+        self.before.append(list(self.begun))
+        self.messages.append(message)
+
+    def again(self):
+        import warnings
+
+        for message in self.messages:
+            warnings.warn(message, IESWarning, stacklevel=2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
+@pytest.mark.parametrize("limit", [0.35, 0.5, 1.0, 2.0])
+def test_the_limit_is_kept_within_a_tenth(limit):
+    """200,000 points with 98 neighbours; the memory of a small run before it is the baseline."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    code = f"""
+import json, threading, time, warnings
+import numpy as np
+from ies_gpu import select_coordinates
+warnings.simplefilter("ignore")
+def held(): return int(open("/proc/self/statm").read().split()[1]) * {page}
+rng, options = np.random.default_rng(0), dict(intrinsic_dim=2, subset_size=2, device="cpu")
+select_coordinates(rng.uniform(size=(6000, 2)) * [25.0, 4.0], bandwidth=0.3, **options)
+X, eps = rng.uniform(size=(200_000, 2)) * [25.0, 4.0], float(np.sqrt(1e4 / (np.pi * 200_000)) / 3)
+before, peak, done = held(), [0], []
+def watch():
+    while not done:
+        peak[0] = max(peak[0], held() - before)
+        time.sleep(0.005)
+thread = threading.Thread(target=watch); thread.start()
+found = select_coordinates(X, bandwidth=eps, memory_limit=int({limit} * 2**30), **options)
+done.append(1); thread.join()
+print(json.dumps([peak[0], found.diagnostics["storage"], found.subset, sum(found.diagnostics["seconds"].values())]))
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    peak, storage, subset, seconds = json.loads(process.stdout)
+    print(f"limit {limit} GB: peak {peak / GB:.3f} GB over the baseline, {storage['kernel']}, {seconds:.0f} s")
+    assert peak <= 1.1 * limit * GB
+    assert subset == [0, 6]
