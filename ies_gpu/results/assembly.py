@@ -128,7 +128,7 @@ def labelled(selection: Selection, labels: Any) -> Selection:
     if labels.ndim != 1 or np.array_equal(labels, np.arange(len(labels))):
         return selection
     if labels.dtype.hasobject:  # which no file of ours can hold
-        labels = np.array([str(label) for label in labels])
+        labels = np.array([label.decode() if isinstance(label, bytes) else str(label) for label in labels])
     return replace(selection, index=labels[backend_of(selection.points).to_host(selection.points)])
 
 
