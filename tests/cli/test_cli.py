@@ -521,3 +521,16 @@ def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_pa
 def test_misspelt_options_get_a_suggestion(words, meant, capsys):
     assert cli.main(words) == 2
     assert meant in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("plain_kernels")
+def test_long_work_is_announced(tmp_path, monkeypatch, capsys):
+    from ies_gpu.cli import fit
+
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=300).X)
+    command = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "1.5", "-m", "10", "--json"]
+    assert cli.main(command) == 0
+    assert "expect about" not in capsys.readouterr().err
+    monkeypatch.setattr(fit, "LONG", 0.1)
+    assert cli.main(command) == 0
+    assert "expect about" in capsys.readouterr().err
