@@ -296,7 +296,7 @@ def start() -> list[Row]:
             0.05,
         ),
         row("ies-gpu --help, seconds", "none", timed("-m", "ies_gpu", "--help"), None, 0.3),
-        row("compilation, once, seconds", "none", cold - warm, None, 20),
+        row("compilation, once, seconds", "none", cold - warm, None, 10),
     ]
 
 

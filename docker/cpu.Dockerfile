@@ -25,8 +25,17 @@ COPY ies_gpu ies_gpu
 RUN --mount=type=cache,target=/root/.cache/pip \
     /opt/ies-gpu/bin/pip wheel --no-deps --wheel-dir /dist .
 
+# What is in the image, as CycloneDX; the tool stays behind.
+FROM package AS materials
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m venv /opt/bom \
+    && /opt/bom/bin/pip install "cyclonedx-bom>=7,<8" \
+    && /opt/bom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+        --output-file /bom.cdx.json /opt/ies-gpu/bin/python
+
 FROM ${PYTHON_IMAGE}
 COPY --from=dependencies /opt/ies-gpu /opt/ies-gpu
+COPY --from=materials /bom.cdx.json /usr/share/doc/ies-gpu/bom.cdx.json
 # The root may be read-only: /cache is the one place that must be writable. Any user may write to these three, so that
 # --user works, and new volumes take over their mode.
 RUN --mount=type=bind,from=package,source=/dist,target=/dist \
@@ -49,6 +58,11 @@ LABEL org.opencontainers.image.title="ies-gpu" \
       org.opencontainers.image.licenses="BSD-3-Clause" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
+
+# The kernels for the CPU that builds; a new volume takes them over. Another kind of CPU compiles its own, in ten seconds.
+RUN python -c "from ies_gpu import datasets, select_coordinates as select; \
+select(datasets.load('D1', n_samples=20000).X, intrinsic_dim=2, subset_size=2, bandwidth=0.2, device='cpu')" \
+    && chmod -R a+rwX /cache
 
 VOLUME ["/cache"]
 WORKDIR /data

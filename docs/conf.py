@@ -35,7 +35,7 @@ extensions = [
     "mathml",
     "project_pages",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_lessons"]
 nitpicky = True
 templates_path = ["_templates"]
 
@@ -48,18 +48,21 @@ autodoc_typehints = "none"  # the docstrings say it in words
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
 
-# the gallery is examples/, run in a copy of that folder because the scripts write files
-EXAMPLES = DOCS / "_build" / "examples"
-shutil.rmtree(EXAMPLES, ignore_errors=True)
-shutil.copytree(DOCS.parent / "examples", EXAMPLES, ignore=shutil.ignore_patterns("__pycache__"))
+# the gallery is examples/; it and the lessons are run in copies of their folders, because the scripts write files
+RUN = {"gallery": DOCS.parent / "examples", "lessons": DOCS / "_lessons"}
+for name, folder in RUN.items():
+    shutil.rmtree(DOCS / "_build" / name, ignore_errors=True)
+    shutil.copytree(folder, DOCS / "_build" / name, ignore=shutil.ignore_patterns("__pycache__"))
 sphinx_gallery_conf = {
-    "examples_dirs": [str(EXAMPLES)],
-    "gallery_dirs": ["gallery"],
+    "examples_dirs": [str(DOCS / "_build" / name) for name in RUN],
+    "gallery_dirs": list(RUN),
+    "default_thumb_file": str(DOCS / "_static" / "script.png"),
     "filename_pattern": gallery_runs.EXECUTED,
     "reset_argv": gallery_runs.Arguments(),
     "within_subsection_order": "gallery_runs.Order",
     "image_scrapers": ["gallery_runs.written_pictures"],
     "capture_repr": (),
+    "remove_config_comments": True,
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
@@ -79,4 +82,4 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("index", "install", "tutorial")}
+html_sidebars = {page: [] for page in ("index", "install")}

@@ -7,6 +7,7 @@ The first two eigenvectors of a strip of 25 by 4 make a curve. The two that are 
 Run it with ``python examples/strip.py [number of points]``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import sys
 
 from ies_gpu import datasets, plot, save, select_coordinates

@@ -7,6 +7,7 @@ scikit-learn's roll is a sheet of 90 by 21, rolled up. Everything is found from 
 Run it with ``python examples/swiss_roll.py [number of points]``.
 """
 
+# sphinx_gallery_thumbnail_number = 2
 import sys
 
 import numpy as np

@@ -139,7 +139,7 @@ def estimate_resources(
     >>> [stage.stage for stage in job.stages]
     ['checks', 'graph', 'laplacian', 'eigenvectors', 'tangents', 'result']
     >>> print(f"{job.peak_bytes / 1e9:.1f} GB")
-    0.7 GB
+    0.8 GB
     """
     n, D = check_integer("n", n, low=3, high=10**12), check_integer("dim", dim, low=1, high=10**12)
     degree = check_number("degree", degree, high=n)

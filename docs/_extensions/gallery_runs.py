@@ -1,4 +1,4 @@
-"""How the gallery runs the scripts in examples/: in which order, with how many points, and where their pictures are."""
+"""How the scripts of the gallery and the lessons are run: in which order, with how many points, and their pictures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+LESSONS = ("tutorial.py", "reading.py", "when_not_to_use_it.py")
 # arguments of the scripts, in the gallery's order; None: shown and not run
 ARGUMENTS: dict[str, list[str] | None] = {
     "strip.py": ["4000"],
@@ -24,14 +25,15 @@ ARGUMENTS: dict[str, list[str] | None] = {
     "workstation.py": None,
     "cluster.py": ["4000"],
 }
-EXECUTED = "|".join(rf"/{name[:-3]}\.py$" for name, arguments in ARGUMENTS.items() if arguments is not None)
+RUN = [*LESSONS, *(name for name, arguments in ARGUMENTS.items() if arguments is not None)]
+EXECUTED = "|".join(rf"/{name[:-3]}\.py$" for name in RUN)
 
 
 class Arguments:
     """What a script finds in ``sys.argv``."""
 
     def __call__(self, settings: dict[str, Any], script: dict[str, Any]) -> list[str]:
-        return ARGUMENTS[Path(script["src_file"]).name] or []
+        return ARGUMENTS.get(Path(script["src_file"]).name) or []
 
     def __repr__(self) -> str:  # a part of the saved settings
         return repr(ARGUMENTS)
@@ -44,7 +46,7 @@ class Order:
         pass
 
     def __call__(self, name: str) -> int:
-        return list(ARGUMENTS).index(name)
+        return [*LESSONS, *ARGUMENTS].index(name)
 
 
 def written_pictures(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:

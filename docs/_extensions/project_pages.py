@@ -28,6 +28,8 @@ def on_site(file: Path) -> Path | str:
         return DOCS / "index.md"
     if name == "examples" or (name.startswith("examples/") and file.suffix == ".py"):
         return DOCS / "gallery" / (f"{file.stem}.rst" if file.suffix else "index.rst")
+    if name.startswith("docs/_lessons"):
+        return DOCS / "lessons" / (f"{file.stem}.rst" if file.suffix else "index.rst")
     if file.is_relative_to(DOCS) or file.suffix == ".png":
         return file
     return f"{SOURCE}/{name}"

@@ -106,6 +106,9 @@ class Backend(InPieces):
         """The device and thread settings of :meth:`active`."""
         return nullcontext()
 
+    def prepare(self) -> None:
+        """Begin with what a run needs later, such as compiling, where that can be done beside its first stages."""
+
     def synchronise(self) -> None:
         """Wait until all work that was begun is done."""
 

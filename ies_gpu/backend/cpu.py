@@ -135,8 +135,11 @@ class CpuBackend(Backend):
             return failure.eigenvalues, failure.eigenvectors
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
-        # of a symmetric matrix strong parts are the parts, and need no transposed copy of it: a third of the time
-        return scipy.sparse.csgraph.connected_components(matrix, directed=True, connection="strong")
+        # SciPy looks at the pattern alone, but would copy all entries to float64: one number stands for all of them.
+        # Of a symmetric matrix strong parts are the parts, and need no transposed copy of it: a third of the time.
+        ones = np.broadcast_to(np.float64(1), matrix.nnz)
+        pattern = scipy.sparse.csr_matrix((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
+        return scipy.sparse.csgraph.connected_components(pattern, directed=True, connection="strong")
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:
@@ -144,6 +147,10 @@ class CpuBackend(Backend):
         # products many times slower. The kernels use n_threads.
         with threadpool_limits(limits=1, user_api="blas"), self.kernels.threads(self.n_threads):
             yield
+
+    def prepare(self) -> None:
+        if self.kernels is not plain:
+            self.kernels.ahead.begin(self.n_threads)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"kernels": self.kernels.NAME, "n_threads": self.n_threads}

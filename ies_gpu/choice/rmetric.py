@@ -151,7 +151,7 @@ def tangents(
     U, sigma = xp.empty((n, m, d), dtype=Y.dtype), xp.empty((n, d), dtype=Y.dtype)
     P = laplacian.operator
     with backend.active():
-        for block in P.blocks(m, backend):
+        for block in P.blocks(m, backend, d):
             with block as part:
                 rows, bases, values = P.tangents(Y, part, d, backend)
                 U[rows], sigma[rows] = bases, values

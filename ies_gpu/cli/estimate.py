@@ -79,7 +79,7 @@ def show(args: argparse.Namespace, found: Estimate) -> None:
     )
     say("                  the time of searches other than exhaustive")
     if found.seconds is not None:
-        say("  time            rough, within a factor of five or so; the first run also compiles for half a minute")
+        say("  time            rough, within a factor of five or so; the first run also compiles for ten seconds")
 
 
 def duration(seconds: float | None) -> str:

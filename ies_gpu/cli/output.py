@@ -30,7 +30,7 @@ def announce_compiling(console: Console, device: str = "auto") -> None:
     from ..backend.cpu import compiles_first
 
     if get_backend(device).device == "cpu" and compiles_first():
-        console.note("this first run compiles the kernels, which takes about half a minute, once")
+        console.note("this first run compiles the kernels, which takes about ten seconds, once")
 
 
 def listed(label: str, items: list[str]) -> None:

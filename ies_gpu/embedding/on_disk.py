@@ -24,6 +24,7 @@ from ..backend.array import Array
 from .graph import csr
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
+OTHER = "/var/tmp"  # nosec B108 # files there have no name, so nobody can guess it
 IN_MEMORY = ("tmpfs", "ramfs")  # file systems whose files take memory
 
 
@@ -40,8 +41,8 @@ def scratch_folder() -> str:
     """Where temporary files go: ``TMPDIR`` and its like; ``/var/tmp`` where none is set and ``/tmp`` is in memory."""
     folder = tempfile.gettempdir()
     asked = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
-    if not asked and in_memory(folder) and os.access("/var/tmp", os.W_OK) and not in_memory("/var/tmp"):
-        return "/var/tmp"
+    if not asked and in_memory(folder) and os.access(OTHER, os.W_OK) and not in_memory(OTHER):
+        return OTHER
     return folder
 
 
@@ -235,7 +236,7 @@ class TransitionOnDisk(Transition):
     def __matmul__(self, V: Array) -> Any:
         return self.product(V, self.backend)
 
-    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
         ends = self.rows.indptr
         most = max(int(np.diff(ends).max()), backend.block_bytes() // (self.rows.index.itemsize + 8))
         per_row = max(1, most * self.shape[0] // max(1, int(ends[-1])))

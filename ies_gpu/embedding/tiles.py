@@ -166,7 +166,7 @@ class TiledTransition(Transition):
     def product(self, V: Array, backend: Backend) -> Array:
         return self @ V
 
-    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
         return backend.blocks(self.kernel.n_blocks, 0, "tangents", rows_a_block=1)
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of, to_device
 from ..backend.array import Array
+from ..backend.kernels import plain
 
 MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
@@ -96,10 +97,13 @@ class Transition:
 
     def bytes_a_row(self, m: int) -> float:
         """Temporaries of one row of the co-metric on plain code: differences, weighted ones, the matrix itself."""
-        return 8.0 * (3 * m * (self.nnz / max(1, self.shape[0])) + 3 * m * m)
+        return plain.tangent_bytes(m, 1, self.nnz / max(1, self.shape[0]))
 
-    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
-        """Blocks whose co-metrics of m coordinates fit into memory; what they count is the storage's own affair."""
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
+        """Blocks whose co-metrics of m coordinates, or with d whose tangent bases alone, fit into memory.
+
+        What they count is the storage's own affair.
+        """
         raise NotImplementedError
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
@@ -191,8 +195,10 @@ class SparseTransition(Transition):
         product = backend.kernels.vector_product if V.ndim == 1 else backend.kernels.spmm
         return product(P.indptr, P.indices, P.data, V)
 
-    def blocks(self, m: int, backend: Backend) -> Iterator[Block]:
-        return backend.blocks(self.shape[0], max(self.bytes_a_row(m), backend.block_bytes() / MAX_BATCH), "tangents")
+    def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
+        degree = self.nnz / max(1, self.shape[0])
+        size = self.bytes_a_row(m) if d is None else backend.kernels.tangent_bytes(m, d, degree)
+        return backend.blocks(self.shape[0], max(size, backend.block_bytes() / MAX_BATCH), "tangents")
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
         P, rows = self._matrix, backend.xp.arange(block.start, block.stop)

@@ -50,7 +50,7 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Record
 def decode(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
     """The value that was encoded; arrays are read from the archive.
 
-    A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that grew.
+    A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that says it is longer.
     """
     if isinstance(value, list):
         return [decode(item, archive, records) for item in value]
@@ -63,7 +63,7 @@ def decode(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
     if tag == "@float":
         return float(inner)
     if tag == "@array":
-        with archive.open(f"{inner}.npy") as member:
+        with archive.open(_stored(archive, f"{inner}.npy")) as member:
             array = np.lib.format.read_array(member, allow_pickle=False)
             if member.read(1):  # reading to the end makes zipfile compare the checksum
                 raise ValueError(f"{inner} is longer than its header says")
@@ -87,7 +87,15 @@ def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: 
 def read_header(path: str | os.PathLike[str]) -> Any:
     """The header of an archive, ``{}`` if it has none; a damaged archive raises one of ``files.DAMAGED``."""
     with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read(HEADER)) if HEADER in archive.namelist() else {}
+        return json.loads(archive.read(_stored(archive, HEADER))) if HEADER in archive.namelist() else {}
+
+
+def _stored(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    """A member that takes no more memory than its file: we never compress, and a few bytes can unpack to gigabytes."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+        raise ValueError(f"{name} is compressed")
+    return info
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

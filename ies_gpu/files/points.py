@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.cpu import available_memory
 from .chosen import Choice, ContentError, PointFile, only_points
 from .containers import read_h5ad, read_hdf5, read_mat, read_zarr
 from .remote import fetched, is_remote, shown
@@ -135,12 +136,13 @@ def _read_npy(path: Path, choice: Choice) -> PointFile:
     if start != b"\x93NUMPY":
         raise ValueError(f"{path} is not an .npy file; save the points with numpy.save")
     try:
-        return PointFile(np.load(path, mmap_mode="r", allow_pickle=False))
+        with np.errstate(over="ignore"):  # of a product of lengths that nobody has
+            return PointFile(np.load(path, mmap_mode="r", allow_pickle=False))
     except DAMAGED as error:
         if "object" in str(error).lower():  # NumPy says so of dtypes that need pickle
             raise ValueError(f"{path} contains Python objects, which are not loaded; save numbers instead") from None
-        # an array without rows cannot be mapped
-        with contextlib.suppress(*DAMAGED):
+        # an array without rows cannot be mapped; one that says it is longer than its file is not read
+        with contextlib.suppress(*DAMAGED, MemoryError):
             return PointFile(np.load(path, allow_pickle=False))
         raise ValueError(f"{path} is cut short or damaged; save the points again") from None
 
@@ -150,24 +152,39 @@ def _read_npz(path: Path, choice: Choice) -> PointFile:
         with zipfile.ZipFile(path) as archive:
             if HEADER in archive.namelist():
                 raise ContentError(f"{path} is a result of ies-gpu, not points; view it with 'ies-gpu show {path}'")
+            check_unpacked(path, archive)
             shapes = {name[:-4]: _shape(archive, name) for name in archive.namelist() if name.endswith(".npy")}
         key = only_points(path, shapes, choice.key)
         with np.load(path, allow_pickle=False) as arrays:
             return PointFile(arrays[key])
     except ContentError:
         raise
-    except DAMAGED as error:
+    except (*DAMAGED, MemoryError) as error:  # the latter of an array that says it is longer than its file
         if "object" in str(error).lower():
             raise ValueError(f"{path} contains Python objects, which are not loaded; save numbers instead") from None
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; save the points again") from None
 
 
+def check_unpacked(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse an archive whose arrays would not fit into memory, before any is unpacked: a few bytes can claim much."""
+    most, free = max((info.file_size for info in archive.infolist()), default=0), available_memory()
+    if most > max(free, 2 * path.stat().st_size):  # what is not compressed takes about what its file takes
+        raise ContentError(
+            f"{path} holds an array of {most / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free; save the "
+            "points as .npy, which need not fit into memory"
+        )
+
+
 def read_numbers(path: Path) -> dict[str, np.ndarray]:
     """The arrays of real numbers in an ``.npz`` by name, without texts and objects, which are never unpickled."""
     try:
+        with zipfile.ZipFile(path) as archive:
+            check_unpacked(path, archive)
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             return {name: array for name in file.files if (array := _numbers(file, name)) is not None}
-    except DAMAGED:
+    except ContentError:
+        raise
+    except (*DAMAGED, MemoryError):
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
 
 

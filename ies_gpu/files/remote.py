@@ -40,6 +40,11 @@ def shown(url: str) -> str:
     return re.sub(r"^(\w+://)[^/]*@", r"\1", url.partition("?")[0]) if is_remote(url) else url
 
 
+def name_of(url: str) -> str:
+    """A name for a local copy, which stays in its folder whatever the URL says."""
+    return re.sub(r"[^\w.-]", "_", PurePosixPath(shown(url)).name).lstrip(".")[-100:] or "file"
+
+
 def scheme_of(url: str) -> str:
     return url.partition("://")[0].lower()
 
@@ -48,6 +53,8 @@ def check_remote(url: str) -> str:
     """Check the form of a URL that will be read."""
     if scheme_of(url) not in SCHEMES:
         raise ValueError(f"{shown(url)}: URLs must begin with one of {', '.join(f'{s}://' for s in SCHEMES)}")
+    if "::" in url:  # fsspec would open several places in a chain, your own disk among them
+        raise ValueError(f"{shown(url)}: a URL must not contain '::'; name the file itself")
     if not url.split("/")[2]:
         raise ValueError(f"{shown(url)} has no bucket or host; put it after the two slashes")
     return url
@@ -79,7 +86,7 @@ def fetched(url: str) -> Iterator[Path]:
     """A temporary copy of a file with the same ending, deleted at the end (a mapping of it stays valid)."""
     check_remote(url)
     with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
-        local = Path(folder) / (PurePosixPath(shown(url)).name or "file")
+        local = Path(folder) / name_of(url)
         with said(url, "reading failed"):
             system, place = file_system(url)
             system.get_file(place, str(local))
@@ -99,7 +106,7 @@ def fetched(url: str) -> Iterator[Path]:
 def uploaded(url: str) -> Iterator[Path]:
     """A temporary file to write, which is uploaded at the end, completely or not at all."""
     with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
-        local = Path(folder) / PurePosixPath(shown(url)).name
+        local = Path(folder) / name_of(url)
         yield local
         with said(url, "writing failed; what was there before, if anything, is unchanged"):
             system, place = file_system(url)

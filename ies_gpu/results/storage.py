@@ -128,7 +128,7 @@ def read_archive(
         with zipfile.ZipFile(path) as archive:
             content = {name: decode(value, archive, RECORDS) for name, value in header["fields"].items()}
         return build(**content)
-    except DAMAGED:
+    except (*DAMAGED, MemoryError):  # the latter of an array that says it is longer than its file
         raise ValueError(f"{path} is damaged: not all of its contents can be read; write it again") from None
 
 

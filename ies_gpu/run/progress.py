@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 Progress = Callable[[str, int, int], None]
-COMPILING = "ies_gpu: compiling kernels (neighbours, products, tangents, scores): half a minute, only the first time"
+COMPILING = (
+    "ies_gpu: compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
+)
 
 
 class Bar:

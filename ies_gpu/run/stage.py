@@ -128,6 +128,7 @@ class Run:
 
     def __enter__(self) -> Self:
         announce_compiling(self.backend.device, visibly=isinstance(self.log.progress, Bar))
+        self.backend.prepare()
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:

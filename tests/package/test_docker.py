@@ -91,7 +91,15 @@ def test_an_image_names_no_index_and_no_version_of_its_own(dockerfile):
     text = "\n".join(f"{word} {rest}" for word, rest in instructions(dockerfile))
     assert not re.search(r"index-url|PIP_(?!NO)|trusted-host|--cert|https?://", text)
     for target in re.findall(r"pip install ((?:--\S+ )*)(\S+)", text):
-        assert target[1] in ('".[${EXTRAS}]"', "/dist/ies_gpu-*.whl")  # the bounds stand in pyproject.toml
+        bounded = [f'"{requirement}"' for requirement in PROJECT["optional-dependencies"]["security"]]
+        assert target[1] in ('".[${EXTRAS}]"', "/dist/ies_gpu-*.whl", *bounded)  # the bounds stand in pyproject.toml
+
+
+def test_an_image_brings_its_bill_of_materials(dockerfile):
+    """Made of the environment that is copied, by a tool that is not."""
+    made = next(rest for word, rest in instructions(dockerfile) if word == "RUN" and "cyclonedx-py" in rest)
+    assert made.split()[-1] == "/opt/ies-gpu/bin/python" and "/opt/bom/bin/pip install" in made
+    assert any(rest.startswith("--from=materials /bom.cdx.json ") for rest in last_stage(dockerfile)["COPY"])
 
 
 @pytest.mark.parametrize(("name", "cuda"), [("Dockerfile", True), ("docker/cpu.Dockerfile", False)])

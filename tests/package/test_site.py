@@ -26,6 +26,7 @@ TOCTREES = {
     ".md": re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL),
     ".rst": re.compile(r"^\.\. toctree::\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL),
 }
+GAP = "\0"  # stands for a value in an f-string
 SITE = Path(os.environ.get("IES_GPU_SITE", ""))
 built = pytest.mark.skipif("IES_GPU_SITE" not in os.environ, reason="IES_GPU_SITE names no folder with the built site")
 
@@ -39,7 +40,7 @@ def entries(page: Path) -> set[str]:
 def pages() -> dict[str, Path]:
     files = [file for end in ("md", "rst") for file in DOCS.rglob(f"*.{end}")]
     parts = {file: file.relative_to(DOCS) for file in files}
-    made = {"_build", "_templates", "api", "gallery", "project"}
+    made = {"_build", "_lessons", "_templates", "api", "gallery", "lessons", "project"}
     return {str(name.with_suffix("")): file for file, name in parts.items() if name.parts[0] not in made}
 
 
@@ -52,7 +53,9 @@ def test_every_page_can_be_reached():
             ahead += [str(Path(name).parent / entry) for entry in entries(sources[name])]
     assert set(sources) <= reached, "name the page in a toctree, such as those of docs/guide.md"
     for name in reached - set(sources):
-        assert name in {"gallery/index", *(f"project/{page}" for page in project_pages().values())}, name
+        assert name in {"gallery/index", "lessons/index", *(f"project/{page}" for page in project_pages().values())}, (
+            name
+        )
 
 
 def project_pages() -> dict[str, str]:
@@ -70,13 +73,62 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_example_is_in_the_gallery():
-    arguments = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))["ARGUMENTS"]
-    assert set(arguments) == {file.name for file in (ROOT / "examples").glob("*.py")}
-    for name, given in arguments.items():
-        text = ast.get_docstring(ast.parse((ROOT / "examples" / name).read_text()))
+    known = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))
+    scripts = {file.name: file for folder in ("examples", "docs/_lessons") for file in (ROOT / folder).glob("*.py")}
+    assert set(scripts) == {*known["ARGUMENTS"], *known["LESSONS"]}
+    for name, file in scripts.items():
+        text = ast.get_docstring(ast.parse(file.read_text()))
         title, rule = text.splitlines()[:2]
         assert rule == "=" * len(title), f"{name} needs a title, underlined with ="
-        assert given is not None or "not run" in text, f"{name} is not run and does not say so"
+        assert name in known["RUN"] or "not run" in text, f"{name} is not run and does not say so"
+
+
+def text_of(node: ast.AST) -> str:
+    """A string or an f-string, with a gap for each value."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return "".join(part.value if isinstance(part, ast.Constant) else GAP for part in node.values)
+
+
+def texts(node: ast.AST) -> list[str]:
+    """Every string in a piece of code, f-strings as a whole."""
+    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+        return [text_of(node)]
+    return [text for child in ast.iter_child_nodes(node) for text in texts(child)]
+
+
+def warned() -> dict[str, list[ast.AST]]:
+    """Where the package warns in so many words: arguments of warning functions, and doubts that are collected."""
+    found: dict[str, list[ast.AST]] = {"said": [], "all": []}
+    for file in (ROOT / "ies_gpu").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        found["all"].append(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "doubt":
+                found["said"].append(node.value)
+            elif isinstance(node, ast.Call) and node.args:
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                list_of = getattr(getattr(node.func, "value", None), "id", "")
+                doubts = name == "append" and list_of in ("doubts", "found") and file.name == "verdict.py"
+                note = name == "note" and file.name == "checkpoint.py"  # elsewhere: a line on the console
+                if name in ("warn", "warn_caller") or note or doubts:
+                    found["said"].append(node.args[0])
+    return found
+
+
+def explains(term: str, text: str) -> bool:
+    """Whether a term of the page, with dots for what varies, is about a text of the package."""
+    return bool(re.search(".*".join(re.escape(part.strip()) for part in term.split("...")), text, re.DOTALL))
+
+
+def test_every_warning_is_explained():
+    terms = re.findall(r'^# "(.*)"$', (DOCS / "_lessons" / "reading.py").read_text(), flags=re.MULTILINE)
+    found = warned()
+    every = [text for tree in found["all"] for text in texts(tree)]
+    said = [text for node in found["said"] for text in texts(node) if len(text) > 20]
+    assert len(terms) > 20 and len(said) > 20
+    assert [term for term in terms if not any(explains(term, text) for text in every)] == [], "no longer said"
+    assert [text for text in said if not any(explains(term, text) for term in terms)] == [], "not in reading.py"
 
 
 class Page(HTMLParser):

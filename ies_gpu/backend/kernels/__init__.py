@@ -16,7 +16,8 @@ INTERFACE = (
     # products with a sparse matrix
     "spmm", "vector_product",
     # co-metric, tangent bases, volumes
-    "cometric_rows", "leading_eigenvectors", "tangent_rows", "score_bytes", "score_block", "table_bytes", "log_volumes",
+    "cometric_rows", "leading_eigenvectors", "tangent_bytes", "tangent_rows",
+    "score_bytes", "score_block", "table_bytes", "log_volumes",
     # the multilevel eigensolver
     "symmetric_entries", "merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend",
     "turn", "project_out", "gram", "scaled_columns", "update",

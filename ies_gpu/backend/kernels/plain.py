@@ -69,6 +69,11 @@ def leading_eigenvectors(H: Array, d: int) -> tuple[Array, Array]:
     return U, xp.maximum(values[:, ::-1][:, :d], 0)
 
 
+def tangent_bytes(m: int, d: int, degree: float) -> float:
+    """Temporaries of one row of ``tangent_rows``: differences, weighted ones, the matrix itself."""
+    return 8.0 * (3 * m * degree + 3 * m * m)
+
+
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """Leading eigenvectors U (r, m, d) and eigenvalues sigma (r, d) of the co-metric of each row."""
     return leading_eigenvectors(cometric_rows(indptr, indices, weights, Y, rows), d)

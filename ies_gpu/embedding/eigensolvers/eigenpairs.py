@@ -23,6 +23,7 @@ NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, f
 
 SPARSE = 48  # entries per row up to which a factorisation is considered before anything else
 QUICK = 1.5e-4  # seconds per row that it may be expected to take then
+COPIES = 3  # of the matrix at a time: P, S on the host, and S in the order of its columns
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 NO_MEMORY = "no memory for it"
@@ -170,9 +171,10 @@ class Factorisation:
     def fits(self) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
         P = self.operator.transition
-        if not P.has_matrix or 4.0 * P.nnz > MOST_FILL:
+        budget, held = host_of(self.operator.backend).memory_budget(), COPIES * 12.0 * P.nnz
+        if not P.has_matrix or 4.0 * P.nnz > MOST_FILL or held > budget:
             return False
-        return self.cost.fill <= MOST_FILL and self.cost.bytes <= host_of(self.operator.backend).memory_budget()
+        return self.cost.fill <= MOST_FILL and self.cost.bytes + held <= budget
 
     @cached_property
     def matrix(self) -> Any:

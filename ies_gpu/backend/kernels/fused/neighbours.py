@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 
@@ -33,23 +34,12 @@ def squared_distances(rows, i, columns, start, stop, squared):
             squared[c] += (x - u[c]) * (x - u[c])
 
 
-@compiled()
-def grown(array, size):
-    """A larger array that begins with the same entries."""
-    larger = np.empty(size, array.dtype)
-    for i in range(len(array)):
-        larger[i] = array[i]
-    return larger
-
-
 @compiled(entry=True)
-def ball_task(rows, columns, limit, first, last, like):
-    """Pairs of a few rows from direct differences; distances in the dtype of ``like``."""
-    squared = np.empty(BLOCK)
-    counts = np.zeros(last - first, np.int64)
-    indices, distances = np.empty(BLOCK, np.int64), np.empty(BLOCK, like.dtype)
+def ball_task(rows, columns, limit, first, last, squared, counts, indices, distances):
+    """Pairs of a few rows from direct differences, and how many they are; there must be room for all."""
     position = 0
     for i in range(first, last):
+        before = position
         for start in range(0, columns.shape[1], BLOCK):
             stop = min(columns.shape[1], start + BLOCK)
             squared_distances(rows, i, columns, start, stop, squared)
@@ -58,16 +48,13 @@ def ball_task(rows, columns, limit, first, last, like):
                 count += squared[c] <= limit
             if count == 0:
                 continue
-            if position + count > len(indices):
-                size = (position + count) * 3 // 2
-                indices, distances = grown(indices, size), grown(distances, size)
             for c in range(stop - start):
                 if squared[c] <= limit:
                     indices[position] = start + c
                     distances[position] = math.sqrt(squared[c])
                     position += 1
-            counts[i - first] += count
-    return counts, indices[:position], distances[:position]
+        counts[i - first] = position - before
+    return position
 
 
 @compiled(entry=True)
@@ -107,8 +94,15 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
         wide = np.ascontiguousarray(rows, dtype=np.float64)
         across = np.ascontiguousarray(columns.T, dtype=np.float64)
 
+        memory = threading.local()
+
         def task(first: int, last: int) -> Array:
-            return ball_task(wide, across, limit, first, last, like)
+            if not hasattr(memory, "indices"):  # of which only what is written becomes real memory
+                memory.squared, memory.indices = np.empty(BLOCK), np.empty(TILE_ROWS * len(columns), dtype=np.int64)
+                memory.distances = np.empty(TILE_ROWS * len(columns), dtype=rows.dtype)
+            counts, found = np.empty(last - first, dtype=np.int64), (memory.indices, memory.distances)
+            used = ball_task(wide, across, limit, first, last, memory.squared, counts, *found)
+            return counts, *(part[:used].copy() for part in found)
 
     else:
         rows, columns = np.ascontiguousarray(rows), np.ascontiguousarray(columns)

@@ -54,15 +54,14 @@ def widest_side(points, places, low, high):
 
 
 @compiled(entry=True)
-def cut_cells(Z, order, level, cell, until):
+def cut_cells(Z, order, level, cell, until, points, places, keys):
     """Cut one cell of a level, its halves and so on, down to level ``until``; the order changes within the cell."""
     n = len(Z)
     begin, end = (n * cell) >> level, (n * (cell + 1)) >> level
-    points = np.empty((end - begin, Z.shape[1]))  # a copy of the cell: from here on its points are close in memory
-    for p in range(end - begin):
+    for p in range(end - begin):  # a copy of the cell: from here on its points are close in memory
+        places[p] = p
         for k in range(Z.shape[1]):
             points[p, k] = Z[order[begin + p], k]
-    places, keys = np.arange(end - begin), np.empty(end - begin)
     for depth in range(level, until):
         for part in range(cell << (depth - level), (cell + 1) << (depth - level)):
             low, high = ((n * part) >> depth) - begin, ((n * (part + 1)) >> depth) - begin
@@ -73,9 +72,10 @@ def cut_cells(Z, order, level, cell, until):
             for p in range(low, high):
                 keys[p] = points[places[p], side]
             select(keys, places, low, high, middle, part)
-    before = order[begin:end].copy()
     for p in range(end - begin):
-        order[begin + p] = before[places[p]]
+        places[p] = order[begin + places[p]]
+    for p in range(end - begin):
+        order[begin + p] = places[p]
 
 
 def kd_order(Z: Array, levels: int) -> Array:
@@ -87,7 +87,9 @@ def kd_order(Z: Array, levels: int) -> Array:
         until = levels if level == SUBTREES else level + 1
 
         def task(cell: int, _: int, level: int = level, until: int = until) -> None:
-            cut_cells(Z, order, level, cell, until)
+            size = ((len(Z) * (cell + 1)) >> level) - ((len(Z) * cell) >> level)
+            scratch = np.empty((size, Z.shape[1])), np.empty(size, dtype=np.int64), np.empty(size)
+            cut_cells(Z, order, level, cell, until, *scratch)
 
         in_threads(task, 1 << level, 1)
         level = until

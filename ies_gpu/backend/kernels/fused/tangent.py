@@ -1,439 +1,421 @@
-"""Co-metric and tangent basis of each row, fused.
+"""Co-metric and tangent basis of each row, fused: eigenvectors of eight small matrices at a time.
 
 Jitted functions call only jitted functions of their own file: Numba's cache notices a change of the file that a
-kernel is in, not of the files that it calls.
+kernel is in, not of the files that it calls. The type of :mod:`.lanes` is the exception: what it means is in its name.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 
 from ...array import Array
+from .. import plain
+from . import ahead
+from .lanes import LANES, WIDE_REGISTERS, aligned, any_of, lanes_of, load, load_apart, load_one, store, where
 from .tasks import compiled, in_threads
 
-ROWS = 64  # rows in one task: enough to hide the cost of its scratch, with m = 20 within the second-level cache
-WIDTH = 96  # neighbours in the scratch block: with m = 20 both copies fit the first-level cache
-NARROW = 8  # the block is filled up with zeros to a multiple of this, so that no scalar remainder loop runs
+ROWS = 64  # rows in one task: enough to hide the cost of its scratch
+WIDTH = 64  # neighbours in the scratch block: with m = 20 both copies fit the first-level cache
 CONVERGED = 1e-13  # largest residual of an accepted eigenvector, relative to the trace
+CERTAIN = 1e-14  # distance, relative to the trace, within which an eigenvalue is proved to lie
+STEPS = 10  # of Laguerre's method, which needs four or five; then bisection
+HALVINGS = 56
+SOLVES = 3  # of inverse iteration: one more than is nearly always enough
 
 
 # --- co-metric -------------------------------------------------------------------------------------------------------
 
 
 @compiled()
-def gather(indices, weights, start, stop, Y, i, plain, weighted):
-    """Differences to the neighbours, one coordinate a row, alone and times their weights; returns the padded width."""
-    m = Y.shape[1]
-    count = stop - start
-    width = (count + NARROW - 1) // NARROW * NARROW
-    whole = count // 4 * 4
-    for j in range(0, whole, 4):  # four at a time: their places in a row of the scratch share a cache line
-        y0, y1 = Y[indices[start + j]], Y[indices[start + j + 1]]
-        y2, y3 = Y[indices[start + j + 2]], Y[indices[start + j + 3]]
-        for a in range(m):
-            row = plain[a]
-            row[j], row[j + 1], row[j + 2], row[j + 3] = y0[a], y1[a], y2[a], y3[a]
-    for j in range(whole, count):
-        for a in range(m):
-            plain[a, j] = Y[indices[start + j], a]
-    weight = weights[start:stop]
-    for a in range(m):
-        centre = np.float64(Y[i, a])
-        row, scaled = plain[a], weighted[a]
-        for j in range(count):
-            difference = row[j] - centre
-            row[j] = difference
-            scaled[j] = difference * weight[j]
-        for j in range(count, width):
-            row[j] = 0.0
-            scaled[j] = 0.0
-    return width
-
-
-@compiled(fast=True)
-def add_products(plain, weighted, width, H):
-    """Add the inner products of the rows to the upper triangle of H, by tiles of 2 x 4.
-
-    Eight sums are as many as hide the latency of the additions, and need six loads for eight products.
-    """
-    m = H.shape[0]
-    for b in range(0, m, 4):
-        q0, q1, q2, q3 = plain[b], plain[b + 1], plain[b + 2], plain[b + 3]
-        for a in range(0, b + 4, 2):
-            p0, p1 = weighted[a], weighted[a + 1]
-            s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = 0.0
-            for j in range(width):
-                s00 += p0[j] * q0[j]
-                s01 += p0[j] * q1[j]
-                s02 += p0[j] * q2[j]
-                s03 += p0[j] * q3[j]
-                s10 += p1[j] * q0[j]
-                s11 += p1[j] * q1[j]
-                s12 += p1[j] * q2[j]
-                s13 += p1[j] * q3[j]
-            H[a, b] += s00
-            H[a, b + 1] += s01
-            H[a, b + 2] += s02
-            H[a, b + 3] += s03
-            H[a + 1, b] += s10
-            H[a + 1, b + 1] += s11
-            H[a + 1, b + 2] += s12
-            H[a + 1, b + 3] += s13
+def gather(indices, weights, start, stop, Y, m, i, alone, weighted, wide):
+    """Differences to the neighbours, one neighbour a row of ``wide`` numbers, alone and times their weights."""
+    own, place = i * m, 0
+    for p in range(start, stop):
+        base, weight = np.int64(indices[p]) * m, np.float64(weights[p])
+        if m < LANES:
+            for a in range(m):
+                difference = np.float64(Y[base + a]) - np.float64(Y[own + a])
+                alone[place + a], weighted[place + a] = difference, difference * weight
+        else:
+            for k in range(0, m, LANES):
+                a = min(k, m - LANES)  # the last eight overlap those before them, so that nothing beyond Y is read
+                difference = load(Y, base + a) - load(Y, own + a)
+                store(alone, place + a, difference)
+                store(weighted, place + a, difference * weight)
+        place += wide
+    if place < WIDTH * wide:
+        for a in range(0, wide, LANES):
+            store(alone, place + a, 0.0)
+            store(weighted, place + a, 0.0)
 
 
 @compiled()
-def cometric(indptr, indices, weights, Y, i, plain, weighted, H):
-    """Co-metric of row i into H (full, scaled to trace 1); returns the trace."""
-    m = Y.shape[1]
-    for a in range(H.shape[0]):
-        for b in range(H.shape[1]):
-            H[a, b] = 0.0
-    start = indptr[i]
-    count = indptr[i + 1] - start
-    pieces = (count + WIDTH - 1) // WIDTH
-    for piece in range(pieces):  # of nearly equal length
-        first, last = start + count * piece // pieces, start + count * (piece + 1) // pieces
-        width = gather(indices, weights, first, last, Y, i, plain, weighted)
-        add_products(plain, weighted, width, H)
-    trace = 0.0
-    for a in range(m):
-        trace += H[a, a]
-    factor = 1.0 / trace if trace > 0.0 else 0.0
-    for a in range(m):
-        for b in range(a, m):
-            H[a, b] *= factor
-            H[b, a] = H[a, b]
-    return 0.5 * trace
+def add_products(alone, weighted, count, m, wide, H):
+    """Add the sum of outer products to H, of which only the blocks of 4 x 8 on and above the diagonal are written.
+
+    Eight registers of sums are as many as hide the latency of the additions. With wide registers, that takes two sums
+    of two neighbours each; a last one without a partner has a partner of weight zero.
+    """
+    for b in range(0, wide, LANES):
+        for a in range(0, min(m, b + LANES), 4):
+            h, next_row = a * wide + b, wide if WIDE_REGISTERS else 0
+            s0, s1 = load(H, h), load(H, h + wide)
+            s2, s3 = load(H, h + 2 * wide), load(H, h + 3 * wide)
+            t0 = t1 = t2 = t3 = lanes_of(0.0)
+            for j in range(0, count * wide, wide + next_row):
+                q, w = load(alone, j + b), j + a
+                s0 += load_one(weighted, w) * q
+                s1 += load_one(weighted, w + 1) * q
+                s2 += load_one(weighted, w + 2) * q
+                s3 += load_one(weighted, w + 3) * q
+                if WIDE_REGISTERS:
+                    q, w = load(alone, j + wide + b), j + wide + a
+                    t0 += load_one(weighted, w) * q
+                    t1 += load_one(weighted, w + 1) * q
+                    t2 += load_one(weighted, w + 2) * q
+                    t3 += load_one(weighted, w + 3) * q
+            store(H, h, s0 + t0)
+            store(H, h + wide, s1 + t1)
+            store(H, h + 2 * wide, s2 + t2)
+            store(H, h + 3 * wide, s3 + t3)
 
 
 @compiled(entry=True)
-def cometric_task(indptr, indices, weights, Y, rows, H, traces):
-    """Co-metrics of a few rows, all from one scratch."""
-    plain, weighted = np.zeros((H.shape[1], WIDTH)), np.zeros((H.shape[1], WIDTH))
+def cometric_task(starts, stops, indices, weights, Y, m, rows, alone, weighted, H, factors, A, traces):
+    """Co-metrics of a few rows, scaled to trace 1: the lower triangles of eight side by side in one row of A."""
+    wide = -(-m // LANES) * LANES
     for r in range(len(rows)):
-        traces[r] = cometric(indptr, indices, weights, Y, rows[r], plain, weighted, H[r])
+        lane = r % LANES
+        own = H[lane]
+        for a in range(0, wide * wide, LANES):
+            store(own, a, 0.0)
+        for first in range(starts[r], stops[r], WIDTH):
+            last = min(stops[r], first + WIDTH)
+            gather(indices, weights, first, last, Y, m, rows[r], alone, weighted, wide)
+            add_products(alone, weighted, last - first, m, wide, own)
+        trace = 0.0
+        for a in range(m):
+            trace += own[a * wide + a]
+        traces[r] = 0.5 * trace
+        factors[lane] = 1.0 / trace if 1e-290 < trace < 1e290 else 0.0
+        if lane == LANES - 1 or r == len(rows) - 1:
+            factor, out = load(factors, 0), A[r // LANES]
+            for a in range(m):
+                for b in range(a, m):
+                    entry = load_apart(H, a * wide + b, wide * wide) * factor
+                    store(out, (b * m + a) * LANES, where(factor > 0.0, entry, 0.0))
 
 
-# --- eigenvectors of one small symmetric matrix ----------------------------------------------------------------------
+# --- leading eigenvectors of eight small symmetric matrices of norm about 1 ------------------------------------------
 
 
-@compiled(fast=True)
-def tridiagonalise(A, m, diagonal, off, reflectors, work):
-    """Householder's reduction from the last row up; row k of ``reflectors`` is v with I - v v' applied in step k.
+@compiled(entry=True)
+def tridiagonal_task(matrices, m, diagonals, offs, work):
+    """Householder's reduction from the last row up, on the lower triangle; row k of A becomes v of I - v v'."""
+    for batch in range(len(diagonals)):
+        A, diagonal, off = matrices[batch], diagonals[batch], offs[batch]
+        for k in range(m - 1, 1, -1):
+            row = k * m * LANES
+            square = lanes_of(0.0)
+            for c in range(k - 1):
+                x = load(A, row + c * LANES)
+                square += x * x
+            last = load(A, row + (k - 1) * LANES)
+            store(diagonal, k * LANES, load(A, row + k * LANES))
+            # I - v v' with |v|^2 = 2 sends the row to (0, ..., 0, other); v = 0 where there is nothing to remove
+            length = math.sqrt(last * last + square)
+            other = where(last > 0.0, 0.0 - length, length)
+            apart = square > 1e-40
+            store(off, (k - 1) * LANES, where(apart, other, last))
+            scale = where(apart, 1.0 / math.sqrt(length * (length + abs(last))), 0.0)
+            for c in range(k - 1):
+                store(A, row + c * LANES, load(A, row + c * LANES) * scale)
+            store(A, row + (k - 1) * LANES, (last - other) * scale)
+            dot = lanes_of(0.0)
+            for r in range(k):
+                x, entry, base = load(A, row + r * LANES), lanes_of(0.0), r * m * LANES
+                for c in range(0, r * LANES, LANES):
+                    a = load(A, base + c)
+                    entry += a * load(A, row + c)
+                    store(work, c, load(work, c) + a * x)
+                dot += x * (entry + entry + load(A, base + r * LANES) * x)
+                store(work, r * LANES, entry + load(A, base + r * LANES) * x)
+            half = 0.5 * dot
+            for c in range(0, k * LANES, LANES):
+                store(work, c, load(work, c) - half * load(A, row + c))
+            for r in range(k):
+                x, y, base = load(A, row + r * LANES), load(work, r * LANES), r * m * LANES
+                for c in range(0, (r + 1) * LANES, LANES):
+                    store(A, base + c, load(A, base + c) - (x * load(work, c) + y * load(A, row + c)))
+        store(diagonal, 0, load(A, 0))
+        if m > 1:
+            store(diagonal, LANES, load(A, (m + 1) * LANES))
+            store(off, 0, load(A, m * LANES))
 
-    A is destroyed. Loops begin at 0: an index that may be negative for all the compiler knows is not vectorised.
+
+@compiled()
+def rescaling(q):
+    """A factor that keeps the characteristic polynomial within range; only signs and ratios are used."""
+    size = abs(q)
+    return where(size < 1e-100, 1e100, where(size > 1e100, 1e-100, 1.0))
+
+
+@compiled()
+def count_above(diagonal, off, m, x):
+    """How many eigenvalues are above x: changes of sign in the sequence of characteristic polynomials."""
+    before, q, count, one = lanes_of(0.0), lanes_of(1.0), lanes_of(0.0), lanes_of(1.0)
+    square = lanes_of(0.0)
+    for i in range(0, m * LANES, LANES):
+        following = (x - load(diagonal, i)) * q - square * before
+        count += where(following * q < 0.0, 1.0, 0.0)
+        before, q = q, where(abs(following) > 0.0, following, 1e-250 * one)
+        e = load(off, i)
+        square = e * e
+        if i % (8 * LANES) == 0:
+            factor = rescaling(q)
+            before, q = before * factor, q * factor
+    return count
+
+
+@compiled()
+def laguerre_step(diagonal, off, m, x, values, k):
+    """The next step down from x, above the eigenvalue k, with those before it divided out."""
+    p, q, dp, dq, sp, sq = lanes_of(0.0), lanes_of(1.0), lanes_of(0.0), lanes_of(0.0), lanes_of(0.0), lanes_of(0.0)
+    square = lanes_of(0.0)
+    for i in range(0, m * LANES, LANES):
+        t = x - load(diagonal, i)
+        p, q, dp, dq, sp, sq = (
+            q, t * q - square * p, dq, q + t * dq - square * dp, sq, dq + t * sq - square * sp,
+        )  # fmt: skip
+        e = load(off, i)
+        square = e * e
+        if i % (8 * LANES) == 0:
+            factor = rescaling(q)
+            p, q, dp, dq, sp, sq = p * factor, q * factor, dp * factor, dq * factor, sp * factor, sq * factor
+    slope = dq / q
+    bend = slope * slope - 2.0 * (sq / q)
+    for j in range(k):
+        inverse = 1.0 / (x - load(values, j * LANES))
+        slope -= inverse
+        bend -= inverse * inverse
+    n = np.float64(m - k)
+    root = (n - 1.0) * (n * bend - slope * slope)
+    step = n / (slope + math.sqrt(where(root > 0.0, root, 0.0)))
+    return where(abs(q) > 0.0, step, 0.0)
+
+
+@compiled(entry=True)
+def values_task(diagonals, offs, m, d, leading):
+    """The d leading eigenvalues, by Laguerre's method, or by halving where counts do not prove its result."""
+    for batch in range(len(diagonals)):
+        diagonal, off, values = diagonals[batch], offs[batch], leading[batch]
+        bound = lanes_of(0.0)
+        before = lanes_of(0.0)
+        for i in range(0, m * LANES, LANES):
+            e = abs(load(off, i))
+            reach = abs(load(diagonal, i)) + e + before
+            bound, before = where(reach > bound, reach, bound), e
+        bound = 1.001 * bound
+        last = bound
+        for k in range(d):
+            x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
+            for _ in range(STEPS):
+                step = moving * laguerre_step(diagonal, off, m, x, values, k)
+                x -= step
+                moving = where(abs(step) > 1e-15, moving, 0.0)  # no lane may depend on how long the others take
+                if not any_of(moving > 0.5):
+                    break
+            sure = where(count_above(diagonal, off, m, x + CERTAIN) < rank, 1.0, 0.0)
+            sure = where(count_above(diagonal, off, m, x - CERTAIN) > rank, sure, 0.0)
+            if any_of(sure < 0.5):
+                low, high = 0.0 - bound, bound
+                for _ in range(HALVINGS):
+                    middle = 0.5 * (low + high)
+                    above = count_above(diagonal, off, m, middle) > rank
+                    low, high = where(above, middle, low), where(above, high, middle)
+                x = where(sure > 0.5, x, 0.5 * (low + high))
+            last = where(x < last, x, last)  # falling, also where the difference is below what was proved
+            store(values, k * LANES, last)
+
+
+@compiled()
+def factor_shifted(diagonal, off, m, shift, lu):
+    """LU with row exchanges of the tridiagonal matrix less ``shift``.
+
+    Rows of lu: U's diagonal, inverted, the two beside it, L, and 1 where rows were exchanged.
     """
-    for k in range(m - 1, 1, -1):
-        v, row = reflectors[k], A[k]
-        square = 0.0
-        for c in range(k - 1):
-            square += row[c] * row[c]
-        diagonal[k] = row[k]
-        last = row[k - 1]
-        for c in range(m):
-            v[c] = 0.0
-        if square <= 1e-40:  # of a matrix with trace 1: nothing to remove
-            off[k - 1] = last
-            continue
-        # I - v v' with |v|^2 = 2 sends the row to (0, ..., 0, off)
-        length = math.sqrt(last * last + square)
-        off[k - 1] = -length if last > 0.0 else length
-        scale = 1.0 / math.sqrt(length * (length + abs(last)))
-        for c in range(k - 1):
-            v[c] = row[c] * scale
-        v[k - 1] = (last - off[k - 1]) * scale
-        dot = 0.0
-        for r in range(k):
-            entry = 0.0
-            for c in range(k):
-                entry += A[r, c] * v[c]
-            work[r] = entry
-            dot += entry * v[r]
-        for c in range(k):
-            work[c] -= 0.5 * dot * v[c]
-        for r in range(k):
-            x, y = v[r], work[r]
-            for c in range(k):
-                A[r, c] -= x * work[c] + y * v[c]
-    diagonal[0] = A[0, 0]
-    if m > 1:
-        diagonal[1] = A[1, 1]
-        off[0] = A[1, 0]
+    row = m * LANES
+    current, right = load(diagonal, 0) - shift, load(off, 0)
+    for i in range(0, row - LANES, LANES):
+        below, after, following = load(off, i), load(diagonal, i + LANES) - shift, load(off, i + LANES)
+        swap = abs(below) > abs(current)
+        safe = where(abs(current) > 1e-17, current, 1e-17)
+        pivot, rest = where(swap, below, safe), where(swap, safe, below)
+        inverse = 1.0 / pivot
+        factor = rest * inverse
+        store(lu, i, inverse)
+        store(lu, row + i, where(swap, after, right))
+        store(lu, 2 * row + i, where(swap, following, 0.0))
+        store(lu, 3 * row + i, factor)
+        store(lu, 4 * row + i, where(swap, 1.0, 0.0))
+        current = where(swap, right - factor * after, after - factor * right)
+        right = where(swap, 0.0 - factor * following, following)
+    store(lu, row - LANES, 1.0 / where(abs(current) > 1e-17, current, 1e-17))
 
 
 @compiled()
-def tridiagonal_eigenvalues(d, e, m):
-    """Eigenvalues of a tridiagonal matrix of norm about 1, by QL without roots (Pal, Walker and Kahan).
-
-    Diagonal ``d`` is overwritten with the values in no order, ``e`` holds the squares of the off-diagonal entries.
-    Returns whether the iteration ended.
-    """
-    left = 30 * m
-    low = 0
-    while low < m:
-        high = low
-        while high < m - 1 and e[high] > 1e-32:  # absolute: errors of 1e-16 of the trace do not matter
-            high += 1
-        if high == low:
-            low += 1
-            continue
-        left -= 1
-        if left < 0:
-            return False
-        root = math.sqrt(e[low])
-        ratio = (d[low + 1] - d[low]) / (2.0 * root)
-        length = math.sqrt(ratio * ratio + 1.0)
-        shift = d[low] - root / (ratio + (length if ratio >= 0.0 else -length))
-        c, s = 1.0, 0.0
-        gamma = d[high] - shift
-        p = gamma * gamma
-        for i in range(high - 1, low - 1, -1):
-            square = e[i]
-            r = p + square
-            if i != high - 1:
-                e[i + 1] = s * r
-            before = c
-            inverse = 1.0 / r
-            c = p * inverse
-            s = square * inverse
-            old = gamma
-            gamma = c * (d[i] - shift) - s * old
-            d[i + 1] = old + (d[i] - gamma)
-            p = gamma * gamma / c if c != 0.0 else before * square
-        e[low] = s * p
-        d[low] = shift + gamma
-    return True
-
-
-@compiled()
-def factor_shifted(diagonal, off, m, shift, lu, swapped):
-    """LU with row exchanges of the tridiagonal matrix less ``shift``: rows 0-2 of lu are U's diagonals, 3 is L."""
-    current, right = diagonal[0] - shift, off[0] if m > 1 else 0.0
-    for i in range(m - 1):
-        below = off[i]
-        following = off[i + 1] if i + 2 < m else 0.0
-        if abs(below) > abs(current):
-            factor = current / below
-            lu[0, i], lu[1, i], lu[2, i] = below, diagonal[i + 1] - shift, following
-            current, right = right - factor * lu[1, i], -factor * following
-            swapped[i] = 1.0
-        else:
-            if abs(current) < 1e-17:
-                current = 1e-17
-            factor = below / current
-            lu[0, i], lu[1, i], lu[2, i] = current, right, 0.0
-            current, right = diagonal[i + 1] - shift - factor * right, following
-            swapped[i] = 0.0
-        lu[3, i] = factor
-    lu[0, m - 1] = current if abs(current) > 1e-17 else 1e-17
-    for i in range(m):
-        lu[0, i] = 1.0 / lu[0, i]
-
-
-@compiled()
-def solve_shifted(lu, swapped, m, x, forward):
+def solve_shifted(lu, m, x, forward):
     """Solve with the factors in place; the first half may be left out for an arbitrary start."""
+    row = m * LANES
     if forward:
-        for i in range(m - 1):
-            if swapped[i] > 0.0:
-                x[i], x[i + 1] = x[i + 1], x[i] - lu[3, i] * x[i + 1]
-            else:
-                x[i + 1] -= lu[3, i] * x[i]
-    after, second = 0.0, 0.0
-    for i in range(m - 1, -1, -1):
-        value = x[i]
-        if i < m - 1:
-            value -= lu[1, i] * after
-        if i < m - 2:
-            value -= lu[2, i] * second
-        value *= lu[0, i]
-        x[i] = value
-        after, second = value, after
+        value = load(x, 0)
+        for i in range(0, row - LANES, LANES):
+            swap, factor, following = load(lu, 4 * row + i) > 0.5, load(lu, 3 * row + i), load(x, i + LANES)
+            store(x, i, where(swap, following, value))
+            value = where(swap, value - factor * following, following - factor * value)
+        store(x, row - LANES, value)
+    after = load(x, row - LANES) * load(lu, row - LANES)
+    second = lanes_of(0.0)
+    store(x, row - LANES, after)
+    for i in range(row - 2 * LANES, -1, -LANES):
+        value = load(x, i) - load(lu, row + i) * after - load(lu, 2 * row + i) * second
+        after, second = value * load(lu, i), after
+        store(x, i, after)
 
 
 @compiled()
 def orthonormalise(vectors, k, m):
-    """Make row k of length 1 and orthogonal to the rows before it; False if nothing is left of it."""
-    for attempt in range(3):
-        square = 0.0
-        for i in range(m):
-            square += vectors[k, i] * vectors[k, i]
-        # the last round takes nothing away, unless the one before left only rounding errors
-        if not 1e-200 < square < 1e200 or (attempt == 2 and square < 0.99):
-            return False
+    """Make row k of length 1 and orthogonal to the rows before it; returns its square before the last scaling."""
+    row = m * LANES
+    square = lanes_of(0.0)
+    for attempt in range(3):  # the last round takes nothing away, unless the one before left only rounding errors
+        square = lanes_of(0.0)
+        for i in range(k * row, (k + 1) * row, LANES):
+            square += load(vectors, i) * load(vectors, i)
         scale = 1.0 / math.sqrt(square)
-        for i in range(m):
-            vectors[k, i] *= scale
+        for i in range(k * row, (k + 1) * row, LANES):
+            store(vectors, i, load(vectors, i) * scale)
+        if k == 0:
+            return lanes_of(1.0)
         for other in range(k if attempt < 2 else 0):
-            dot = 0.0
-            for i in range(m):
-                dot += vectors[other, i] * vectors[k, i]
-            for i in range(m):
-                vectors[k, i] -= dot * vectors[other, i]
-    return True
+            dot, shift = lanes_of(0.0), (k - other) * row
+            for i in range(other * row, (other + 1) * row, LANES):
+                dot += load(vectors, i) * load(vectors, i + shift)
+            for i in range(other * row, (other + 1) * row, LANES):
+                store(vectors, i + shift, load(vectors, i + shift) - dot * load(vectors, i))
+    return square
 
 
 @compiled()
-def tridiagonal_residual(diagonal, off, m, value, x):
-    """Largest entry of ``T x - value x``."""
-    worst = 0.0
-    for i in range(m):
-        entry = (diagonal[i] - value) * x[i]
-        if i > 0:
-            entry += off[i - 1] * x[i - 1]
-        if i < m - 1:
-            entry += off[i] * x[i + 1]
-        worst = max(worst, abs(entry))
+def tridiagonal_residual(diagonal, off, m, value, vectors, k):
+    """Largest entry of ``T x - value x`` for row k; NaN where x has one."""
+    row, worst = k * m * LANES, lanes_of(0.0)
+    before, x, left = lanes_of(0.0), load(vectors, row), lanes_of(0.0)
+    for i in range(0, m * LANES, LANES):
+        right = load(off, i)
+        after = load(vectors, row + i + LANES) if i < (m - 1) * LANES else lanes_of(0.0)
+        entry = abs((load(diagonal, i) - value) * x + left * before + right * after)
+        worst = where(entry <= worst, worst, entry)
+        before, x, left = x, after, right
     return worst
 
 
 @compiled()
-def inverse_iteration(diagonal, off, m, values, d, vectors, lu, swapped):
-    """Eigenvectors of a tridiagonal matrix for known eigenvalues, into the rows of ``vectors``; False: give up."""
+def inverse_iteration(diagonal, off, m, values, d, vectors, lu):
+    """Eigenvectors of the tridiagonal matrices for known eigenvalues; 1 in the lanes where all are accurate."""
+    good = square = lanes_of(1.0)
     for k in range(d):
-        factor_shifted(diagonal, off, m, values[k], lu, swapped)
-        x = vectors[k]
+        value = load(values, k * LANES)
+        factor_shifted(diagonal, off, m, value, lu)
+        x = vectors[k * m * LANES : (k + 1) * m * LANES]
         for i in range(m):  # a start without structure, another one for each vector
-            x[i] = 0.5 + ((i + 1) * (k + 1) * 0.6180339887498949) % 1.0
-        done = False
-        for attempt in range(5):
-            solve_shifted(lu, swapped, m, x, attempt > 0)
-            if not orthonormalise(vectors, k, m):
-                return False
-            if attempt > 0 and tridiagonal_residual(diagonal, off, m, values[k], x) <= CONVERGED:
-                done = True
-                break
-        if not done:
-            return False
-    return True
-
-
-@compiled(fast=True)
-def reflect_back(reflectors, m, d, vectors):
-    """From the basis of the tridiagonal matrix to that of the original one."""
-    for k in range(2, m):
-        v = reflectors[k]
-        for j in range(d):
-            x = vectors[j]
-            dot = 0.0
-            for i in range(m):
-                dot += v[i] * x[i]
-            for i in range(m):
-                x[i] -= dot * v[i]
+            store(x, i * LANES, 0.5 + ((i + 1) * (k + 1) * 0.6180339887498949) % 1.0)
+        for attempt in range(SOLVES):
+            solve_shifted(lu, m, x, attempt > 0)
+            square = orthonormalise(vectors, k, m)
+        accurate = tridiagonal_residual(diagonal, off, m, value, vectors, k) <= CONVERGED
+        good = where(accurate, where(square > 0.99, good, 0.0), 0.0)
+    return good
 
 
 @compiled()
-def jacobi(A, m, d, values, vectors, V):
-    """All eigenvectors by cyclic rotations, the d leading ones into ``values`` and the rows of ``vectors``.
-
-    Slow and always right: for repeated eigenvalues, and wherever inverse iteration did not converge.
-    """
-    for a in range(m):
-        for b in range(m):
-            V[a, b] = 1.0 if a == b else 0.0
-    for _ in range(30):
-        outside = 0.0
-        for a in range(m - 1):
-            for b in range(a + 1, m):
-                outside += A[a, b] * A[a, b]
-                if abs(A[a, b]) < 1e-30:
-                    continue
-                theta = 0.5 * (A[b, b] - A[a, a]) / A[a, b]
-                t = 1.0 / (abs(theta) + math.sqrt(theta * theta + 1.0))
-                c = 1.0 / math.sqrt(t * t + 1.0)
-                s = t * c if theta >= 0.0 else -t * c
-                for i in range(m):
-                    x, y = A[i, a], A[i, b]
-                    A[i, a], A[i, b] = c * x - s * y, s * x + c * y
-                for i in range(m):
-                    x, y = A[a, i], A[b, i]
-                    A[a, i], A[b, i] = c * x - s * y, s * x + c * y
-                    x, y = V[a, i], V[b, i]
-                    V[a, i], V[b, i] = c * x - s * y, s * x + c * y
-        if outside <= 1e-33:
-            break
-    for k in range(d):
-        lead = 0
-        for a in range(m):
-            if A[a, a] > A[lead, lead]:
-                lead = a
-        values[k] = A[lead, lead]
-        A[lead, lead] = -np.inf
-        for i in range(m):
-            vectors[k, i] = V[lead, i]
-
-
-@compiled()
-def take_largest(values, m, d, chosen):
-    """The d largest of m values, falling; ``values`` is destroyed."""
-    for k in range(d):
-        lead = 0
-        for a in range(m):
-            if values[a] > values[lead]:
-                lead = a
-        chosen[k] = values[lead]
-        values[lead] = -np.inf
-
-
-@compiled()
-def direct(A, m, d, values, vectors, reflectors, work):
-    """Leading eigenpairs of any symmetric matrix of norm about 1; A is destroyed; False: not accurate, or not found."""
-    diagonal, off, spectrum, squares, lu = work[0], work[1], work[2], work[3], work[4:8]
-    tridiagonalise(A, m, diagonal, off, reflectors, squares)
-    for a in range(m):
-        spectrum[a] = diagonal[a]
-        squares[a] = off[a] * off[a] if a < m - 1 else 0.0
-    if not tridiagonal_eigenvalues(spectrum, squares, m):
-        return False
-    take_largest(spectrum, m, d, values)
-    if not inverse_iteration(diagonal, off, m, values, d, vectors, lu, work[8]):
-        return False
-    reflect_back(reflectors, m, d, vectors)
-    return True
+def reflect_back(A, m, d, vectors):
+    """From the basis of the tridiagonal matrices to that of the original ones."""
+    for j in range(d):
+        x = vectors[j * m * LANES : (j + 1) * m * LANES]
+        for k in range(2, m):
+            row, dot = k * m * LANES, lanes_of(0.0)
+            for i in range(0, k * LANES, LANES):
+                dot += load(A, row + i) * load(x, i)
+            for i in range(0, k * LANES, LANES):
+                store(x, i, load(x, i) - dot * load(A, row + i))
 
 
 @compiled(entry=True)
-def eigen_task(H, traces, d, U, sigma):
-    """Leading eigenpairs of a few matrices of trace 1; H is destroyed."""
-    m = U.shape[1]
-    A, reflectors = np.empty((m, m)), np.empty((m, m))
-    vectors, work, values = np.empty((d, m)), np.empty((9, m)), np.empty(d)
-    for r in range(len(U)):
+def vectors_task(A, traces, m, d, diagonals, offs, leading, vectors, lu, fine, U, sigma, good):
+    """Their eigenvectors, from what the other tasks left, and the eigenvalues; ``good`` says which can be trusted."""
+    for r in range(len(traces)):
+        batch, lane = r // LANES, r % LANES
+        values = leading[batch]
+        if lane == 0:
+            store(fine, 0, inverse_iteration(diagonals[batch], offs[batch], m, values, d, vectors, lu))
+            reflect_back(A[batch], m, d, vectors)
         trace = traces[r]
-        if not 1e-290 < trace < 1e290:
-            # no neighbour apart: any basis does; NaN and infinity go on to whoever looks at sigma
-            for k in range(d):
-                sigma[r, k] = 0.0 if trace <= 1e-290 else np.nan
-                for a in range(m):
-                    U[r, a, k] = 1.0 if a == k else 0.0
-            continue
-        for a in range(m):
-            for b in range(m):
-                A[a, b] = H[r, a, b]
-        if not direct(A, m, d, values, vectors, reflectors, work):
-            jacobi(H[r], m, d, values, vectors, reflectors)
+        ordinary = 1e-290 < trace < 1e290
+        good[r] = fine[lane] > 0.5 or not ordinary
         for k in range(d):
-            sigma[r, k] = max(values[k], 0.0) * trace
+            # no neighbour apart: any basis does; NaN and infinity go on to whoever looks at sigma
+            none = 0.0 if trace <= 1e-290 else np.nan
+            sigma[r, k] = max(values[k * LANES + lane], 0.0) * trace if ordinary else none
             for a in range(m):
-                U[r, a, k] = vectors[k, a]
+                one = 1.0 if a == k else 0.0
+                U[r, a, k] = vectors[(k * m + a) * LANES + lane] if ordinary else one
+
+
+def tangent_bytes(m: int, d: int, degree: float) -> float:
+    """See :func:`.plain.tangent_bytes`: the results alone, and what they are copied to."""
+    return 16.0 * (m * d + d + 2)
 
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """See :func:`.plain.tangent_rows`; computed in float64, returned in the dtype of Y."""
+    ahead.finish()
     indptr, indices, weights, Y = (np.ascontiguousarray(array) for array in (indptr, indices, weights, Y))
     rows = np.ascontiguousarray(rows, dtype=np.int64)
-    m = Y.shape[1]
-    U, sigma = np.empty((len(rows), m, d), dtype=Y.dtype), np.empty((len(rows), d), dtype=Y.dtype)
+    starts, stops = indptr[rows].astype(np.int64), indptr[rows + 1].astype(np.int64)
+    m, flat = Y.shape[1], Y.reshape(-1)
+    U, sigma = np.empty((len(rows), m, d)), np.empty((len(rows), d))
+    good = np.empty(len(rows), dtype=np.bool_)
+    memory = threading.local()
 
     def task(first: int, last: int) -> None:
-        # two kernels, so that the larger one exists for float64 alone, whatever the types of the input
-        H, traces = np.empty((last - first, -(-m // 4) * 4, -(-m // 4) * 4)), np.empty(last - first)
-        vectors, values = np.empty((last - first, m, d)), np.empty((last - first, d))
-        cometric_task(indptr, indices, weights, Y, rows[first:last], H, traces)
-        eigen_task(H, traces, d, vectors, values)
-        U[first:last], sigma[first:last] = vectors, values
+        # the first kernel depends on the types of the input, the others are for float64 alone
+        if not hasattr(memory, "A"):
+            wide, row, batches = -(-m // LANES) * LANES, m * LANES, ROWS // LANES
+            memory.differences = aligned(WIDTH * wide), aligned(WIDTH * wide), aligned(LANES, wide * wide)
+            memory.A, memory.traces = aligned(batches, m * row), np.empty(ROWS)
+            memory.forms = aligned(batches, row), aligned(batches, row), aligned(batches, d * LANES)
+            memory.scratch = aligned(d * row), aligned(5 * row), np.zeros(LANES)
+        own, batches, A, traces = (
+            slice(first, last),
+            -(-(last - first) // LANES),
+            memory.A,
+            memory.traces[: last - first],
+        )
+        diagonals, offs, leading = (array[:batches] for array in memory.forms)
+        vectors, lu, lanes = memory.scratch
+        cometric_task(
+            starts[own], stops[own], indices, weights, flat, m, rows[own], *memory.differences, lanes, A, traces
+        )
+        tridiagonal_task(A, m, diagonals, offs, lu)
+        values_task(diagonals, offs, m, d, leading)
+        vectors_task(A, traces, m, d, diagonals, offs, leading, vectors, lu, lanes, U[own], sigma[own], good[own])
 
     in_threads(task, len(rows), ROWS)
-    return U, sigma
+    for r in np.flatnonzero(~good):  # LAPACK knows what to do; one by one, since sums may depend on the company
+        own = Y.astype(np.float64, copy=False), rows[r : r + 1]
+        U[r], sigma[r] = plain.tangent_rows(indptr, indices, weights, *own, d)
+    return U.astype(Y.dtype, copy=False), sigma.astype(Y.dtype, copy=False)

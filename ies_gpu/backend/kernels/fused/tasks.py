@@ -26,8 +26,9 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
     fused : bool
         Let products be fused into sums, in the order given.
     entry : bool
-        Called from Python: cached on disk where any folder can be written. The others are part of their callers and
-        get neither a cache nor a wrapper, which saves a good part of the time to compile them.
+        Called from Python: cached on disk where any folder can be written. The others become part of their callers, and
+        get neither a cache nor a wrapper. They are inlined in any case: a call would be linked with the copy of the
+        helper that was compiled first, which the cache does not know, and results would change in their last bits.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
     if fast or fused:
@@ -35,7 +36,7 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
 
     def decorate(function: Callable) -> Any:
         if not entry:
-            return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+            return numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
         try:
             return numba.njit(cache=True, **options)(function)
         except RuntimeError:  # neither the package's folder, NUMBA_CACHE_DIR nor the home folder can be written

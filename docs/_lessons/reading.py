@@ -1,0 +1,176 @@
+"""
+Reading a result
+================
+
+What ``print(selection)`` and ``ies-gpu show`` print, line by line, and what to do about each warning.
+"""
+
+from ies_gpu import datasets, plot, save, select_coordinates
+
+strip = datasets.load("D1", n_samples=4_000)
+selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.4)
+print(selection)
+
+# %%
+# Line by line
+# ------------
+#
+# **Selection of phi1, ... from phi1..phi20 (... points)**
+#   The chosen coordinates. ``phi1`` is the first non-constant eigenvector. In arrays counting starts at 0, so
+#   ``phi7`` is ``selection.coordinates[:, 6]``. If fewer points are named than you gave, some were left out, and a
+#   warning says which.
+# **zeta**
+#   The weight of the penalty on fast coordinates, and the interval in which the same set is the best. A wide interval
+#   is a good sign. Do not compare zeta between data sets; ``selection.zeta_dimensionless`` can be compared.
+# **mean score**
+#   The mean logarithm of the volumes: 0 is perfect, -0.7 is half the volume. Compare it with the score of the first
+#   coordinates in brackets. Far below (-3 or less) means that these have lost a dimension. Nearly equal means that
+#   they would do as well.
+# **runners-up**
+#   The next best sets. If one of them differs from the chosen set by a neighbouring number (``phi8`` for ``phi7``),
+#   the two have close eigenvalues, and another sample may choose the other. See :doc:`/stability`.
+# **search**
+#   Only for searches that do not score every set: how many they scored, and what they guarantee.
+# **note**
+#   Only for d = 1: all scores are 0, so the first coordinates are chosen.
+# **mean degree**
+#   Neighbours per point. 100 to 600 is usual. Below 20 the graph is thin; near the number of points there is no shape
+#   left.
+# **automatic**
+#   What was found because you did not give it, and how much of the variance of X the chosen coordinates explain.
+# **residuals**
+#   How accurate the eigenvectors are. Below 1e-6 is good.
+# **device**
+#   Where it ran, and in brackets why not on a GPU, if one was expected.
+# **warning**
+#   What may be wrong. See below.
+#
+# The path
+# --------
+#
+# Each set is a straight line: it starts at its score and falls with its penalty. At each zeta the uppermost line
+# wins. Below are the sets that win somewhere, and for each of them the regret of the points. The first set from the
+# right whose upper quartile is not above 0 is chosen: three quarters of the points know no better one. It is a *loss*
+# that is **maximised**, because the paper calls the penalised score a loss (:doc:`/theory/criterion`).
+
+plot.path(selection).savefig("path.png")
+
+# %%
+# The volumes
+# -----------
+#
+# One volume per point: how far the tangent vectors of the map are from being dependent. The chosen set has most of
+# its points well above 0, the first two have nearly all of them at 0.
+
+plot.volumes(selection).savefig("volumes.png")
+
+# %%
+# ``ies-gpu show``
+# ----------------
+#
+# The same, and four tables more. The *path* in numbers, from zeta = inf down: for each set the interval of zeta, the
+# mean score and the 75th percentile of its regret. The *best sets* at the chosen zeta, by loss. Then the *settings*,
+# the *seconds* by stage and the *versions*, to repeat the run.
+
+import subprocess
+import sys
+
+save(selection, "run.npz")
+shown = subprocess.run([sys.executable, "-m", "ies_gpu", "show", "run.npz"], capture_output=True, text=True, check=True)
+print(shown.stdout)
+
+# %%
+# Warnings, and what to do
+# ------------------------
+#
+# A warning means that the result may be wrong. It also stands in ``selection.diagnostics["warnings"]`` and in the
+# file. Dots stand for numbers.
+#
+# About the graph
+# ...............
+#
+# "the graph has ... parts; continuing with the largest"
+#   Rows were left out; ``selection.points`` has those that were used. If they are strays, all is well. If they are
+#   many, you have clusters: see :doc:`when_not_to_use_it`.
+# "the bandwidth connects ... of all pairs of points"
+#   Nearly everything is a neighbour of everything. Lower the bandwidth, or leave it on ``"auto"``.
+# "... live on a few stray points each"
+#   Single points have coordinates of their own, because they hang by a thread. Pass ``self_loops=False`` (molecules),
+#   raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.
+#
+# About parameters that were found
+# ................................
+#
+# "bandwidth=... is a narrow choice"
+#   Neighbouring values explain clearly less. Run half-way values by hand and compare the pictures. If they agree, go
+#   on.
+# "bandwidth=... is uncertain:"
+#   There was nothing to compare with. Look at the picture with care, or leave out strays and run again.
+# "intrinsic_dim=... is uncertain"
+#   Run with one dimension more and one less. Keep the smallest with which the volumes stay away from 0.
+# "the points seem to have ... dimensions, but subset_size and n_components leave room for"
+#   You asked for fewer coordinates than the data seem to need. Raise ``subset_size``, or set ``intrinsic_dim`` if you
+#   know it.
+# "subset_size=... is the largest that was tried"
+#   One more coordinate would still explain more. Pass a larger ``subset_size`` and compare.
+# "column ... of X has nearly all of the variance"
+#   One column is much wider than the others. If the units differ, scale the columns.
+# "the bandwidth found on ... points does not suit all points"
+#   It was found on a sample. Pass ``bandwidth=`` and try values below and above.
+# "... points are too few to estimate anything from them"
+#   Fewer than 100 points. The values are guesses; give your own.
+# "n_components=... needs at least ... points"
+#   It was lowered. Fine in small folds of a cross-validation.
+#
+# About the choice
+# ................
+#
+# "for every set on the path, percentile ... of the regret is positive"
+#   No set satisfies three quarters of the points; the one with the best score is returned. Try ``subset_size`` + 1
+#   first, then another bandwidth.
+# "at ... of the points ... hardly vary along ... dimensions"
+#   The eigenvectors to choose from do not see all dimensions. Raise ``n_components``; a strip L times as long as wide
+#   needs more than L. If that does not help, ``intrinsic_dim`` is too large.
+# "branch and bound stopped at its limit"
+#   The set is good but not proven to be the best; the message says by how much another could win.
+# "... chosen, and UMAP makes 2 by default"
+#   Pass ``n_components=`` to UMAP, or two coordinates to ``umap_init``.
+#
+# About new points
+# ................
+#
+# "... new points have no training point within radius="
+#   They are far from everything the map was made of, and get NaN or their nearest point. Do not interpret them.
+# "the diffusion damps ... by more than"
+#   These coordinates are too fast to be continued to new points. Lower ``n_components`` or the bandwidth.
+#
+# About the computation
+# .....................
+#
+# "the eigensolver reached a residual of"
+#   The eigenvectors are less accurate than asked for. Harmless at 1e-6; treat close eigenvalues with care otherwise.
+# "the kernel ... differs from plain code by"
+#   A compiled kernel disagreed with plain code on sampled rows. The stage was repeated without it, so the result is
+#   right. Please report it.
+# "the kernel ... was not compared with plain code"
+#   The check ran out of memory. The result is probably right, but unchecked.
+# "the CUDA kernels are not used on"
+#   Plain CuPy code ran instead, slower. Please report it.
+# "running on the CPU:"
+#   CuPy is installed, but no GPU could be used. Pass ``device="cpu"`` if that is what you want.
+# "... was not computed:"
+#   ``ies-gpu reproduce`` left out this part; the reason follows.
+#
+# About files and checkpoints
+# ...........................
+#
+# "the first line, ..., is read as a point"
+#   A table without a header whose first line looks like column numbers. Delete that line if it is none of your
+#   points.
+# "the stage ... was not saved in"
+#   The disk was full or not writable. The result is right; a restart would take longer.
+# "... is damaged; the stage is recomputed"
+#   A checkpoint file was incomplete. The result is right.
+# "... holds a checkpoint of another job"
+#   The checkpoint folder belongs to other data or options. Everything was computed again, and the folder now holds
+#   this job.

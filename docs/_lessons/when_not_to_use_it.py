@@ -1,0 +1,145 @@
+"""
+When not to use it
+==================
+
+The method assumes that the points lie near *one* smooth shape of *one* low dimension, and that there are enough of them
+to see it. Here is what happens when that is not so, and what to do instead.
+"""
+
+import warnings
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ies_gpu import DisconnectedGraphError, estimate_dimension, select_coordinates
+
+warnings.simplefilter("ignore")  # each case below prints its own
+rng = np.random.default_rng(0)
+
+
+def side_by_side(left, right, colors, titles, name):
+    """Two columns of the data beside two coordinates of the map."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    for axes, points, title in zip(figure.subplots(1, 2), (left, right), titles, strict=True):
+        axes.scatter(*points[:, :2].T, c=colors, s=4, cmap="viridis")
+        axes.set_title(title)
+    figure.savefig(name)
+
+
+def told(selection):
+    """What the result says against itself."""
+    print(selection.names)
+    for message in selection.diagnostics["warnings"]:
+        print("-", message)
+
+
+# %%
+# Clusters
+# --------
+#
+# Three groups with gaps between them. Nothing connects the groups, so there is no map that shows where they are in
+# relation to each other. The error says how large they are.
+
+centres = np.repeat([[0, 0, 0], [9, 0, 0], [4, 8, 0]], 400, axis=0)
+blobs = centres + rng.normal(size=centres.shape)
+try:
+    told(select_coordinates(blobs))
+except DisconnectedGraphError as error:
+    print(error)
+
+# %%
+# With a bandwidth wide enough to bridge the gaps, the first coordinates only say which group a point is in. Each
+# group shrinks to a spot. That is spectral clustering: useful, but no map.
+
+wide = select_coordinates(blobs, intrinsic_dim=2, subset_size=2, bandwidth=3.5)
+told(wide)
+side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "their map: three spots"), "clusters.png")
+
+# %%
+# **Instead**: cluster first (HDBSCAN, Leiden), then map each group on its own, for example with
+# ``components="largest"`` or ``select_coordinates(X[labels == k])``. For a picture of all groups at once: UMAP or
+# t-SNE.
+#
+# Trees
+# -----
+#
+# A Y has dimension 1 on its arms, and no dimension at the fork. With d = 1 all scores are 0 and the first coordinates
+# are taken. With d = 2 the method looks for a second direction that is not there, and may take noise for it.
+
+arm, place = rng.integers(0, 3, 1500), rng.uniform(0, 5, 1500)
+directions = np.array([[0, -1], [0.87, 0.5], [-0.87, 0.5]])
+tree = np.hstack([place[:, None] * directions[arm], np.zeros((1500, 6))]) + rng.normal(scale=0.08, size=(1500, 8))
+line = select_coordinates(tree, intrinsic_dim=1, subset_size=2, bandwidth=0.5)
+told(line)
+side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms kept apart"), "tree.png")
+
+# %%
+# For a tree the *first* coordinates are the right ones: one for each arm but one. **Instead**: use them
+# (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or PAGA.
+#
+# Density that varies by orders of magnitude
+# ------------------------------------------
+#
+# One bandwidth has to suit all points. This strip is some forty times as dense at one end as at the other. The
+# bandwidth that joins the sparse end blurs the dense one, and the map gives most of its room to the few points far
+# out.
+
+uneven = np.column_stack([rng.exponential(2.0, 2500), rng.uniform(0, 1, 2500)])
+uneven = uneven[uneven[:, 0] < 9]
+sparse = select_coordinates(uneven, intrinsic_dim=2, subset_size=2, bandwidth=0.35)
+told(sparse)
+count = np.histogram(uneven[:, 0], bins=[0, 1, 8, 9])[0]
+print(f"{count[0]} points in the first unit of length, {count[-1]} in the last")
+side_by_side(uneven, sparse.embedding, uneven[:, 1], ("dense left, sparse right", "its map"), "uneven.png")
+
+# %%
+# **Instead**: thin the dense part out, take logarithms where that makes sense, or try what :doc:`/parameters` offers
+# for uneven density. Compare the map with and without the sparse end.
+#
+# Too few points
+# --------------
+#
+# The same strip, with 2,000 and with 120 points. With few points each has few neighbours, and the coordinates that
+# are chosen change from sample to sample.
+
+for size, bandwidth in ((2000, 0.25), (120, 1.0)):
+    chosen = []
+    for seed in range(6):
+        own = np.random.default_rng(seed)
+        strip = np.column_stack([own.uniform(0, 9, size), own.uniform(0, 2, size)]) + own.normal(0, 0.1, (size, 2))
+        try:
+            chosen.append(select_coordinates(strip, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth).names[1])
+        except DisconnectedGraphError:
+            chosen.append("none (in parts)")
+    print(f"{size:5} points: phi1 with", ", ".join(chosen))
+
+# %%
+# **Instead**: PCA, or a model with parameters. If you must, look at :doc:`/stability` before you believe a choice.
+#
+# Many dimensions
+# ---------------
+#
+# A cube of six dimensions has six directions, and the number of points that fill it grows with the power six. Among
+# 3,000 points nobody has close neighbours, and already the estimate of the dimension falls short.
+
+cube = rng.uniform(size=(3000, 6))
+found = estimate_dimension(cube)
+print("dimension", found.value, "-", found.confidence)
+
+# %%
+# **Instead**: PCA to the few directions that matter, and a map of these; or features that do not see the others.
+#
+# No manifold at all
+# ------------------
+#
+# Gaussian noise in ten dimensions. There is nothing to find, but there are always eigenvectors, and there is always a
+# best set. Here they belong to single points far out, and the run says so.
+
+noise = rng.normal(size=(1500, 10))
+cloud = select_coordinates(noise, intrinsic_dim=2, subset_size=2, bandwidth=1.6, components="largest")
+told(cloud)
+side_by_side(noise[cloud.points], cloud.embedding, noise[cloud.points, 0], ("noise", "its map"), "noise.png")
+
+# %%
+# A result is believable when it survives the checks of the :doc:`tutorial`: other bandwidths, other samples, and
+# above all something that the map was not told.

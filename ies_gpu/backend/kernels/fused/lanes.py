@@ -1,0 +1,201 @@
+"""Eight float64 numbers side by side, as a type for jitted code: one problem in each lane, one instruction for all.
+
+Loops over small matrices are too short for the vectoriser, and what it makes of them depends on what is inlined where.
+With this type the algorithm is written as if for one number. It needs no licence to reorder sums, and its results do
+not depend on the compiler's mood. Where vectors are shorter, LLVM splits the operations.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
+
+from ...array import Array
+
+LANES = 8
+# whether the registers of the CPU that is compiled for hold all lanes
+WIDE_REGISTERS = (
+    bool(get_host_cpu_features().get("avx512f")) if config.CPU_FEATURES is None else "+avx512f" in config.CPU_FEATURES
+)
+FUSED = ("contract", "nsz")  # a product and a sum may be one instruction
+
+
+class Lanes(types.Type):
+    """A number, or with ``mask`` a truth value, in each lane."""
+
+    def __init__(self, mask: bool) -> None:
+        super().__init__(name=f"{'mask' if mask else 'float64'} x {LANES}")
+        self.mask = mask
+
+
+NUMBERS, MASK = Lanes(mask=False), Lanes(mask=True)
+VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+
+
+@register_model(Lanes)
+class LanesModel(models.PrimitiveModel):
+    """The vector register itself."""
+
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.IntType(1), LANES) if kind.mask else VECTOR)
+
+
+def spread(builder: Any, number: Any, kind: Any) -> Any:
+    """A number in all lanes; lanes as they are."""
+    if isinstance(kind, Lanes):
+        return number
+    if isinstance(kind, (types.Integer, types.IntegerLiteral)):
+        number = builder.sitofp(number, ir.DoubleType())
+    first = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), number, ir.IntType(32)(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), LANES), None))
+
+
+def define(function: Any, result: Lanes, emit: Any) -> None:
+    """Give an operator of two numbers a meaning for lanes, and for lanes with one number."""
+
+    @type_callable(function)
+    def typed(context: Any) -> Any:
+        def resolve(a: Any, b: Any) -> Any:
+            pair = {isinstance(kind, Lanes) and not kind.mask for kind in (a, b)}
+            return result if pair == {True} or (pair == {True, False} and types.float64 in (a, b)) else None
+
+        return resolve
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return emit(builder, *(spread(builder, x, kind) for x, kind in zip(args, signature.args, strict=True)))
+
+    for pair in ((NUMBERS, NUMBERS), (NUMBERS, types.float64), (types.float64, NUMBERS)):
+        lower_builtin(function, *pair)(lower)
+
+
+for function in (operator.add, operator.iadd):
+    define(function, NUMBERS, lambda builder, a, b: builder.fadd(a, b, flags=FUSED))
+for function in (operator.sub, operator.isub):
+    define(function, NUMBERS, lambda builder, a, b: builder.fsub(a, b, flags=FUSED))
+define(operator.mul, NUMBERS, lambda builder, a, b: builder.fmul(a, b, flags=FUSED))
+define(operator.truediv, NUMBERS, lambda builder, a, b: builder.fdiv(a, b))
+define(operator.lt, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
+define(operator.le, MASK, lambda builder, a, b: builder.fcmp_ordered("<=", a, b))
+define(operator.gt, MASK, lambda builder, a, b: builder.fcmp_ordered(">", a, b))
+
+
+def define_unary(function: Any, name: str) -> None:
+    """Give a function of one number a meaning for lanes: an intrinsic function of LLVM."""
+
+    @type_callable(function)
+    def typed(context: Any) -> Any:
+        return lambda a: NUMBERS if a == NUMBERS else None
+
+    @lower_builtin(function, NUMBERS)
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(VECTOR, [VECTOR])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"{name}.v{LANES}f64"), args)
+
+
+define_unary(math.sqrt, "llvm.sqrt")
+define_unary(abs, "llvm.fabs")
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
+    """Of a flat place in a contiguous array."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(data, [place])
+
+
+@intrinsic
+def load(typing: Any, array: Any, place: Any) -> Any:
+    """Eight consecutive numbers of a flat contiguous array, from ``place`` on, as float64."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], *args)
+        own = ir.VectorType(context.get_data_type(array.dtype), LANES)
+        value = builder.load(builder.bitcast(pointer, own.as_pointer()), align=array.dtype.bitwidth // 8)
+        return value if array.dtype == types.float64 else builder.fpext(value, VECTOR)
+
+    return NUMBERS(array, types.intp), lower
+
+
+@intrinsic
+def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
+    """Put lanes, or one number in all of them, into a flat contiguous array of float64."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], *args[:2])
+        lanes = spread(builder, args[2], signature.args[2])
+        builder.store(lanes, builder.bitcast(pointer, VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, value), lower
+
+
+@intrinsic
+def where(typing: Any, mask: Any, a: Any, b: Any) -> Any:
+    """``a`` in the lanes of the mask, ``b`` in the others."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, b = (spread(builder, x, kind) for x, kind in zip(args[1:], signature.args[1:], strict=True))
+        return builder.select(args[0], a, b)
+
+    return NUMBERS(mask, a, b), lower
+
+
+@intrinsic
+def lanes_of(typing: Any, number: Any) -> Any:
+    """A float64 in all lanes."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return spread(builder, args[0], signature.args[0])
+
+    return NUMBERS(types.float64), lower
+
+
+@intrinsic
+def any_of(typing: Any, mask: Any) -> Any:
+    """Whether the mask holds in any lane."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        bits = builder.bitcast(args[0], ir.IntType(LANES))
+        return builder.icmp_unsigned("!=", bits, ir.IntType(LANES)(0))
+
+    return types.boolean(mask), lower
+
+
+@intrinsic
+def load_one(typing: Any, array: Any, place: Any) -> Any:
+    """One number of a flat contiguous array of float64, in all lanes."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        number = builder.load(_address(context, builder, signature.args[0], *args))
+        return spread(builder, number, types.float64)
+
+    return NUMBERS(array, types.intp), lower
+
+
+@intrinsic
+def load_apart(typing: Any, array: Any, place: Any, step: Any) -> Any:
+    """Eight numbers of a flat contiguous array of float64 that stand ``step`` apart."""
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _address(context, builder, signature.args[0], *args[:2])
+        value = ir.Constant(VECTOR, ir.Undefined)
+        for lane in range(LANES):
+            number = builder.load(builder.gep(pointer, [builder.mul(args[2], args[2].type(lane))]))
+            value = builder.insert_element(value, number, ir.IntType(32)(lane))
+        return value
+
+    return NUMBERS(array, types.intp, types.intp), lower
+
+
+def aligned(*shape: int) -> Array:
+    """Zeros whose vectors of eight do not cross cache lines."""
+    memory = np.zeros(math.prod(shape) + LANES)
+    first = -(memory.ctypes.data // 8) % LANES
+    return memory[first : first + math.prod(shape)].reshape(shape)

@@ -1,0 +1,80 @@
+"""Hard limits on the address space, ``ulimit -v``: a result, or a clear error and status 1; no hang and no abort."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets, load
+from ies_gpu.backend import address_space
+
+resource = pytest.importorskip("resource", reason="limits are POSIX")
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc and RLIMIT_AS as on Linux")
+MB = 1 << 20
+ALL = [450, 480, 500, 520, 540, 560, 580, 600, 620, 640, 660, 680, 700, 720, 740, 760, 780, 800, 850, 900, 950]
+ALL += [1000, 1100, 1200, 1300, 1400, 1500]
+
+
+def fit(points, folder, limit, *options, seconds=60, **environment):
+    """Status and last line of ``ies-gpu fit`` under a limit in MB."""
+    np.save(folder / "points.npy", points)
+    command = [sys.executable, "-m", "ies_gpu", "fit", str(folder / "points.npy"), "-d", "2", "-s", "2", "--quiet"]
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [*command, *options, "-o", str(folder / "run.npz")],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit * MB, limit * MB)),
+        env=kept | {"IES_GPU_KERNELS": "", "IES_GPU_DEVICE": "cpu"} | environment,
+        capture_output=True, text=True, timeout=seconds, check=False,
+    )  # fmt: skip
+    return done.returncode, (done.stderr.strip().splitlines() or [""])[-1]
+
+
+def judged(status, told, folder):
+    """A whole result, or one clear sentence."""
+    if status == 0:
+        assert load(folder / "run.npz").subset
+        return "done"
+    assert status == 1 and told.startswith("ies-gpu: error: "), (status, told)
+    assert "memory" in told or "address space" in told, told
+    assert not (folder / "run.npz").exists() and not list(folder.glob(".*.tmp"))
+    return "refused"
+
+
+@pytest.mark.parametrize("limit", [300, 560])
+def test_too_little_for_the_libraries_is_said_before_they_are_loaded(limit, tmp_path):
+    status, told = fit(datasets.load("D1", n_samples=300).X, tmp_path, limit, "--bandwidth", "1")
+    assert judged(status, told, tmp_path) == "refused"
+    assert "(ulimit -v)" in told and "raise it" in told
+
+
+def test_a_small_run_fits_into_a_limit_above_that(tmp_path):
+    status, told = fit(datasets.load("D1", n_samples=300).X, tmp_path, 900, "--bandwidth", "1", "-m", "8")
+    assert judged(status, told, tmp_path) == "done"
+
+
+@pytest.mark.slow
+def test_no_limit_hangs_or_aborts(tmp_path):
+    """The 27 limits of the issue, 60,000 points, as many threads as there are processors."""
+    points = np.random.default_rng(0).uniform(size=(60_000, 2)) * [25.0, 4.0]
+    for limit in ALL:
+        (tmp_path / str(limit)).mkdir()
+        status, told = fit(points, tmp_path / str(limit), limit, "--bandwidth", "0.0768", seconds=300)
+        print(f"{limit} MB: {judged(status, told, tmp_path / str(limit))}. {told[:150]}")
+
+
+def test_threads_are_not_started_where_they_would_die(monkeypatch):
+    monkeypatch.setattr(address_space, "headroom", lambda: None)
+    assert address_space.room_for_threads(64)
+    monkeypatch.setattr(address_space, "headroom", lambda: 200 << 20)
+    assert address_space.room_for_threads(1) and not address_space.room_for_threads(2)
+
+
+def test_what_the_limit_leaves_is_what_is_free(monkeypatch):
+    from ies_gpu.backend.cpu import available_memory
+
+    monkeypatch.setattr("ies_gpu.backend.cpu.headroom", lambda: 100 << 20)
+    assert available_memory() == 100 << 20

@@ -1,0 +1,86 @@
+"""URLs, temporary files and pictures: what strangers may not get at, and what may not get at others."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets, plot, select_coordinates
+from ies_gpu.embedding.on_disk import RowFile
+from ies_gpu.files.points import read_points
+from ies_gpu.files.remote import check_remote, check_remote_output, name_of, shown
+from ies_gpu.files.writing import whole_or_nothing
+from ies_gpu.paper.book import Book
+
+HARM = "<script>alert(1)</script>\"'&"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file://host/etc/points.npy",
+        "ftp://host/points.npy",
+        "https://host/x.npy::file:///etc/points.npy",
+        "https://simplecache::s3://bucket/points.npy",
+        "github://me:project@/points.npy",
+        "https:///points.npy",
+    ],
+)
+def test_only_a_few_kinds_of_url_are_opened(url):
+    for check in (check_remote, lambda url: check_remote_output(url, ".npy"), read_points):
+        with pytest.raises(ValueError, match=r"URLs must begin with|must not contain '::'|has no bucket or host"):
+            check(url)
+
+
+@pytest.mark.parametrize("url", ["https://me:secret@host/a/x.npy?token=secret", "s3://key:secret@bucket/x.npy"])
+def test_a_url_is_shown_without_its_secrets(url):
+    assert "secret" not in shown(url) and shown(url).endswith("x.npy")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://h/../..", "https://h/.bashrc", "https://h/a/..\\..\\b.npy", "https://h/" + "a" * 300 + ".npy", "s3://h/"],
+)
+def test_a_download_stays_in_its_folder(url, tmp_path):
+    local = (tmp_path / name_of(url)).resolve()
+    assert local.parent == tmp_path.resolve() and re.fullmatch(r"[\w-][\w.-]{0,99}", local.name)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
+def test_modes_of_files(tmp_path):
+    rows = RowFile(str(tmp_path), "float64", "int32")
+    assert stat.S_IMODE(os.fstat(rows.entries.fileno()).st_mode) == 0o600
+    before = os.umask(0o077)
+    try:
+        with whole_or_nothing(tmp_path / "run.npz") as file:
+            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600  # from the first byte on
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "run.npz").stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_a_link_at_the_temporary_name_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "mine").write_text("mine")
+    monkeypatch.setattr("os.urandom", lambda count: bytes(count))  # the name is guessed
+    (tmp_path / f".run.npz.{'00' * 6}.tmp").symlink_to(tmp_path / "mine")
+    with pytest.raises(FileExistsError), whole_or_nothing(tmp_path / "run.npz") as file:
+        file.write(b"other")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_pictures_and_pages_escape_what_they_are_told(tmp_path):
+    strip = datasets.load("D1", n_samples=300)
+    found = select_coordinates(strip.X, bandwidth=1.0, intrinsic_dim=2, subset_size=2, n_components=10)
+    figure = plot.embedding(found, colors=np.where(strip.X[:, 0] > 1, HARM, "other"))
+    figure.savefig(tmp_path / "map.svg")
+    assert "<script" not in (tmp_path / "map.svg").read_text()
+    book = Book(tmp_path / "book", introduction=HARM)
+    book.table("table", HARM, [HARM], [(HARM,)], note=HARM)
+    book.text("text", HARM, HARM)
+    text = book.write().read_text()
+    assert "<script" not in text and text.count("&lt;script") >= 6
