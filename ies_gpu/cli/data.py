@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from .console import Console
-from .options import add_command, add_talk, count, seed
+from .options import add_command, add_talk, check_table, count, seed
 from .output import say
 
 
@@ -33,6 +33,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     name = args.name.upper()
     if name not in TABLE:
         args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
+    check_table(args.parser, "-o", args.output)
     output = args.output or f"{name.lower()}.npy"
     if args.output:
         check_table_output(output)

@@ -22,6 +22,7 @@ from .options import (
     add_talk,
     check_different,
     check_ending,
+    check_table,
     chosen_of,
     count,
     or_auto,
@@ -72,6 +73,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_numbers(args)
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
+    check_table(args.parser, "--coordinates", args.coordinates)
     outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--coordinates": args.coordinates}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):

@@ -128,6 +128,15 @@ def check_ending(parser: argparse.ArgumentParser, option: str, path: str | None,
         parser.error(f"{option} must name {'an' if ending[1] == 'n' else 'a'} {ending} file, got {shown(path)}")
 
 
+def check_table(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:
+    """Check that a table can be written under the name of an output."""
+    from ..files.writing import WRITTEN
+
+    if path and os.path.splitext(shown(path))[1].lower() not in WRITTEN:
+        endings = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
+        parser.error(f"{option} must name a {endings} file, got {shown(path)}")
+
+
 def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None]) -> None:
     """Check that no file is used twice."""
     named = [(name, path) for name, path in paths.items() if path]

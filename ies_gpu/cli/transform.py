@@ -9,7 +9,7 @@ from typing import Any
 
 from ..files.remote import shown
 from .console import Console
-from .options import add_command, add_machine, add_reading, add_talk, check_different, chosen_of
+from .options import add_command, add_machine, add_reading, add_talk, check_different, check_table, chosen_of
 from .output import say
 
 
@@ -40,6 +40,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
+    check_table(args.parser, "-o", args.output)
     check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
     from ..choice.naming import coordinate_names
     from ..files.points import read_table

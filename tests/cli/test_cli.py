@@ -282,7 +282,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["show", "nowhere.npz"], 1, "does not exist"),
         (["data", "D99"], 2, "there is no data set 'D99'"),
         (["data", "-o", "x.npy"], 2, "put its NAME"),
-        (["data", "D1", "-o", "x.csv"], 2, "-o must name an .npy file"),
+        (["data", "D1", "-o", "x.xls"], 2, "-o must name a .npy, .csv, .parquet or .h5ad file"),
     ],
 )
 def test_errors_are_one_line_and_have_a_status(arguments, status, message, points, capsys):
