@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
     def _suggest(self, rest: list[str]) -> None:
         """Name the option that a misspelt one may have meant; others are left to argparse."""
         for word in (word.partition("=")[0] for word in rest if word.startswith("--")):
-            near = get_close_matches(word, self._option_string_actions, n=1)
+            near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
             if near:
                 self.error(f"{word} is no option; did you mean {near[0]}?")
 
