@@ -17,10 +17,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from . import peers, stages
+from . import own_graphs, peers, stages
 from .measure import hardware
 
-COMMANDS = {**stages.ALL, "peers": peers.peers}
+COMMANDS = {**stages.ALL, **own_graphs.ALL, "peers": peers.peers}
 
 
 def machine() -> dict[str, Any]:

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _HOME = {
     "get_backend": "backend",
     "backend_of": "backend",
+    "ClusterError": "errors",
     "DeviceError": "errors",
     "DisconnectedGraphError": "errors",
     "IESWarning": "errors",
@@ -93,7 +94,7 @@ if TYPE_CHECKING:
     from .embedding.graph import knn_graph, radius_graph
     from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian, laplacian_of_points
     from .embedding.nystrom import nystrom_extension
-    from .errors import CheckpointWarning, DeviceError, DisconnectedGraphError, IESWarning
+    from .errors import CheckpointWarning, ClusterError, DeviceError, DisconnectedGraphError, IESWarning
     from .interop import anndata
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
     from .interop.umap import umap_init

@@ -22,6 +22,10 @@ class DeviceError(RuntimeError):
     """The requested device cannot be used. The message says why and what to do."""
 
 
+class ClusterError(RuntimeError):
+    """The workers of a cluster cannot run the job. The message says why and what to do."""
+
+
 class IESWarning(UserWarning):
     """The result may be wrong. The message says why and what to do."""
 

@@ -53,6 +53,7 @@ def select_coordinates(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: Progress | bool | None = None,
+    client: Any = None,
 ) -> Selection:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
@@ -153,6 +154,11 @@ def select_coordinates(
     progress : bool or callable, optional
         True shows a bar per stage, in a terminal or a notebook, and says if kernels must be compiled first. A function
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
+    client : dask.distributed.Client, optional
+        Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
+        array, or the path of an ``.npy`` or ``.zarr`` file that all workers can read; from the last two, the arrays of
+        the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` in numbers, and searches
+        exhaustively.
 
     Returns
     -------
@@ -171,6 +177,8 @@ def select_coordinates(
         connects them.
     DeviceError
         If you asked for a device that cannot be used.
+    ClusterError
+        If the workers behind ``client`` cannot run the job.
 
     Warns
     -----
@@ -190,7 +198,8 @@ def select_coordinates(
     at least four standard errors from zero: its third moment, its correlation with the squared distance from the mean
     of ``X``, and its correlation with each column of ``X`` in turn. If none is so clear, the clearest decides, and
     another sample may decide differently. Neither the seed nor the order of rows matters. Eigenvectors that share an
-    eigenvalue, as on a circle, can also be rotated among themselves; no rule prevents that.
+    eigenvalue, as on a circle, can also be rotated among themselves; no rule prevents that. With ``client`` signs follow
+    ``random_state`` instead.
 
     References
     ----------
@@ -250,6 +259,10 @@ def select_coordinates(
         checkpoint=checkpoint,
         resume=resume,
     )
+    if client is not None:
+        from .cluster.pipeline import select_on_cluster
+
+        return select_on_cluster(given, client, options, progress)
     given, report = given.in_metric(options.metric), None
     with Run(options, given, progress, STAGES) as run:
         if options.automatic:

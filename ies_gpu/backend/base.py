@@ -120,5 +120,10 @@ class Backend(InPieces):
         """Facts for ``diagnostics`` and ``ies-gpu doctor``."""
         return {"device": self.device, "device_reason": self.reason}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from . import get_backend  # the same device in another process
+
+        return get_backend, (self.device,)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.device}: {self.reason}>"

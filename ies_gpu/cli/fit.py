@@ -30,6 +30,7 @@ from .options import (
 )
 from .output import announce_compiling, say
 from .plot import check_picture, draw
+from .report import address, check_page, name_of
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -59,9 +60,13 @@ def add(commands: Any) -> None:
     option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv, .parquet or .h5ad)")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
+    option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
     add_reading(fit.add_argument_group("the file").add_argument)
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
+    option = fit.add_argument_group("a cluster (Dask)").add_argument
+    option("--workers", type=count, metavar="N", help="compute in N processes of this machine")
+    option("--scheduler", metavar="ADDRESS", help="compute on the workers of a scheduler, such as tcp://node1:8786")
     add_job(fit.add_argument_group("a job").add_argument)
     add_talk(fit, as_json="print the result as one JSON object")
     for action in fit._actions:
@@ -71,10 +76,13 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     check_numbers(args)
+    if args.workers and args.scheduler:
+        args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
     check_table(args.parser, "--coordinates", args.coordinates)
-    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--coordinates": args.coordinates}
+    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
+    outputs |= {"--coordinates": args.coordinates}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
@@ -92,6 +100,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_picture(args.parser, "--plot", args.plot)
     if args.coordinates:
         check_table_output(args.coordinates)
+    check_page(args.parser, "--report", args.report)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
@@ -116,6 +125,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         write_table(args.coordinates, selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
     if args.plot:
         draw(selection, args.plot)
+    if args.report:
+        selection.to_html(args.report, points=points, title=name_of(args.points))
     console.close()
     output = args.output and shown(args.output)
     if args.json:
@@ -132,6 +143,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
             if place:
                 size = file_size(place)
                 say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+        if args.report:
+            say(f"  report          {address(args.report)}")
     return 0
 
 
@@ -186,4 +199,12 @@ def select(points: Any, args: argparse.Namespace, console: Console) -> Selection
     from ..select import select_coordinates
 
     asked = {name: getattr(args, name) for name in DEFAULTS if hasattr(args, name)}
-    return select_coordinates(points, **asked, self_loops=not args.no_self_loops, progress=console.progress)
+    asked |= {"self_loops": not args.no_self_loops, "progress": console.progress}
+    if not (args.workers or args.scheduler):
+        return select_coordinates(points, **asked)
+    from ..cluster.client import connected
+
+    with connected(scheduler=args.scheduler, workers=args.workers) as client:
+        if client.dashboard_link:
+            console.note(f"the cluster's dashboard: {client.dashboard_link}")
+        return select_coordinates(points, **asked, client=client)

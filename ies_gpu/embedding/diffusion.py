@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
 from ..validation import check_choice, check_integer, check_number
-from .eigensolvers.eigenpairs import Eigenpairs, SymmetricTransition, leading_eigenpairs
+from .eigensolvers.eigenpairs import Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
 from .eigensolvers.library import SOLVERS
 from .laplacian import Laplacian, check_laplacian
+from .order import inverse_order
 from .scale_and_sign import signs
 
 
@@ -96,8 +97,15 @@ def diffusion_map(
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)
     seed = check_integer("random_state", random_state, low=0)
-    start = backend_of(laplacian.weights).asarray(start_vector(n, seed))
-    return eigenmap(laplacian, m, start, tol, solver=solver)
+    backend = backend_of(laplacian.weights)
+    start = backend.asarray(start_vector(n, seed))
+    with backend.active():
+        ordered = solver == "auto" and wants_order(SymmetricTransition(laplacian, backend), m + 1)
+    if not ordered:
+        return eigenmap(laplacian, m, start, tol, solver=solver)
+    inner, order, edges = laplacian.arranged
+    found = eigenmap(inner, m, start[order], tol, ordered=edges, solver=solver)
+    return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
 
 
 def refuse_garbage(pairs: Eigenpairs, worst: float, tol: float) -> None:
@@ -122,12 +130,12 @@ def eigenmap(
     start: Array,
     tol: float,
     *,
-    ordered: bool = False,
+    ordered: bool | np.ndarray = False,
     solver: str = "auto",
     progress: Callable[[int, int], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Embedding:
-    """The map from a given start vector; ``ordered`` says that the points stand in spatial order."""
+    """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end."""
     backend = backend_of(start)
     xp = backend.xp
     with backend.active():

@@ -257,9 +257,9 @@ def permuted(matrix: Array, order: Array) -> Array:
     indptr = xp.concatenate([xp.zeros(1, dtype=matrix.indptr.dtype), xp.cumsum(counts).astype(matrix.indptr.dtype)])
     slots = xp.repeat(matrix.indptr[:-1][order] - indptr[:-1], counts) + xp.arange(matrix.nnz)
     columns = inverse_order(order).astype(matrix.indices.dtype)[matrix.indices[slots]]
-    rows = xp.repeat(xp.arange(len(order), dtype=xp.int64), counts)
-    sort = xp.argsort(rows * len(order) + columns)
-    return csr(backend, matrix.data[slots][sort], columns[sort], indptr)
+    result = backend.sparse.csr_matrix((matrix.data[slots], columns, indptr), shape=matrix.shape)
+    result.sort_indices()
+    return csr(backend, result.data, result.indices, result.indptr)
 
 
 @at_home

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
@@ -17,7 +19,8 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
-from .graph import check_graph, csr, index_type, radius_graph
+from .graph import check_graph, csr, index_type, permuted, radius_graph
+from .order import matrix_order
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 
@@ -57,6 +60,17 @@ class Laplacian:
         check_sparse_storage("transition", P)
         return (backend_of(P.data).sparse.identity(self.shape[0], format="csr") - P).tocsr()
 
+    @cached_property
+    def arranged(self) -> Arranged:
+        """The same with its rows in an order found from the matrix; kept, so that every later step has it."""
+        backend, P = backend_of(self.weights), self.operator.matrix
+        kernels, xp = backend.kernels, backend.xp
+        with backend.active():
+            entries = kernels.symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, xp.sqrt(self.weights))
+            order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
+            rows = backend.asarray(order)
+            return Arranged(Laplacian(permuted(P, rows), self.weights[rows], self.bandwidth), rows, edges)
+
     @property
     def scale(self) -> float:
         """The factor ``4 / eps^2`` that makes L an estimate of the Laplace-Beltrami operator; 1 without a bandwidth."""
@@ -69,6 +83,14 @@ class Laplacian:
 
     def __repr__(self) -> str:
         return f"Laplacian(n={self.shape[0]}, entries={self.transition.nnz}, bandwidth={self.bandwidth})"
+
+
+class Arranged(NamedTuple):
+    """A Laplacian whose rows stand in the order of a tree of groups; ``order[i]`` is the row that was moved to i."""
+
+    laplacian: Laplacian
+    order: Array
+    edges: np.ndarray
 
 
 @at_home

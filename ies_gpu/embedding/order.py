@@ -3,6 +3,9 @@
 The order is that of a KD-tree with cuts at medians. Its cells need no storage: after ``l`` cuts the i-th of the
 ``2**l`` cells begins at ``(n * i) >> l``. The graph skips pairs of cells that are too far apart, and the eigensolver
 takes cells as the unknowns of its coarse levels.
+
+Where there are no points but only a matrix, rows that belong together are matched, then pairs of pairs and so on; the
+tree of them gives the order, and its branches are the cells.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ import tempfile
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import Backend, backend_of, get_backend
 from ..backend.array import Array
 
+FEWEST_GROUPS = 256  # rows are no more matched where there are only so many groups
+END = 127  # depth of the edge behind the last row: it is one of all cells
 MAX_AXES = 8  # cells are cut along at most this many axes: the leading principal ones when there are more columns
 
 
@@ -29,6 +34,62 @@ def n_levels(n: int, leaf: int) -> int:
 def cell_starts(n: int, levels: int) -> np.ndarray:
     """Where the ``2**levels`` cells begin, and n at the end."""
     return (n * np.arange((1 << levels) + 1, dtype=np.int64)) >> levels
+
+
+def cells_of(n: int, ordered: bool | np.ndarray, cuts: int) -> np.ndarray:
+    """Where cells of at most ``2**cuts`` rows begin, and n at the end.
+
+    ``ordered`` is True for rows in KD order, and else what :func:`matrix_order` says of the edges between rows.
+    """
+    if isinstance(ordered, np.ndarray):
+        return np.flatnonzero(ordered >= min(cuts, int(ordered[:-1].max())))
+    return cell_starts(n, max(0, n_levels(n, 8) + 3 - cuts))
+
+
+def host_of(backend: Backend) -> Backend:
+    """The backend of the host beside a device."""
+    return backend if backend.device == "cpu" else get_backend("cpu")
+
+
+def matrix_order(matrix: Array) -> tuple[np.ndarray, np.ndarray]:
+    """An order of the rows of a symmetric matrix of affinities, none of them negative, found on the host.
+
+    Each row is matched with the one that it is tied to most, pairs are added up and matched in turn, small groups
+    first; what ties two groups is measured per pair of rows in them.
+
+    Returns
+    -------
+    order : array (n,)
+        New place -> old row.
+    edges : array (n + 1,) of int8
+        After how many rounds the edge before each row of the new order was still one between groups: those of depth r
+        or more are the edges of the groups of round r, of at most ``2**r`` rows.
+    """
+    backend = backend_of(matrix.data)
+    host, kernels = backend.to_host, host_of(backend).kernels
+    parts = host(matrix.indptr).astype(np.int64), host(matrix.indices), host(matrix.data).astype(np.float32)
+    n = matrix.shape[0]
+    sizes, rounds = np.ones(n, dtype=np.float32), []
+    generator = np.random.default_rng(n)
+    while len(sizes) > FEWEST_GROUPS:
+        visits = np.argsort(sizes + generator.uniform(0, 0.5, len(sizes)), kind="stable")
+        mates = kernels.heavy_matching(*parts, (1 / sizes).astype(np.float32), visits)
+        leaders = np.flatnonzero(mates >= np.arange(len(mates)))
+        if len(leaders) > 0.9 * len(mates):  # a star, or what is like one
+            break
+        *parts, labels = kernels.contract_pairs(*parts, leaders, mates)
+        sizes = np.bincount(labels, weights=sizes).astype(np.float32)
+        rounds.append(labels)
+    place, edges = np.arange(len(sizes)), np.full(len(sizes) + 1, len(rounds), dtype=np.int8)
+    edges[-1] = END
+    for depth in reversed(range(len(rounds))):
+        group = place[rounds[depth]]
+        order = np.argsort(group, kind="stable")
+        first = np.flatnonzero(np.diff(group[order], prepend=-1))
+        finer = np.full(len(group) + 1, depth, dtype=np.int8)
+        finer[first], finer[-1] = edges[:-1], END
+        place, edges = inverse_order(order), finer
+    return inverse_order(place), edges
 
 
 def principal_axes(X: Array) -> Array:

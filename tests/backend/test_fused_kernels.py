@@ -143,6 +143,31 @@ def test_tangent_rows_with_repeated_tiny_and_zero_eigenvalues(values, d):
         assert_eigenpairs(plain.cometric_rows(*csr_Y_rows), U, sigma, 1e-12)
 
 
+AWKWARD = {
+    "one direction": lambda rng, n, m: np.repeat(rng.normal(size=(n, 1)), m, axis=1),
+    "corners of a simplex": lambda rng, n, m: np.eye(m)[rng.integers(0, m, n)],
+    "lattice": lambda rng, n, m: np.round(2 * rng.normal(size=(n, m))),
+    "scales": lambda rng, n, m: rng.normal(size=(n, m)) * 10.0 ** rng.integers(-8, 3, m),
+    "falling": lambda rng, n, m: rng.normal(size=(n, m)) * 0.5 ** np.arange(m),
+}
+
+
+@pytest.mark.parametrize(("m", "d"), [(6, 5), (20, 2), (39, 2), (39, 30)])
+@pytest.mark.parametrize("kind", list(AWKWARD))
+def test_tangent_rows_of_awkward_spectra_are_the_leading_ones_in_any_company(kind, m, d):
+    """Matrices of low rank, that fall apart, or whose determinants are beyond the range of numbers.
+
+    Eight rows are computed side by side: which ones must not matter to a bit.
+    """
+    csr, rng = sparse_rows(120, 30, seed=m), np.random.default_rng(d)
+    Y = AWKWARD[kind](rng, 120, m)
+    U, sigma = fused.tangent_rows(*csr, Y, np.arange(120), d)
+    assert_eigenpairs(plain.cometric_rows(*csr, Y, np.arange(120)), U, sigma, 1e-11)
+    some = rng.permutation(120)[:50]
+    for found, expected in zip(fused.tangent_rows(*csr, Y, some, d), (U, sigma), strict=True):
+        assert_array_equal(found, expected[some])
+
+
 @pytest.mark.parametrize("m", [2, 4, 9])
 def test_tangent_rows_of_axis_parallel_points_keeps_the_axes(m):
     values = np.arange(m, 0, -1.0)

@@ -12,7 +12,7 @@ from typing import Any
 INTERFACE = (
     "threads",
     # points and their neighbours
-    "kd_order", "tile_graph", "tile_graph_single",
+    "kd_order", "heavy_matching", "contract_pairs", "tile_graph", "tile_graph_single",
     # products with a sparse matrix
     "spmm", "vector_product",
     # co-metric, tangent bases, volumes

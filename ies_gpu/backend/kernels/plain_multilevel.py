@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..array import Array
 from .arrays import column_sums, csr, namespace
 
@@ -55,6 +57,42 @@ def merge_rows(
 def _parts(matrix: Array, xp: Any) -> tuple[Array, Array, Array]:
     matrix.sort_indices()
     return matrix.indptr.astype(xp.int64), matrix.indices.astype(xp.int32), matrix.data.astype(xp.float32)
+
+
+def heavy_matching(indptr: Array, indices: Array, data: Array, scale: Array, visits: Array) -> Array:
+    """Each row's mate (n,), itself where there is none: on the host, in the order of ``visits``.
+
+    A row takes of its neighbours that are still free the one with the largest ``data * scale[neighbour]``; of equal
+    ones that with the lowest number, so that the order within a row does not matter.
+    """
+    mates = np.full(len(visits), -1, dtype=np.int64)
+    for i in visits:
+        if mates[i] >= 0:
+            continue
+        near = indices[indptr[i] : indptr[i + 1]]
+        weights = np.where((mates[near] < 0) & (near != i), data[indptr[i] : indptr[i + 1]] * scale[near], 0)
+        heaviest = weights.max(initial=0)
+        mate = near[weights == heaviest].min() if heaviest > 0 else i
+        mates[i], mates[mate] = mate, i
+    return mates
+
+
+def contract_pairs(
+    indptr: Array, indices: Array, data: Array, leaders: Array, mates: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The matrix with the rows of each pair added up, and its columns, on the host: CSR in float32, and labels (n,).
+
+    Row c stands for the pair of ``leaders[c]`` and its mate. There is no diagonal, and rows are not sorted.
+    """
+    n, cells = len(mates), len(leaders)
+    labels = np.empty(n, dtype=np.int32)
+    labels[leaders] = labels[mates[leaders]] = np.arange(cells, dtype=np.int32)
+    join = csr(np.arange(n + 1, dtype=np.int32), labels, np.ones(n), cells)
+    small = join.T @ csr(indptr, indices, data.astype(np.float64), n) @ join
+    small.setdiag(0)
+    small.eliminate_zeros()
+    small = small.tocsr()
+    return small.indptr.astype(np.int64), small.indices, small.data.astype(np.float32), labels
 
 
 def block_product(indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None) -> Array:

@@ -62,7 +62,18 @@ class SearchResult:
     details: dict[str, Any] = field(default_factory=dict)
 
     def renumbered(self, numbers: Sequence[int]) -> SearchResult:
-        """The same for sets of ``numbers[k]`` instead of k."""
+        """Return the same result with other numbers for the coordinates.
+
+        Parameters
+        ----------
+        numbers : sequence of int
+            What to call coordinate k: ``numbers[k]``.
+
+        Returns
+        -------
+        SearchResult
+            The result with every set renumbered.
+        """
 
         def named(subset: tuple[int, ...]) -> tuple[int, ...]:
             return tuple(numbers[k] for k in subset)

@@ -13,7 +13,9 @@ from ...backend import Backend, Block
 from ...backend.array import Array
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
-from .factorised import Cost, expected_fill, factorised_eigenpairs, host_of, symmetric_on_host
+from ..order import host_of
+from ..transition import Kernel, Transition
+from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
 from .lanczos import GUARDS, add_missed, is_small, krylov
 from .library import ORTHONORMAL, library_eigenpairs
 from .multilevel import multilevel_eigenpairs
@@ -23,7 +25,7 @@ NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, f
 
 SPARSE = 48  # entries per row up to which a factorisation is considered before anything else
 QUICK = 1.5e-4  # seconds per row that it may be expected to take then
-COPIES = 3  # of the matrix at a time: P, S on the host, and S in the order of its columns
+COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 NO_MEMORY = "no memory for it"
@@ -82,7 +84,7 @@ def leading_eigenpairs(
     start: Array,
     tol: float = 1e-8,
     progress: Callable[[int, int], None] | None = None,
-    ordered: bool = False,
+    ordered: bool | np.ndarray = False,
     solver: str = "auto",
 ) -> Eigenpairs:
     """The ``count`` largest eigenpairs of S.
@@ -95,8 +97,9 @@ def leading_eigenpairs(
         Seeded start vector, the same on every device.
     tol : float
         Bound on every residual.
-    ordered : bool
-        Whether the rows stand in KD order: then the multilevel method may be taken, where it is expected to win.
+    ordered : bool or array
+        Whether the rows stand in KD order, or the edges of :func:`..order.matrix_order`: then the multilevel method may
+        be taken, where it is expected to win.
     solver : {"auto", "eigsh"}
         ``eigsh`` takes the library's solver first; ``auto`` only where a residual of our own is too large.
 
@@ -124,7 +127,7 @@ def _our_own(
     tol: float,
     info: dict[str, Any],
     progress: Callable[[int, int], None] | None,
-    ordered: bool,
+    ordered: bool | np.ndarray,
 ) -> Found:
     """Factorise what is sparse, take the multilevel method where it wins and Lanczos elsewhere; then what is left.
 
@@ -135,8 +138,8 @@ def _our_own(
     if factor.is_quick:
         info["reason"] = factor.reason
         found = _factorised_or_none(factor, count, start, tol, info)
-    elif ordered and prefers_multilevel(operator, count):
-        found = _multilevel_or_none(operator, count, tol, info, progress)
+    elif ordered is not False and prefers_multilevel(operator, count):
+        found = _multilevel_or_none(operator, count, tol, info, ordered, progress)
         if found is None and factor.fits and not info["fallback"].startswith(NO_MEMORY):
             found = _factorised_or_none(factor, count, start, tol, info)
     if found is not None:
@@ -207,6 +210,16 @@ def _krylov(
     return values, vectors, operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
 
 
+def wants_order(operator: SymmetricTransition, count: int) -> bool:
+    """Whether an order of the rows, found from the matrix alone, would serve the method that is taken."""
+    return prefers_multilevel(operator, count) and not Factorisation(operator).is_quick
+
+
+def may_be_ordered(kernel: Kernel, count: int) -> bool:
+    """The same, told from a kernel before its Laplacian is made: so sparse a graph is factorised in any order."""
+    return kernel.nnz > SPARSE * kernel.shape[0] and has_many_neighbourhoods(kernel, count)
+
+
 def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
     """Whether the eigenvalues lie so close to 1 that Lanczos would be slow.
 
@@ -215,9 +228,13 @@ def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
     On D1 to D12 (n = 10,000) the quotient ``n / (degree * count)`` is 2.9 for D1 and D2 and at most 1.0 for the others;
     on a strip of constant degree it grows like n.
     """
-    P = operator.transition
-    enough = operator.n >= max(MULTILEVEL_FROM, 100 * count)
-    return enough and P.has_matrix and operator.n**2 >= NEIGHBOURHOODS * count * P.nnz
+    return has_many_neighbourhoods(operator.transition, count)
+
+
+def has_many_neighbourhoods(graph: Kernel | Transition, count: int) -> bool:
+    """Whether the points of a sparse matrix make up several neighbourhoods for each pair."""
+    n = graph.shape[0]
+    return n >= max(MULTILEVEL_FROM, 100 * count) and graph.has_matrix and n**2 >= NEIGHBOURHOODS * count * graph.nnz
 
 
 def _multilevel_or_none(
@@ -225,12 +242,15 @@ def _multilevel_or_none(
     count: int,
     tol: float,
     info: dict[str, Any],
+    ordered: bool | np.ndarray,
     progress: Callable[[int, int], None] | None = None,
 ) -> Found | None:
     """What the multilevel method finds, if it is accepted."""
 
     def solve() -> tuple[Array, Array]:
-        return multilevel_eigenpairs(operator, count, tol=tol, last=last_level_pairs, info=info, progress=progress)
+        return multilevel_eigenpairs(
+            operator, count, tol=tol, last=last_level_pairs, info=info, ordered=ordered, progress=progress
+        )
 
     return _accepted_or_none(operator, solve, tol, info, "multilevel", "recomputed in float64, a residual is")
 

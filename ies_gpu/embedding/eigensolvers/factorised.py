@@ -16,9 +16,10 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 
-from ...backend import Backend, get_backend
+from ...backend import Backend
 from ...backend.array import Array
 from ...errors import NotConvergedError
+from ..order import host_of
 from .lanczos import GUARDS, add_missed, lanczos
 
 SHIFT = 1e-9  # keeps the matrix positive; the vector of eigenvalue 1 is known and left out, so nothing is lost to it
@@ -38,11 +39,6 @@ class Cost:
     def bytes(self) -> float:
         """Memory of the factor, with room for what SuperLU allocates on the way."""
         return 1.5 * BYTES * self.fill
-
-
-def host_of(backend: Backend) -> Backend:
-    """The backend of the host beside a device."""
-    return backend if backend.device == "cpu" else get_backend("cpu")
 
 
 def symmetric_on_host(operator: Any) -> scipy.sparse.csr_matrix:

@@ -26,9 +26,9 @@ from ...backend import Backend
 from ...backend.array import Array
 from ...backend.kernels.arrays import column_sums
 from ...errors import NotConvergedError
-from ..order import cell_starts, n_levels
+from ..order import cells_of
 
-LEAF = 8  # most points in a cell of the first level
+LEAF = 3  # cells of the first level hold at most 2**LEAF rows
 RATIO = 3  # cuts between one level and the next: cells merge by eights
 SMALLEST = 500  # cells of the last level: its eigenvalues are far enough apart for Lanczos
 GUARDS = 11  # pairs carried beyond those wanted
@@ -86,6 +86,14 @@ class Level:
         self.columns += Z.shape[1]
         return self.backend.kernels.block_product(*self.merged, Z, R, scale)
 
+    def start(self, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int) -> CoarsePairs:
+        """Pairs of the coarse level; see :func:`start_pairs`."""
+        return start_pairs(self, wanted, last, guards)
+
+    def coarse_solution(self, F: Array, shift: np.ndarray, Q: Array) -> Array:
+        """``(shift - S) z = f`` on the coarse level; see :func:`coarse_inverse`."""
+        return coarse_inverse(self.coarse, F, shift, Q)
+
     def __call__(self, V: Array) -> Any:
         """``S V`` in float64, for the Krylov methods of the last level."""
         indptr, indices, data = self.matrix
@@ -96,19 +104,20 @@ class Level:
         return product(*self.matrix, V)
 
 
-def build_levels(operator: Any, count: int) -> list[Level]:
+def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -> list[Level]:
     """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
     entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
     levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
     lonely = lonely_points(levels[0])
-    cuts = n_levels(operator.n, LEAF)
-    fine = np.arange(operator.n + 1)
-    while not levels[1:] or 1 << cuts >= max(SMALLEST, 4 * count):
-        starts = np.unique(np.concatenate([cell_starts(operator.n, cuts), lonely, lonely + 1]))
+    fine, cuts = np.arange(operator.n + 1), LEAF
+    cells = cells_of(operator.n, ordered, cuts)
+    while not levels[1:] or max(SMALLEST, 4 * count) < len(cells) < len(fine):
+        starts = np.unique(np.concatenate([cells, lonely, lonely + 1]))
         levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
-        fine, cuts = starts, cuts - RATIO
+        fine, cuts = starts, cuts + RATIO
+        cells = cells_of(operator.n, ordered, cuts)
     return levels
 
 
@@ -252,7 +261,7 @@ def solve(
     if level.coarse is None:
         values, vectors = last(level, wanted)
         return level.backend.to_host(values), vectors, None
-    coarse = start_pairs(level, wanted, last, GUARDS if product else FEWER_GUARDS)
+    coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS)
     block = Block(level, len(coarse.values))
     Q = coarse.vectors.astype("float32")
     X = level.smoothed(Q)
@@ -337,7 +346,7 @@ def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active
     factors = (1 / block.norms[active]).astype(np.float32)
     R = level.backend.kernels.scaled_columns(block.R, xp.asarray(active), xp.asarray(factors))
     F = level.backend.kernels.restrict(level.starts, level.weights, R)
-    Z = coarse_inverse(level.coarse, F, 1 - shift, Q)
+    Z = level.coarse_solution(F, 1 - shift, Q)
     T = level.smoothed(Z, R, xp.asarray((stiffening * (1 + distance)).astype(np.float32)))
     for _ in range(steps - 1):
         T = level.product(T, R + T * xp.asarray(distance.astype(np.float32)))
@@ -381,9 +390,10 @@ def multilevel_eigenpairs(
     tol: float,
     last: Callable[[Level, int], tuple[Any, Any]],
     info: dict[str, Any],
+    ordered: bool | np.ndarray = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Array, Array]:
-    """The ``count`` leading eigenpairs of S, whose rows stand in KD order: values (count,) and vectors (n, count).
+    """The ``count`` leading eigenpairs of S, whose rows stand in order: values (count,) and vectors (n, count).
 
     Parameters
     ----------
@@ -391,6 +401,8 @@ def multilevel_eigenpairs(
         Over a CSR matrix.
     last : callable
         Gives the leading pairs of the coarsest level.
+    ordered : True or array
+        True for KD order, or the edges of :func:`..order.matrix_order`.
     info : dict
         Filled with the counted work, also where the method fails.
 
@@ -399,7 +411,7 @@ def multilevel_eigenpairs(
     NotConvergedError
         If the iteration stalled, or a check casts doubt on the result.
     """
-    levels = build_levels(operator, count + GUARDS)
+    levels = build_levels(operator, count + GUARDS, ordered)
     history: list[float] = []
     try:
         # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then

@@ -22,7 +22,7 @@ def eigenvectors(run: Run, report: Report, graph: Graph, laplacian: Laplacian) -
         options.n_components,
         backend.asarray(start),
         options.tol,
-        ordered=graph.spatial and graph.storage.get("multilevel_fits", True),
+        ordered=graph.spatial if graph.storage.get("multilevel_fits", True) else False,
         solver=chosen_solver(),
         progress=report,
         warn=run.log.warn,

@@ -19,6 +19,7 @@ from ...embedding.connectivity import (
     share_of_pairs,
 )
 from ...embedding.diffusion import Embedding
+from ...embedding.eigensolvers.eigenpairs import may_be_ordered
 from ...embedding.graph import (
     check_graph,
     csr,
@@ -26,6 +27,7 @@ from ...embedding.graph import (
     in_units_of,
     metric_graph,
     ordered_radius_graph,
+    permuted,
 )
 from ...embedding.laplacian import (
     Laplacian,
@@ -35,7 +37,7 @@ from ...embedding.laplacian import (
     with_unit_diagonal,
 )
 from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scratch_folder
-from ...embedding.order import in_order, is_mapped, spatial_order
+from ...embedding.order import in_order, is_mapped, matrix_order, spatial_order
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
 from ...errors import DisconnectedGraphError
@@ -43,9 +45,10 @@ from ...validation import check_points, check_real_array, check_square_sparse, c
 from ..audit import audit_graph, audit_products
 from ..inputs import Inputs
 from ..log import Report
-from ..plan import WORDS, Size, plan, slow, too_little
+from ..plan import WORDS, Size, block_bytes, needs, plan, refusal, slow, too_little
 from ..stage import Run, Stage
 
+CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 SPREAD = 1.05  # the mean degree comes from a sample
 
 
@@ -60,8 +63,8 @@ class Graph(NamedTuple):
         Rows of the input that are used, rising.
     order : array (n,)
         Position on the device -> number in ``points``.
-    spatial : bool
-        Whether that is the order in space.
+    spatial : bool or array
+        Whether that is the order in space; in an order found from the matrix, the edges of its groups.
     components : int or None
         How many parts the whole graph had.
     mean_degree : float or None
@@ -79,7 +82,7 @@ class Graph(NamedTuple):
     n_input: int
     points: np.ndarray
     order: np.ndarray
-    spatial: bool
+    spatial: bool | np.ndarray
     components: int | None
     mean_degree: float | None
     approximations: tuple[str, ...]
@@ -208,12 +211,26 @@ def csr_bytes(n: int, degree: float, storage: str) -> float:
 
 def from_distances(run: Run, given: Inputs) -> Graph:
     """A graph of distances in the user's order of points."""
+    check_room(run, given.value, CHECKING["graph"])
     return from_kernel(run, run.stage(GIVEN_DISTANCES, given.value))
 
 
 def from_affinities(run: Run, given: Inputs) -> Graph:
     """A kernel in the user's order of points."""
+    check_room(run, given.value, CHECKING["kernel"])
     return from_kernel(run, run.stage(GIVEN_KERNEL, given.value))
+
+
+def check_room(run: Run, matrix: Any, checking: float) -> None:
+    """An error where ``memory_limit`` leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
+    options, limit = run.options, run.options.memory_limit
+    if limit is None or run.backend.device != "cpu" or not run.backend.sparse.issparse(matrix):
+        return
+    width = np.dtype(options.storage).itemsize
+    size = Size(matrix.shape[0], 0, float(matrix.nnz), options.n_components, options.intrinsic_dim, 1, width)
+    needed = max(checking * size.z, *needs(size, "gathered", False, block_bytes(limit)).values())
+    if needed > limit:
+        raise refusal(size, limit, needed, True)
 
 
 def from_kernel(run: Run, matrix: Array) -> Graph:
@@ -228,8 +245,17 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
         chosen = run.backend.asarray(points)
         kernel = SparseKernel(matrix[chosen][:, chosen].tocsr())
     degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(points)
-    laplacian = run.stage(NORMALISED, kernel)
-    return Graph.around(laplacian, n_input=n_input, points=points, components=parts, mean_degree=degree)
+    facts = {"n_input": n_input, "points": points, "components": parts, "mean_degree": degree}
+    if may_be_ordered(kernel, run.options.n_components + 1):
+        order, kernel, edges = run.stage(MATRIX_ORDER, kernel)
+        facts |= {"order": order, "spatial": edges}
+    return Graph.around(run.stage(NORMALISED, kernel), **facts)
+
+
+def by_affinity(run: Run, report: Report, kernel: SparseKernel) -> tuple[np.ndarray, SparseKernel, np.ndarray]:
+    """An order of the rows found from the kernel alone, the kernel in it, and the edges of its groups."""
+    order, edges = matrix_order(kernel.matrix)
+    return order, SparseKernel(permuted(kernel.matrix, run.backend.asarray(order))), edges
 
 
 def from_embedding(run: Run, given: Inputs) -> Graph:
@@ -377,6 +403,7 @@ def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
 CHECKS = Stage("checks", checked)
 ORDER = Stage("order", ordered)
 TILES = Stage("graph", tiled)
+MATRIX_ORDER = Stage("order", by_affinity)
 EDGES = Stage(
     "graph", edges, kernel="tile_graph",
     difference=lambda run, graph, X, radius: audit_graph(X, row_of(graph), radius, run.backend),

@@ -13,9 +13,9 @@ import numba
 
 from .. import kernels_in
 from .. import of_plain as __getattr__  # where there is no fused loop
-from . import ahead, multilevel, neighbours, order, products, scores, tangent
+from . import ahead, matching, multilevel, neighbours, order, products, scores, tangent
 
-globals().update(kernels_in(multilevel, neighbours, order, products, scores, tangent))
+globals().update(kernels_in(matching, multilevel, neighbours, order, products, scores, tangent))
 
 NAME = "numba"
 

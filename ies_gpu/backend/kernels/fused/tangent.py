@@ -158,23 +158,27 @@ def tridiagonal_task(matrices, m, diagonals, offs, work):
 
 @compiled()
 def rescaling(q):
-    """A factor that keeps the characteristic polynomial within range; only signs and ratios are used."""
+    """A factor that brings a characteristic polynomial back to 1: only signs and ratios are used.
+
+    Every four steps are enough: a step makes it smaller by a factor of 1e-20 or so, at worst.
+    """
     size = abs(q)
-    return where(size < 1e-100, 1e100, where(size > 1e100, 1e-100, 1.0))
+    return where(size > 1e-290, 1.0 / size, 1e290)
 
 
 @compiled()
 def count_above(diagonal, off, m, x):
     """How many eigenvalues are above x: changes of sign in the sequence of characteristic polynomials."""
-    before, q, count, one = lanes_of(0.0), lanes_of(1.0), lanes_of(0.0), lanes_of(1.0)
-    square = lanes_of(0.0)
+    before, q, count, square = lanes_of(0.0), lanes_of(1.0), lanes_of(0.0), lanes_of(0.0)
     for i in range(0, m * LANES, LANES):
         following = (x - load(diagonal, i)) * q - square * before
-        count += where(following * q < 0.0, 1.0, 0.0)
-        before, q = q, where(abs(following) > 0.0, following, 1e-250 * one)
+        following = where(abs(following) > 0.0, following, 1e-20 * q)  # x is an eigenvalue: as if it were next to it
+        # not by the sign of a product, which may vanish
+        count += where(following < 0.0, where(q < 0.0, 0.0, 1.0), where(q < 0.0, 1.0, 0.0))
+        before, q = q, following
         e = load(off, i)
         square = e * e
-        if i % (8 * LANES) == 0:
+        if i % (4 * LANES) == 0:
             factor = rescaling(q)
             before, q = before * factor, q * factor
     return count
@@ -192,7 +196,7 @@ def laguerre_step(diagonal, off, m, x, values, k):
         )  # fmt: skip
         e = load(off, i)
         square = e * e
-        if i % (8 * LANES) == 0:
+        if i % (4 * LANES) == 0:
             factor = rescaling(q)
             p, q, dp, dq, sp, sq = p * factor, q * factor, dp * factor, dq * factor, sp * factor, sq * factor
     slope = dq / q
@@ -223,7 +227,7 @@ def values_task(diagonals, offs, m, d, leading):
         for k in range(d):
             x, rank, moving = bound, np.float64(k) + 0.5, lanes_of(1.0)
             for _ in range(STEPS):
-                step = moving * laguerre_step(diagonal, off, m, x, values, k)
+                step = where(moving > 0.5, laguerre_step(diagonal, off, m, x, values, k), 0.0)
                 x -= step
                 moving = where(abs(step) > 1e-15, moving, 0.0)  # no lane may depend on how long the others take
                 if not any_of(moving > 0.5):

@@ -1,0 +1,47 @@
+"""A client for a running scheduler, or for workers of this machine that end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ..errors import ClusterError
+
+
+@contextmanager
+def connected(*, scheduler: str | None = None, workers: int | None = None) -> Iterator[Any]:
+    """A client of the scheduler at an address, or of so many new workers here, each with one thread.
+
+    Parameters
+    ----------
+    scheduler : str, optional
+        Where it listens, such as ``tcp://node1:8786``.
+    workers : int, optional
+        How many processes to start on this machine.
+
+    Yields
+    ------
+    distributed.Client
+
+    Raises
+    ------
+    ClusterError
+        If nothing answers there.
+    """
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ImportError("a cluster needs Dask; install it with: pip install 'ies-gpu[dask]'") from None
+    with ExitStack() as stack:
+        if scheduler is None:
+            local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", scheduler_port=0)
+            scheduler = stack.enter_context(local).scheduler_address
+        try:
+            client = stack.enter_context(Client(scheduler, timeout="10s"))
+        except (OSError, ValueError) as error:  # a timeout is an OSError
+            raise ClusterError(
+                f"no Dask scheduler answers at {scheduler} ({error}); start one with 'dask scheduler', or check the "
+                "address"
+            ) from None
+        yield client

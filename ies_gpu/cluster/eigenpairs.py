@@ -1,0 +1,488 @@
+"""The multilevel eigensolver on a cluster: its tall arrays stay in pieces on the workers.
+
+The iteration is that of :mod:`ies_gpu.embedding.eigensolvers.multilevel`, with arrays in pieces behind the same names.
+The first coarse level, an eighth of the points, is put together on one worker, which solves there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..backend import Backend
+from ..embedding.diffusion import start_vector
+from ..embedding.eigensolvers import multilevel
+from ..embedding.eigensolvers.eigenpairs import (
+    MULTILEVEL_FROM,
+    NEIGHBOURHOODS,
+    Eigenpairs,
+    SymmetricTransition,
+    last_level_pairs,
+    leading_eigenpairs,
+)
+from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
+from ..embedding.graph import index_type
+from ..embedding.laplacian import Laplacian
+from ..embedding.order import cell_starts, n_levels
+from ..errors import ClusterError, NotConvergedError
+from .matrix import Graph, Rows
+from .team import Pieces, Team, joined
+
+
+class TallArrays:
+    """What the eigensolver asks of ``xp`` for arrays in pieces; small arrays are NumPy's."""
+
+    float32, float64 = np.float32, np.float64
+
+    def __init__(self, team: Team, sizes: np.ndarray) -> None:
+        self.team, self.sizes = team, sizes
+
+    def empty(self, shape: tuple[int, int], dtype: Any) -> Pieces:
+        return Pieces(self.team, self.team.map(emptied, self.sizes.tolist(), shape[1], np.dtype(dtype).name), shape)
+
+    @staticmethod
+    def asarray(array: Any) -> Any:
+        return array
+
+    ascontiguousarray = asarray
+
+
+class TallKernels:
+    """The loops of the eigensolver over arrays in pieces; see :mod:`ies_gpu.backend.kernels.plain_multilevel`."""
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+
+    def gram(self, W: Pieces, q: int, R: Pieces, T: Pieces, ST: Pieces) -> tuple[np.ndarray, ...]:
+        return self.team.total(self.team.map(gram_of, W.parts, q, R.parts, T.parts, ST.parts))
+
+    def update(
+        self, W: Pieces, SW: Pieces, q: int, T: Pieces, ST: Pieces, onto_W: Any, onto_T: Any, values: Any
+    ) -> tuple[Pieces, np.ndarray]:
+        new = self.team.map(updated, W.parts, SW.parts, q, T.parts, ST.parts, onto_W, onto_T, values)
+        W.parts, SW.parts, R = (self.team.map(item, new, i) for i in range(3))
+        squares = self.team.total(self.team.map(item, new, 3))
+        return Pieces(self.team, R, (len(W), len(values))), squares
+
+    def scaled_columns(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> Pieces:
+        return Pieces(self.team, self.team.map(scaled_columns, R.parts, columns, factors), (len(R), len(columns)))
+
+    def restrict(self, starts: list[Any], weights: list[Any], R: Pieces) -> list[Any]:
+        return self.team.map(restricted, starts, weights, R.parts)
+
+    def project_out(self, W: Pieces, q: int, T: Pieces) -> None:
+        along = self.team.total(self.team.map(shadow, W.parts, q, T.parts))
+        T.parts = self.team.map(without_shadow, W.parts, q, T.parts, along)
+
+
+class TallBackend:
+    """What the eigensolver asks of a backend."""
+
+    def __init__(self, team: Team, sizes: np.ndarray) -> None:
+        self.xp, self.kernels = TallArrays(team, sizes), TallKernels(team)
+
+    @staticmethod
+    def to_host(array: Any) -> Any:
+        return array
+
+
+class TallLevel(Level):
+    """S in rows by block, and the coarse level on one worker."""
+
+    def __init__(self, team: Team, graph: Graph) -> None:
+        self.team, self.graph = team, graph
+        self.n = int(graph.sizes.sum())
+        self.backend: Any = TallBackend(team, graph.sizes)
+        self.entries = team.map(symmetric_entries, graph.transitions, graph.roots)
+        self.products = self.columns = 0
+        self.coarse: Any = None
+
+    def build(self, count: int) -> None:
+        """Attach the coarse level."""
+        team = self.team
+        squares = team.total(team.map(square_sum, self.graph.roots, self.graph.sizes.tolist()))
+        starts = self._cells()
+        cells = team.map(cells_of, starts, self.graph.roots, float(np.sqrt(squares)))
+        counts = np.array(team.gather(team.map(count_of, starts)))
+        first = np.concatenate([[0], np.cumsum(counts)])
+        shown = team.map(labels_and_weights, cells, first[:-1].tolist())
+        merged = team.map(merged_rows, self.entries, self.graph.transitions, cells, shown, team.exchanged(shown))
+        self.starts = starts
+        self.weights = team.map(weights_of, cells)
+        self.merged = team.map(without_coarse, merged)
+        self.wanted_cells = team.map(cells_wanted, merged)
+        coarse = team.map(coarse_of, merged)
+        self.coarse = team.submit(
+            hierarchy, self.graph.sizes.tolist(), count, len(starts), *starts, *team.map(norms_of, cells), *coarse,
+            block=0,
+        )  # fmt: skip
+        self.coarse_size = int(first[-1])
+
+    def _cells(self) -> list[Any]:
+        """Where cells begin in each block; points that are almost cut off are cells of their own."""
+        team = self.team
+        Y = Pieces(
+            team, team.map(random_signs, self.graph.sizes.tolist(), list(range(len(self.graph.sizes)))), (self.n, 32)
+        )
+        looks = []
+        for step in range(1, multilevel.LOOKS[-1] + 1):
+            Y = self.product(Y)
+            if step in multilevel.LOOKS:
+                looks.append(team.map(chances, Y.parts))
+            if step == 1:
+                Y = Y[:, :8]
+        median = float(np.median(np.concatenate(team.gather(looks[0]))))
+        return team.map(starts_of, *looks, median)
+
+    def product(self, V: Pieces, R: Pieces | None = None) -> Pieces:
+        self.products += 1
+        self.columns += V.shape[1]
+        rest, others = None if R is None else R.parts, self.team.exchanged(V.parts)
+        parts = self.team.map(block_product, self.entries, self.graph.transitions, rest, V.parts, others)
+        return Pieces(self.team, parts, V.shape)
+
+    def smoothed(self, Z: Any, R: Pieces | None = None, scale: Any = None) -> Pieces:
+        self.products += 1
+        self.columns += Z.shape[1]
+        # taken where they are: only the cells that a block needs travel
+        own = [self.team.submit(cells_taken, Z.future, wanted, block=0) for wanted in self.wanted_cells]
+        rest = None if R is None else R.parts
+        return Pieces(self.team, self.team.map(smoothed_product, self.merged, own, rest, scale), (self.n, Z.shape[1]))
+
+    def start(self, wanted: int, last: Any, guards: int) -> CoarsePairs:
+        found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, block=0)
+        values = self.team.gather([self.team.submit(item, found, 0, block=0)])[0]
+        k, following = kept_pairs(values, wanted, guards)
+        vectors = self.team.submit(first_columns, found, k, block=0)
+        return CoarsePairs(values[:k], Remote(vectors, (self.coarse_size, k)), following)
+
+    def coarse_solution(self, F: list[Any], shift: np.ndarray, Q: Remote) -> Remote:
+        future = self.team.submit(coarse_solution, self.coarse, shift, Q.future, *F, block=0)
+        return Remote(future, (self.coarse_size, len(shift)))
+
+    def exact(self, V: Pieces) -> Pieces:
+        """``S V`` in float64."""
+        self.columns += V.shape[1]
+        scaled = self.team.map(over_root, V.parts, self.graph.roots)
+        others = self.team.exchanged(scaled)
+        parts = self.team.map(exact_product, self.graph.transitions, self.graph.roots, scaled, others)
+        return Pieces(self.team, parts, V.shape)
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A float32 array of one row per cell, on one worker."""
+
+    future: Any
+    shape: tuple[int, int]
+
+    def astype(self, dtype: Any) -> Remote:
+        return self
+
+
+def eigenpairs(
+    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any = None
+) -> tuple[np.ndarray, Pieces, np.ndarray]:
+    """The ``count`` leading pairs of S: values, vectors in pieces, residuals.
+
+    A graph on which the multilevel method is not expected to win, or does not converge, is solved on one worker if it
+    fits there: such graphs are small, or so dense that few points make up a neighbourhood.
+    """
+    n = int(graph.sizes.sum())
+    if n >= max(MULTILEVEL_FROM, 100 * count) and n * n >= NEIGHBOURHOODS * count * graph.nnz:
+        try:
+            return multilevel_pairs(team, graph, count, tol, info, progress)
+        except (NotConvergedError, np.linalg.LinAlgError) as doubt:
+            info["fallback"] = str(doubt)
+    return pairs_on_one(team, graph, count, tol, info)
+
+
+def pairs_on_one(
+    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any]
+) -> tuple[np.ndarray, Pieces, np.ndarray]:
+    """The same by one worker, which gets the whole matrix."""
+    need, n = 40 * graph.nnz, int(graph.sizes.sum())  # the matrix, its parts on the way, and vectors
+    most = min((worker["memory_limit"] or 1 << 62) for worker in team.client.scheduler_info()["workers"].values())
+    if need > most:
+        why = info.get("fallback", "it is too dense for the multilevel method")
+        raise ClusterError(
+            f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
+            f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker; lower bandwidth or use larger workers"
+        )
+    pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
+    values, residuals, more = team.gather([team.submit(head, pairs, block=0)])[0]
+    info |= more
+    ends = np.concatenate([[0], np.cumsum(graph.sizes)]).tolist()
+    parts = [team.submit(rows_of, pairs, a, b, block=0) for a, b in itertools.pairwise(ends)]
+    return values, Pieces(team, parts, (n, count)), residuals
+
+
+def multilevel_pairs(
+    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any
+) -> tuple[np.ndarray, Pieces, np.ndarray]:
+    """The same by the multilevel method, with everything tall in pieces."""
+    level = TallLevel(team, graph)
+    level.build(count + multilevel.GUARDS)
+    history: list[float] = []
+    aim = min(multilevel.AIM * tol, multilevel.REFRESH)
+    try:
+        values, W, coarse = multilevel.solve(level, count, aim, 0.0, last_level_pairs, level.exact, history, progress)
+    finally:
+        info |= {"block_products": level.products, "iterations": len(history), "coarse_sizes": [level.coarse_size]}
+        info |= {"products": level.columns}
+    multilevel.check_interlacing(values, coarse.values, count)
+    V = W[:, :count]
+    values = values[:count].copy()
+    residuals = np.sqrt(team.total(team.map(squared_residuals, level.exact(V).parts, V.parts, values)))
+    if not residuals.max() <= tol:
+        raise NotConvergedError(f"recomputed in float64, a residual is {residuals.max():.1e}")
+    info["method"] = "multilevel"
+    return values, V, residuals
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def emptied(backend: Backend, n: int, width: int, dtype: str) -> Any:
+    return backend.xp.zeros((n, width), dtype=dtype)
+
+
+def item(backend: Backend, values: Any, i: int) -> Any:
+    return values[i]
+
+
+def gram_of(backend: Backend, W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[np.ndarray, ...]:
+    return tuple(backend.to_host(part) for part in backend.kernels.gram(W, q, R, T, ST))
+
+
+def updated(backend: Backend, W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, values: Any) -> Any:
+    W, SW = W.copy(), SW.copy()
+    onto_W, onto_T, values = (backend.asarray(part) for part in (onto_W, onto_T, values))
+    R, squares = backend.kernels.update(W, SW, q, T, ST, onto_W, onto_T, values)
+    return W, SW, R, backend.to_host(squares)
+
+
+def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *parts: Any) -> Any:
+    """The pairs of the matrix put together from its blocks."""
+    blocks, roots = parts[: len(sizes)], parts[len(sizes) :]
+    first, xp = np.concatenate([[0], np.cumsum(sizes)]), backend.xp
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), *(xp.diff(P.matrix.indptr) for P in blocks)]).cumsum()
+    indices = []
+    for i, P in enumerate(blocks):
+        wanted = [backend.asarray(want) + int(first[j]) for j, want in P.wants.items()]
+        indices.append(xp.concatenate([xp.arange(int(first[i]), int(first[i + 1])), *wanted])[P.matrix.indices])
+    kind = index_type(int(indptr[-1]))
+    data = xp.concatenate([P.matrix.data for P in blocks])
+    shape = (int(first[-1]), int(first[-1]))
+    matrix = backend.sparse.csr_matrix((data, xp.concatenate(indices).astype(kind), indptr.astype(kind)), shape=shape)
+    matrix.sort_indices()
+    weights = xp.concatenate([root[:n] for root, n in zip(roots, sizes, strict=True)]) ** 2
+    operator = SymmetricTransition(Laplacian(matrix, weights), backend)
+    start = backend.asarray(start_vector(len(weights), 0))
+    return leading_eigenpairs(operator, count, start=start, tol=tol)
+
+
+def head(backend: Backend, pairs: Eigenpairs) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    return backend.to_host(pairs.values), backend.to_host(pairs.residuals), pairs.info
+
+
+def rows_of(backend: Backend, pairs: Eigenpairs, first: int, last: int) -> Any:
+    return backend.xp.ascontiguousarray(pairs.vectors[first:last])
+
+
+def scaled_columns(backend: Backend, R: Any, columns: np.ndarray, factors: np.ndarray) -> Any:
+    return backend.kernels.scaled_columns(R, backend.asarray(columns), backend.asarray(factors))
+
+
+def restricted(backend: Backend, starts: Any, weights: Any, R: Any) -> Any:
+    return backend.kernels.restrict(backend.asarray(starts), weights, R)
+
+
+def shadow(backend: Backend, W: Any, q: int, T: Any) -> np.ndarray:
+    return backend.to_host(W[:, :q].T @ T.astype("float64"))
+
+
+def without_shadow(backend: Backend, W: Any, q: int, T: Any, along: np.ndarray) -> Any:
+    return T - (W[:, :q] @ backend.asarray(along)).astype("float32")
+
+
+def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any]:
+    """Where the rows of S begin, in 64 bits as on all levels, and its entries in float32."""
+    xp, matrix, step = backend.xp, P.matrix, 1 << 16
+    out = xp.empty(matrix.nnz, dtype=xp.float32)
+    for first in range(0, P.n, step):
+        last = min(P.n, first + step)
+        part = slice(int(matrix.indptr[first]), int(matrix.indptr[last]))
+        counts = matrix.indptr[first + 1 : last + 1] - matrix.indptr[first:last]
+        out[part] = matrix.data[part] * xp.repeat(root[first:last], counts) / root[matrix.indices[part]]
+    return matrix.indptr.astype(xp.int64), out
+
+
+def block_product(backend: Backend, entries: tuple[Any, Any], P: Rows, R: Any, V: Any, *others: Any) -> Any:
+    V = joined(backend, V, *others)
+    one = None if R is None else R.dtype.type(1)
+    return backend.kernels.block_product(entries[0], P.matrix.indices, entries[1], V, R, one)
+
+
+def exact_product(backend: Backend, P: Rows, root: Any, V: Any, *others: Any) -> Any:
+    matrix = P.matrix
+    product = backend.kernels.spmm(matrix.indptr, matrix.indices, matrix.data, joined(backend, V, *others))
+    return root[: P.n, None] * product
+
+
+def over_root(backend: Backend, V: Any, root: Any) -> Any:
+    return V / root[: len(V), None]
+
+
+def squared_residuals(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> np.ndarray:
+    R = SV - V * backend.asarray(values)
+    return backend.to_host((R * R).sum(axis=0))
+
+
+def random_signs(backend: Backend, n: int, block: int) -> Any:
+    signs = np.random.default_rng((n, block)).integers(0, 2, size=(n, 32), dtype=np.int8)
+    return backend.asarray((2 * signs - 1).astype(np.float32))
+
+
+def chances(backend: Backend, Y: Any) -> np.ndarray:
+    return backend.to_host((Y * Y).mean(axis=1))
+
+
+def starts_of(backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float) -> np.ndarray:
+    alone = first > max(multilevel.LONELY, multilevel.UNUSUAL * median)
+    lasting = (last > multilevel.TRAP) & (last > multilevel.LASTING * second)
+    lonely, n = np.flatnonzero(alone | lasting), len(first)
+    return np.unique(np.concatenate([cell_starts(n, n_levels(n, multilevel.LEAF)), lonely, lonely + 1]))
+
+
+def count_of(backend: Backend, starts: np.ndarray) -> int:
+    return len(starts) - 1
+
+
+def square_sum(backend: Backend, root: Any, n: int) -> float:
+    return float((root[:n] * root[:n]).sum())
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a block: where they begin, the length of the top vector in each, its entries over that."""
+
+    starts: np.ndarray
+    norms: np.ndarray
+    weights: Any
+
+
+def cells_of(backend: Backend, starts: np.ndarray, root: Any, length: float) -> Cells:
+    xp, first = backend.xp, backend.asarray(starts)
+    top = root[: int(starts[-1])] / length
+    norms = xp.sqrt(xp.add.reduceat(top * top, first[:-1]))
+    weights = (top / xp.repeat(norms, first[1:] - first[:-1])).astype(xp.float32)
+    return Cells(starts, backend.to_host(norms), weights)
+
+
+def weights_of(backend: Backend, cells: Cells) -> Any:
+    return cells.weights
+
+
+def norms_of(backend: Backend, cells: Cells) -> np.ndarray:
+    return cells.norms
+
+
+def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray:
+    """For each point the number of its cell and its weight there, on the host: these are exchanged once."""
+    labels = np.repeat(first + np.arange(len(cells.starts) - 1), np.diff(cells.starts))
+    return np.stack([labels.astype(np.float64), backend.to_host(cells.weights).astype(np.float64)], axis=1)
+
+
+def merged_rows(
+    backend: Backend,
+    entries: tuple[Any, Any],
+    P: Rows,
+    cells: Cells,
+    own: np.ndarray,
+    *others: np.ndarray,
+) -> tuple[Any, np.ndarray, Any]:
+    """``S P0`` with columns for the cells that a block needs, those cells, and its rows of the coarse matrix."""
+    shown = np.concatenate([own, *others])
+    wanted, local = np.unique(shown[:, 0].astype(np.int64), return_inverse=True)
+    columns = len(shown)
+    indptr, indices = (backend.to_host(part) for part in (P.matrix.indptr, P.matrix.indices))
+    S = csr_matrix((backend.to_host(entries[1]).astype(np.float64), indices, indptr), shape=(P.n, columns))
+    P0 = csr_matrix((shown[:, 1], local, np.arange(columns + 1)), shape=(columns, len(wanted)))
+    merged = S @ P0
+    merged.sort_indices()
+    down = csr_matrix((own[:, 1], np.arange(P.n), cells.starts), shape=(len(cells.starts) - 1, P.n))
+    coarse = (down @ merged).tocsr()
+    coarse.sort_indices()
+    device = tuple(
+        backend.asarray(part)
+        for part in (merged.indptr.astype(np.int64), merged.indices.astype(np.int32), merged.data.astype(np.float32))
+    )
+    return device, wanted, (coarse.indptr, wanted[coarse.indices], coarse.data.astype(np.float32))
+
+
+def without_coarse(backend: Backend, merged: tuple[Any, np.ndarray, Any]) -> Any:
+    return merged[0]
+
+
+def cells_wanted(backend: Backend, merged: tuple[Any, np.ndarray, Any]) -> np.ndarray:
+    return merged[1]
+
+
+def coarse_of(backend: Backend, merged: tuple[Any, np.ndarray, Any]) -> Any:
+    return merged[2]
+
+
+def cells_taken(backend: Backend, Z: Any, wanted: np.ndarray) -> Any:
+    return Z[backend.asarray(wanted)]
+
+
+def smoothed_product(backend: Backend, merged: Any, Z: Any, R: Any, scale: Any) -> Any:
+    return backend.kernels.block_product(*merged, Z, R, None if scale is None else backend.asarray(scale))
+
+
+def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: int, *parts: Any) -> Level:
+    """The first coarse level with those below it, from its rows by block."""
+    starts, norms, rows = parts[:blocks], parts[blocks : 2 * blocks], parts[2 * blocks :]
+    indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
+    indices = np.concatenate([indices for _, indices, _ in rows]).astype(np.int32)
+    data = np.concatenate([data for _, _, data in rows])
+    matrix = tuple(backend.asarray(part) for part in (indptr.astype(np.int64), indices, data))
+    level = top = Level(backend, matrix, backend.asarray(np.concatenate(norms)))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    fine = np.unique(np.concatenate([first + own for first, own in zip(offsets, starts, strict=False)]))
+    lonely = np.concatenate([first + own[:-1][np.diff(own) == 1] for first, own in zip(offsets, starts, strict=False)])
+    cuts = [n_levels(n, multilevel.LEAF) - multilevel.RATIO for n in sizes]
+    while min(cuts) >= 0 and sum(1 << c for c in cuts) >= max(multilevel.SMALLEST, 4 * count):
+        cells = [first + cell_starts(n, c) for first, n, c in zip(offsets, sizes, cuts, strict=False)]
+        coarser = np.unique(np.concatenate([*cells, lonely, lonely + 1]))
+        level = level.coarsen(np.searchsorted(fine, coarser))
+        fine, cuts = coarser, [c - multilevel.RATIO for c in cuts]
+    return top
+
+
+def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int) -> tuple[np.ndarray, Any]:
+    values, vectors, _ = multilevel.solve(
+        level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, last_level_pairs
+    )
+    return values, vectors[:, : wanted + guards].astype("float32")
+
+
+def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> tuple[int, float]:
+    """How many coarse pairs to keep, up to the widest gap, and the value behind them."""
+    fewest, many = wanted + multilevel.FEWEST_GUARDS, wanted + guards
+    gaps = values[fewest - 1 : many - 1] - values[fewest:many]
+    k = fewest + int(np.argmax(gaps))
+    return k, float(values[k])
+
+
+def first_columns(backend: Backend, found: tuple[np.ndarray, Any], k: int) -> Any:
+    return backend.xp.ascontiguousarray(found[1][:, :k])
+
+
+def coarse_solution(backend: Backend, level: Level, shift: np.ndarray, Q: Any, *F: Any) -> Any:
+    return multilevel.coarse_inverse(level, joined(backend, *F), shift, Q)

@@ -1,0 +1,227 @@
+"""Kernel and transition matrix by block: a block's own rows, with columns for its points and the neighbours elsewhere.
+
+Columns are numbered within the block: first its own points, then those of other blocks that its rows need, by block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ..backend import Backend
+from ..embedding.graph import in_units_of, ordered_radius_graph
+from ..embedding.laplacian import gaussian_of_distances
+from ..embedding.order import inverse_order, spatial_order
+from ..embedding.transition import SparseKernel
+from .blocks import Points, boxes_near, boxes_of, points_near
+from .team import Team, joined
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A block of rows of a sparse matrix.
+
+    Attributes
+    ----------
+    matrix : CSR (own, own and others')
+    rows : ndarray of shape (own,)
+        The rows of the input that they are for.
+    wants : dict of int to ndarray
+        Which rows of other blocks the later columns are, in the order of the blocks.
+    """
+
+    matrix: Any
+    rows: np.ndarray
+    wants: dict[int, np.ndarray]
+
+    @property
+    def n(self) -> int:
+        return self.matrix.shape[0]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The transition matrix of a connected graph on the workers.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (blocks,)
+        Points by block.
+    transitions : list of Future
+        ``Rows`` of P.
+    roots : list of Future
+        The root of the weights that make P symmetric, for own points and others', with mean 1.
+    nnz : int
+        Entries of P.
+    """
+
+    sizes: np.ndarray
+    transitions: list[Any]
+    roots: list[Any]
+    nnz: int
+
+
+def kernel_blocks(
+    team: Team, points: list[Any], radius: float, bandwidth: float, storage: str, loops: bool
+) -> list[Any]:
+    """The Gaussian kernel, and who exchanges rows with whom."""
+    boxes = team.gather(team.map(boxes_of, points))
+    count = len(points)
+    team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
+    kernels = [
+        team.submit(
+            kernel_rows, points[i], radius, bandwidth, storage, loops, team.near[i],
+            *(team.submit(points_near, points[j], boxes[i], radius, block=j) for j in team.near[i]), block=i,
+        )
+        for i in range(count)
+    ]  # fmt: skip
+    wants = team.map(wants_of, kernels)
+    team.outgoing = [
+        team.submit(outgoing_of, j, [i for i in range(count) if j in team.near[i]],
+                    *(wants[i] for i in range(count) if j in team.near[i]), block=j)
+        for j in range(count)
+    ]  # fmt: skip
+    return kernels
+
+
+def kernel_rows(
+    backend: Backend, points: Points, radius: float, bandwidth: float, storage: str, loops: bool,
+    near: list[int], *others: tuple[Any, Any],
+) -> Rows:  # fmt: skip
+    """The kernel between a block's points and all points within the radius."""
+    xp, n = backend.xp, len(points.rows)
+    X = xp.concatenate([points.X, *(other for _, other in others)])
+    order = spatial_order(X)
+    X = X[order]
+    if storage == "float32":
+        X, radius, unit = in_units_of(radius, X)
+        bandwidth = bandwidth / unit
+    graph = ordered_radius_graph(X, radius, diagonal=True, storage=storage)
+    graph = gaussian_of_distances(graph[inverse_order(order)[:n]].tocsr(), bandwidth)
+    columns = order.astype(graph.indices.dtype)[graph.indices]
+    used = xp.zeros(len(X), dtype=bool)
+    used[:n] = True
+    used[columns] = True
+    place = xp.cumsum(used) - 1
+    matrix = backend.sparse.csr_matrix(
+        (graph.data, place[columns].astype(graph.indices.dtype), graph.indptr), shape=(n, int(used.sum()))
+    )
+    matrix.sort_indices()
+    if not loops:
+        SparseKernel(matrix).drop_diagonal()
+    wants, first = {}, n
+    for j, (chosen, _) in zip(near, others, strict=True):
+        wants[j] = chosen[used[first : first + len(chosen)]]
+        first += len(chosen)
+    return Rows(matrix, points.rows, wants)
+
+
+def wants_of(backend: Backend, kernel: Rows) -> dict[int, Any]:
+    """Which rows of other blocks a block needs."""
+    return kernel.wants
+
+
+def outgoing_of(backend: Backend, j: int, askers: list[int], *wants: dict[int, Any]) -> dict[int, Any]:
+    """Which rows a block sends to which other."""
+    return {i: want[j] for i, want in zip(askers, wants, strict=True)}
+
+
+def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.ndarray] | None]:
+    """Sizes of the connected parts, and each row's part by block (None for a single one)."""
+    labels = team.map(own_parts, kernels)
+    met = team.gather(team.map(meetings, kernels, labels, team.exchanged(labels)))
+    counts = np.array([len(sizes) for sizes, _ in met])
+    first = np.concatenate([[0], np.cumsum(counts)])
+    pairs = [
+        np.stack([first[i] + found[:, 0], first[np.array(team.near[i])[found[:, 1]]] + found[:, 2]], axis=1)
+        for i, (_, found) in enumerate(met)
+        if len(found)
+    ]
+    joined_pairs = np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64)
+    links = coo_array((np.ones(len(joined_pairs)), joined_pairs.T), shape=(first[-1], first[-1]))
+    count, whole = connected_components(links, directed=False)
+    sizes = np.bincount(whole, weights=np.concatenate([sizes for sizes, _ in met]), minlength=count).astype(np.int64)
+    if count == 1:
+        return sizes, None
+    own = team.gather(labels)
+    return sizes, [whole[first[i] + own[i]] for i in range(len(own))]
+
+
+def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
+    """Each row's part of the graph among a block's own points."""
+    n, K, xp = kernel.n, kernel.matrix, backend.xp
+    inside = (K.indices < n) & (K.data > 0)
+    ends = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(inside)])[K.indptr].astype(K.indptr.dtype)
+    own = backend.sparse.csr_matrix((K.data[inside], K.indices[inside], ends), shape=(n, n))
+    return backend.to_host(backend.connected_components(own)[1])
+
+
+def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of a block's parts, and which of them meets which part of which other block: triples."""
+    n, matrix = kernel.n, kernel.matrix
+    blocks = np.repeat(np.arange(len(others)), [len(labels) for labels in others])
+    labels = np.concatenate([np.empty(0, dtype=np.int64), *others]).astype(np.int64)
+    indptr, indices, data = (backend.to_host(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    outside = np.flatnonzero((indices >= n) & (data > 0))
+    rows = np.searchsorted(indptr, outside, side="right") - 1
+    column = indices[outside] - n
+    triples = np.stack([own[rows].astype(np.int64), blocks[column], labels[column]], axis=1)
+    return np.bincount(own), np.unique(triples, axis=0)
+
+
+def transition_blocks(team: Team, kernels: list[Any]) -> Graph:
+    """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
+    w = team.map(row_sums, kernels)
+    w_all = joined_pieces(team, w)
+    wt = team.map(second_sums, kernels, w_all)
+    roots = team.map(root_of, wt)
+    sums = team.gather(team.map(size_and_sum, roots, kernels))
+    sizes = np.array([size for size, _, _ in sums])
+    mean = sum(total for _, total, _ in sums) / sizes.sum()
+    roots_all = team.map(divided, joined_pieces(team, roots), float(mean))
+    transitions = team.map(transition_rows, kernels, w_all, wt)
+    return Graph(sizes, transitions, roots_all, sum(nnz for _, _, nnz in sums))
+
+
+def joined_pieces(team: Team, pieces: list[Any]) -> list[Any]:
+    """Each block's own rows and those of others that it needs."""
+    return team.map(joined, pieces, team.exchanged(pieces))
+
+
+def row_sums(backend: Backend, kernel: Rows) -> Any:
+    """``w = K 1``."""
+    w = SparseKernel(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
+    if not bool((w > 0).all()):
+        raise ValueError("the kernel has rows without a positive entry; raise bandwidth, or use self_loops=True")
+    return w
+
+
+def second_sums(backend: Backend, kernel: Rows, w: Any) -> Any:
+    """``wt = W^-1 K W^-1 1``."""
+    return (SparseKernel(kernel.matrix) @ (1 / w)) / w[: kernel.n]
+
+
+def root_of(backend: Backend, wt: Any) -> Any:
+    """The square root."""
+    return backend.xp.sqrt(wt)
+
+
+def divided(backend: Backend, array: Any, divisor: float) -> Any:
+    """The quotient."""
+    return array / divisor
+
+
+def size_and_sum(backend: Backend, root: Any, kernel: Rows) -> tuple[int, float, int]:
+    """How many points a block has, the sum of their roots, and its entries."""
+    return len(root), float(root.sum()), int(kernel.matrix.nnz)
+
+
+def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
+    """``P = Wt^-1 W^-1 K W^-1``, on a copy of the entries."""
+    K = kernel.matrix
+    copy = backend.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)
+    return replace(kernel, matrix=SparseKernel(copy).scaled(1 / (wt * w[: kernel.n]), 1 / w))

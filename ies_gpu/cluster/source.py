@@ -1,0 +1,113 @@
+"""Where the points of a cluster run come from: each worker reads its own rows of a file, or gets them in chunks."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend
+from ..errors import ClusterError, brief
+from .team import Team
+
+CHUNK_BYTES = 64 << 20  # of one task that reads points
+SENT_BYTES = 8 << 20  # the same where the points go with the task, by way of the scheduler
+
+
+class Source:
+    """Points in chunks of rows.
+
+    Attributes
+    ----------
+    n, width : int
+        How many points there are, and how many columns.
+    ends : ndarray of shape (chunks + 1,)
+        Where chunks begin, and n.
+    chunks : list of Future
+        The rows of each, as float64 on the workers.
+    local : bool
+        Whether the points are an array of the client, so that the results should be, too.
+    """
+
+    def __init__(self, team: Team, X: Any) -> None:
+        kind = "path" if isinstance(X, (str, os.PathLike)) else "dask" if hasattr(X, "to_delayed") else "array"
+        shape, dtype = self._shape(X, kind)
+        if len(shape) != 2 or min(shape) < 1:
+            raise ValueError(f"X must have 2 axes, one row per point, got shape {shape}")
+        if np.dtype(dtype).kind not in "buif":
+            raise TypeError(f"X must hold real numbers, got dtype {dtype}")
+        self.n, self.width, self.local = int(shape[0]), int(shape[1]), kind == "array"
+        if kind == "dask":
+            X = X.rechunk({1: -1})
+            self.ends = np.concatenate([[0], np.cumsum(X.chunks[0])])
+            team.tasks += len(self.ends) - 1
+            given = team.client.compute(X.to_delayed().ravel().tolist())
+            self.chunks = team.map(checked, given, self.ends[:-1].tolist())
+            return
+        path = str(Path(X).absolute()) if kind == "path" else mapped_file(X)
+        most = (CHUNK_BYTES if path is not None else SENT_BYTES) // (8 * self.width)
+        rows = max(1, min(-(-self.n // team.n_threads()), most))
+        self.ends = np.append(np.arange(0, self.n, rows), self.n)
+        spans = list(pairwise(self.ends.tolist()))
+        if path is not None:
+            self.chunks = team.map(read, path, spans)
+        else:
+            self.chunks = [team.submit(checked, np.array(X[a:b], dtype=np.float64), a) for a, b in spans]
+
+    @staticmethod
+    def _shape(X: Any, kind: str) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype without reading the points."""
+        if kind == "path":
+            opened = open_rows(os.fspath(X))
+            return tuple(opened.shape), opened.dtype
+        shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
+        if shape is None or dtype is None:
+            raise TypeError(f"X must be an array, a Dask array or a path to .npy or .zarr with client, got {brief(X)}")
+        if any(size != size for size in shape):  # Dask does not know how many rows a filtered array has
+            raise ValueError("X has chunks of unknown size; call X.compute_chunk_sizes() first")
+        return tuple(shape), dtype
+
+
+def mapped_file(X: Any) -> str | None:
+    """The file behind a memory map that shows all of it, as ``numpy.load(..., mmap_mode="r")`` gives it."""
+    name = getattr(X, "filename", None)
+    if not isinstance(X, np.memmap) or name is None or not str(name).endswith(".npy"):
+        return None
+    whole = np.load(name, mmap_mode="r", allow_pickle=False)
+    same = whole.shape == X.shape and whole.dtype == X.dtype and whole.offset == X.offset
+    return str(name) if same and X.flags.c_contiguous == whole.flags.c_contiguous else None
+
+
+def open_rows(path: str) -> Any:
+    """A file whose rows can be read one by one."""
+    if path.rstrip("/").endswith(".zarr"):
+        try:
+            import zarr
+        except ImportError:
+            raise ImportError("reading .zarr needs zarr; install it with: pip install zarr") from None
+        return zarr.open_array(path, mode="r")
+    if not path.endswith(".npy"):
+        raise ValueError(f"{path}: with client, points are read from .npy or .zarr")
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
+    """Some rows of a file."""
+    try:
+        opened = open_rows(path)
+    except FileNotFoundError:
+        raise ClusterError(f"a worker cannot see {path}; put it on storage that all workers share") from None
+    return checked(backend, opened[span[0] : span[1]], span[0])
+
+
+def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
+    """Rows as float64, all finite."""
+    rows = np.array(rows, dtype=np.float64, order="C")
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        row = first + int(np.argmin(finite))
+        raise ValueError(f"X must be finite, but row {row} is not; drop such rows or fill them in")
+    return rows

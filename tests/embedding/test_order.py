@@ -1,0 +1,147 @@
+"""An order of rows found from a matrix alone, and what is computed in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_graph, select_coordinates
+from ies_gpu.backend.kernels import plain
+from ies_gpu.embedding.eigensolvers import eigenpairs
+from ies_gpu.embedding.eigensolvers.eigenpairs import Factorisation, SymmetricTransition
+from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse, expected_fill
+from ies_gpu.embedding.order import matrix_order
+from ies_gpu.errors import NotConvergedError
+from tests.backends import cpu_backend
+from tests.embedding.eigenproblems import box, expander, joined, long_strip, nearest
+
+
+def shuffled_strip(n: int, degree: float = 90.0):
+    """Points of a 6 x 1 rectangle in random order, their kernel and bandwidth."""
+    X = np.random.default_rng(3).uniform(0, 1, (n, 2)) * [6, 1]
+    bandwidth = np.sqrt(degree * 6 / (np.pi * n)) / 3
+    return X, gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth), bandwidth
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """Few points are enough for the multilevel method."""
+    monkeypatch.setattr(eigenpairs, "MULTILEVEL_FROM", 1000)
+
+
+def groups(edges: np.ndarray, depth: int) -> np.ndarray:
+    """The number of the group of each row after some rounds."""
+    return np.cumsum(edges[:-1] >= depth) - 1
+
+
+def test_groups_are_nested_connected_and_small():
+    X, K, _ = shuffled_strip(3000)
+    order, edges = matrix_order(K)
+    assert sorted(order) == list(range(3000))
+    ordered, P = X[order], K[order][:, order]
+    for depth in (1, 2, 3, 4):
+        label = groups(edges, depth)
+        assert np.bincount(label).max() <= 2**depth
+        # one label for several parts would be a group that does not hang together
+        same = P.tocoo()
+        inside = label[same.row] == label[same.col]
+        within = scipy.sparse.csr_matrix((same.data[inside], (same.row[inside], same.col[inside])), shape=P.shape)
+        assert connected_components(within)[0] == label.max() + 1
+        finer = groups(edges, depth - 1)
+        assert (np.diff(label)[np.diff(finer) == 0] == 0).all()
+    label = groups(edges, 3)
+    means = np.stack([np.bincount(label, weights=x) for x in ordered.T], axis=1) / np.bincount(label)[:, None]
+    # a square cell of 8 of 3,000 points on an area of 6 has a mean square distance to its middle of 8 * 6 / 3000 / 6
+    assert ((ordered - means[label]) ** 2).sum(axis=1).mean() < 2 * 8 / 3000
+
+
+def test_fused_matching_is_that_of_plain(rng):
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.matching")
+    A = scipy.sparse.random(700, 700, density=0.02, format="csr", rng=rng)
+    A = (A + A.T + scipy.sparse.identity(700)).tocsr()
+    parts = A.indptr.astype(np.int64), A.indices, np.round(A.data, 1).astype(np.float32)  # with many equal weights
+    scale, visits = rng.uniform(0.5, 1, 700).astype(np.float32), rng.permutation(700)
+    mates = plain.heavy_matching(*parts, scale, visits)
+    np.testing.assert_array_equal(fused.heavy_matching(*parts, scale, visits), mates)
+    np.testing.assert_array_equal(mates[mates], np.arange(700))
+    leaders = np.flatnonzero(mates >= np.arange(700))
+    small = []
+    for module in (plain, fused):
+        indptr, indices, data, labels = module.contract_pairs(*parts, leaders, mates)
+        small.append(scipy.sparse.csr_matrix((data, indices, indptr), shape=(len(leaders),) * 2).toarray())
+        assert (labels == labels[mates]).all()
+    np.testing.assert_allclose(*small, rtol=1e-5)
+
+
+def test_a_star_has_no_groups():
+    n = 2000
+    K = scipy.sparse.lil_matrix((n, n))
+    K[0, :] = K[:, 0] = 1.0
+    order, edges = matrix_order(K.tocsr())
+    assert sorted(order) == list(range(n)) and (edges[:-1] == 0).all()
+
+
+def test_a_map_of_a_kernel_comes_back_in_the_users_order(backend, early, on):
+    _, K, bandwidth = shuffled_strip(3000)
+    laplacian = graph_laplacian(K, bandwidth=bandwidth)
+    found = on(diffusion_map)(laplacian, n_components=6)
+    assert found.info["method"] == "multilevel", found.info
+    image = laplacian.transition @ found.coordinates
+    np.testing.assert_allclose(image, found.coordinates * (1 - found.eigenvalues), atol=1e-7)
+    with cpu_backend("numba").active():
+        other = diffusion_map(laplacian, n_components=6, solver="eigsh")
+    np.testing.assert_allclose(found.eigenvalues, other.eigenvalues, rtol=1e-9)
+    np.testing.assert_allclose(found.coordinates, other.coordinates, atol=1e-7)  # signs too: one start vector
+
+
+def test_a_selection_from_a_kernel_is_that_of_the_points(early, tmp_path):
+    X, K, bandwidth = shuffled_strip(2500)
+    common = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+    expected = select_coordinates(X, **common)
+    found = select_coordinates(kernel=K, checkpoint=tmp_path / "run", **common)
+    assert found.diagnostics["solver"]["method"] == "multilevel"
+    assert "order" in found.diagnostics["seconds"] and found.subset == expected.subset
+    np.testing.assert_allclose(found.coordinates, expected.coordinates, atol=1e-7)
+    np.testing.assert_allclose(found.log_volumes, expected.log_volumes, atol=1e-4)
+    again = select_coordinates(kernel=K, checkpoint=tmp_path / "run", resume=True, **common)
+    np.testing.assert_array_equal(again.coordinates, found.coordinates)
+
+
+# --- factorisation ---------------------------------------------------------------------------------------------------
+
+
+def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):
+    K = long_strip(np.random.default_rng(0), 1500)
+    found = on(diffusion_map)(graph_laplacian(K), n_components=6)
+    assert found.info["method"] == "factorised" and "that was done on the host" in found.info["reason"]
+    assert found.eigenvalues[0] < 1e-4 and found.residuals.max() < 1e-12
+
+
+def test_no_expander_is_factorised(rng):
+    """Its factor would fill up: 100,000 points of degree 10 would take more entries than any memory holds."""
+    assert expected_fill(expander(rng, 100_000)).fill > 10 * eigenpairs.MOST_FILL
+    with (backend := cpu_backend("numba")).active():
+        operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
+        assert not Factorisation(operator).is_quick
+        surface = SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
+        factor = Factorisation(surface)
+        assert factor.is_quick
+        entries = ShiftedInverse(factor.matrix, backend).factor.nnz / 2
+        assert 0.2 * factor.cost.fill < entries < 2 * factor.cost.fill
+
+
+def test_mixtures_are_not_returned(monkeypatch, rng):
+    """Two sheets on a thread, an iteration that cannot separate them, and no factorisation to help."""
+    K = joined(rng, [nearest(box(rng, 400, 1, 1), 8) for _ in range(2)], 1e-5)
+    monkeypatch.setattr(eigenpairs, "MOST_FILL", 0)
+    monkeypatch.setattr(eigenpairs, "_library_or_none", lambda *_: None)
+    ours = eigenpairs.krylov
+
+    def lazy(operator, count, start, tol, **options):
+        return ours(operator, count, start, 1.0, **options)
+
+    monkeypatch.setattr(eigenpairs, "krylov", lazy)
+    with pytest.raises(NotConvergedError, match=r"did not converge: .* Raise bandwidth or add neighbours"):
+        diffusion_map(graph_laplacian(K), n_components=5)
