@@ -198,8 +198,8 @@ def select_coordinates(
     at least four standard errors from zero: its third moment, its correlation with the squared distance from the mean
     of ``X``, and its correlation with each column of ``X`` in turn. If none is so clear, the clearest decides, and
     another sample may decide differently. Neither the seed nor the order of rows matters. Eigenvectors that share an
-    eigenvalue, as on a circle, can also be rotated among themselves; no rule prevents that. With ``client`` signs follow
-    ``random_state`` instead.
+    eigenvalue, as on a circle, can also be rotated among themselves; no rule prevents that. With ``client``, signs
+    follow ``random_state`` instead.
 
     References
     ----------
