@@ -4,9 +4,9 @@ A job that may be killed
 
 What a job in a batch service needs: how much memory to ask for, and stages that survive when it is killed.
 
-Run it with ``python examples/cluster.py [number of points]``. One job runs on one machine; nothing is spread over
-several. :doc:`/jobs` has the same on the command line, and :doc:`/project/containers` has ready jobs for SLURM,
-Kubernetes, AWS Batch and Google Batch.
+Run it with ``python examples/cluster.py [number of points]``. :doc:`/jobs` has the same on the command line, and
+:doc:`/project/containers` has ready jobs for SLURM, Kubernetes, AWS Batch and Google Batch. This job runs on one
+machine; :doc:`/cluster` spreads one over several.
 """
 
 import sys

@@ -9,7 +9,7 @@ from typing import Any
 LESSONS = ("tutorial.py", "reading.py", "when_not_to_use_it.py")
 # arguments of the scripts, in the gallery's order; None: shown and not run
 ARGUMENTS: dict[str, list[str] | None] = {
-    "strip.py": ["4000"],
+    "strip.py": ["5000"],
     "swiss_roll.py": ["3000"],
     "torus.py": ["4000"],
     "ethanol.py": [],

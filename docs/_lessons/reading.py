@@ -7,8 +7,8 @@ What ``print(selection)`` and ``ies-gpu show`` print, line by line, and what to 
 
 from ies_gpu import datasets, plot, save, select_coordinates
 
-strip = datasets.load("D1", n_samples=4_000)
-selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.4)
+strip = datasets.load("D1", n_samples=5_000)
+selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.35)
 print(selection)
 
 # %%

@@ -41,6 +41,10 @@ print(selection)
 
 columns = {"column 1 of X": X[:, 0], "column 2 of X": X[:, 1]}
 plot.embedding(selection, (0, 1), colors=columns, title="The first two").savefig("first.png")
+
+# %%
+# And the chosen ones:
+
 plot.embedding(selection, colors=columns, title="The chosen").savefig("chosen.png")
 
 # %%
@@ -75,6 +79,9 @@ from ies_gpu import selection_stability
 print(selection_stability(selection, X=X, n_refits=10))
 
 # %%
+# A low share is no verdict on the map. Here it says why: the eigenvalues of two neighbours are so close that a sample
+# may take one for the other. Up to such an exchange the choice is safe, and the next check shows that the map stays.
+#
 # Does it depend on the bandwidth?
 # --------------------------------
 #

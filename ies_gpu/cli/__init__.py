@@ -21,14 +21,14 @@ from itertools import pairwise
 from typing import Any
 
 from .. import __version__
-from . import data, demo, doctor, estimate, fit, plot, reproduce, show, transform
+from . import data, demo, doctor, estimate, fit, plot, report, reproduce, show, transform
 from .address_space import check_address_space
 from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
-COMMANDS = (fit, show, plot, transform, data, demo, doctor, estimate, reproduce)
+COMMANDS = (fit, show, plot, report, transform, data, demo, doctor, estimate, reproduce)
 # errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
 
@@ -106,6 +106,7 @@ def as_options(text: str) -> str:
     text = re.sub(r"\b(components|device|dtype|search)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bresume=True\b", "--resume", text)
     text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
+    text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .console import Console
 from .options import add_command, add_talk, count, seed
 from .output import announce_compiling, say
+from .report import address
 
 if TYPE_CHECKING:
     from ..datasets import Dataset
@@ -83,6 +84,8 @@ def run_demo(
     write_array(folder / "points.npy", data.X)
     storage.save(selection, folder / "run.npz")
     draw(selection, data, folder, say)
+    colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
+    selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")
     finish(folder, bandwidth, say)
     return selection
 
@@ -189,6 +192,8 @@ def finish(folder: Path, bandwidth: float, say: Callable[[str], None]) -> None:
     """Say where things are, and what to run next."""
     say("  points.npy      the points")
     say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
+    say("  report.html     all of it to explore in a browser:")
+    say(f"                  {address(folder / 'report.html')}")
     say("")
     say("Next, your own points. If you know the parameters, pass them: it is faster.")
     say("  ies-gpu fit your_points.npy -o run.npz")

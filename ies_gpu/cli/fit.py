@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,12 @@ from .options import (
     check_different,
     check_ending,
     count,
-    or_auto,
+    or_word,
     positive,
 )
 from .output import announce_compiling, say
 from .plot import check_picture, draw
+from .report import address, check_page, name_of
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -42,13 +44,20 @@ def add(commands: Any) -> None:
     fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv file or URL, one row per point")
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
-    number, length = or_auto(count), or_auto(positive)
+    number, length = or_word(count, "auto"), or_word(positive, "auto", "local")
     option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
     option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
-    option("--bandwidth", type=length, metavar="EPS", help="bandwidth of the kernel, in units of the points (auto)")
+    option(
+        "--bandwidth",
+        type=length,
+        metavar="EPS",
+        help="bandwidth of the kernel in units of the points, or local (auto)",
+    )
+    option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="graph of the K nearest neighbours")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
+    option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     option = fit.add_argument_group("a cluster (Dask)").add_argument
@@ -67,10 +76,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
-    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot}
+    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
+    if args.components == "each" and args.checkpoint:
+        args.parser.error("--checkpoint holds one run, and --components each makes one per part; leave one of them out")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
@@ -82,6 +93,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
+    check_page(args.parser, "--report", args.report)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
@@ -89,32 +101,71 @@ def run(args: argparse.Namespace, console: Console) -> int:
     points = read_points(args.points)
     console.progress("read", 1, 1)
     announce_compiling(console, args.device)
-    selection = select(points, args, console)
+    found = select(points, args, console)
+    parts = found if isinstance(found, list) else [found]
+    saved = [written(part, points, args, console) for part in parts]
+    console.close()
+    if args.json:
+        names = [
+            {"output": own["-o"] and shown(own["-o"]), "model": own["--model"] and shown(own["--model"])}
+            for own in saved
+        ]
+        plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
+        say(json.dumps(plain if isinstance(found, list) else plain[0]))
+    elif not args.quiet:
+        for part, own in zip(parts, saved, strict=True):
+            summarise(part, own, time.perf_counter() - begin)
+    return 0
+
+
+def summarise(selection: Selection, own: dict[str, str | None], seconds: float) -> None:
+    """Print a result and the names of its files."""
+    say(repr(selection))
+    say(f"  time            {seconds:.1f} s")
+    for label, option in (("saved", "-o"), ("model", "--model"), ("picture", "--plot")):
+        place = own[option]
+        if place:
+            size = file_size(place)
+            say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+    report = own["--report"]
+    if report:
+        say(f"  report          {address(report)}")
+
+
+def written(selection: Selection, points: Any, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
+    """Write what was asked for of one result; returns the names of its files by option."""
     selection.diagnostics["configuration"] = args.configuration
-    if args.output:
+    part = selection.diagnostics.get("part")
+    own = {
+        option: name if name is None or part is None else part_name(name, part["number"])
+        for option, name in (
+            ("-o", args.output),
+            ("--model", args.model),
+            ("--plot", args.plot),
+            ("--report", args.report),
+        )
+    }
+    if own["-o"]:
         from ..results.storage import save
 
         console.progress("write", 0, 0)
-        save(selection, args.output)
+        save(selection, own["-o"])
         console.progress("write", 1, 1)
-    if args.model:
+    if own["--model"]:
         from ..results.model import model_of, save_model
 
-        save_model(model_of(selection, points), args.model)
-    if args.plot:
-        draw(selection, args.plot)
-    console.close()
-    output = args.output and shown(args.output)
-    if args.json:
-        say(json.dumps(as_plain(selection, output=output, model=args.model and shown(args.model))))
-    elif not args.quiet:
-        say(repr(selection))
-        say(f"  time            {time.perf_counter() - begin:.1f} s")
-        for label, place in (("saved", args.output), ("model", args.model), ("picture", args.plot)):
-            if place:
-                size = file_size(place)
-                say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
-    return 0
+        save_model(model_of(selection, points), own["--model"])
+    if own["--plot"]:
+        draw(selection, own["--plot"])
+    if own["--report"]:
+        selection.to_html(own["--report"], points=points, title=name_of(args.points))
+    return own
+
+
+def part_name(name: str, number: int) -> str:
+    """The file of a part: run.part1.npz for run.npz."""
+    stem, ending = os.path.splitext(name)
+    return f"{stem}.part{number}{ending}"
 
 
 def check_numbers(args: argparse.Namespace) -> None:
@@ -125,11 +176,13 @@ def check_numbers(args: argparse.Namespace) -> None:
         args.parser.error(f"-d must be at most -m ({m}), got {d}")
     if s != "auto" and not least <= s <= m:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
+    if args.model and (args.n_neighbors or args.bandwidth == "local"):
+        args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
     if args.bandwidth == "auto" and args.radius is not None:
         args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
 
 
-def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:
+def select(points: Any, args: argparse.Namespace, console: Console) -> Selection | list[Selection]:
     """``select_coordinates`` with the options of ``fit``."""
     from ..select import select_coordinates
 

@@ -25,7 +25,7 @@ HEADER = "header.json"  # the first member of what ``storage.save`` writes
 # what a damaged file may raise, depending on where it was cut or changed
 DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, RuntimeError),  # the last where it looks encrypted
-    *(EOFError, KeyError, ValueError, OSError, TypeError, AttributeError, OverflowError),
+    *(EOFError, LookupError, ValueError, OSError, TypeError, AttributeError, OverflowError, SyntaxError),
 )
 
 

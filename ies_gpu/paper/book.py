@@ -18,6 +18,8 @@ from ..files.writing import whole_or_nothing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..results.selection import Selection
+
 # the paper's labels in the paper's order, which is the order of the page
 LABELS = (
     "fig:cont-long-strip-example", "fig:d4-embedding-otherview", "lm:change-of-variable", "thm:risk-cont",
@@ -44,7 +46,7 @@ th { border-bottom: 2px solid #888; } .number { text-align: right; } td.number {
 
 
 class Item(NamedTuple):
-    """One thing on the page; ``columns`` and ``rows`` for tables, ``image`` for pictures."""
+    """One thing on the page: ``columns`` and ``rows`` for tables, ``image`` for pictures, ``page`` to explore it."""
 
     name: str
     title: str
@@ -53,6 +55,7 @@ class Item(NamedTuple):
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Any, ...], ...] = ()
     image: str = ""
+    page: str = ""
 
 
 class Book:
@@ -125,6 +128,13 @@ class Book:
         with whole_or_nothing(self.folder / f"{name}.png") as file:
             figure.savefig(file, format="png", dpi=DPI)
 
+    def report(self, selection: Selection, **more: Any) -> None:
+        """Write a page to explore the result behind the item that was added last, and link it there."""
+        last = self.items[-1]
+        page = f"{last.name}-explore.html"
+        selection.to_html(self.folder / page, title=last.title, **more)
+        self.items[-1] = last._replace(page=page)
+
     def text(self, name: str, title: str, text: str, *, label: str = "") -> None:
         """Add text with a heading; empty lines separate paragraphs."""
         self._added(Item(name, title, label, text))
@@ -186,6 +196,8 @@ def _markdown(item: Item) -> str:
     parts = [f"## {item.title}{label}\n"]
     if item.image:
         parts.append(f"![{item.title}]({item.image})\n")
+    if item.page:
+        parts.append(f"[Explore it in a browser]({item.page})\n")
     if item.columns:
         lines = [item.columns, ["---"] * len(item.columns), *item.rows]
         parts.append("\n".join("| " + " | ".join(shown(c).replace("|", "\\|") for c in line) + " |" for line in lines))
@@ -212,6 +224,7 @@ def _page(title: str, introduction: str, items: list[Item]) -> str:
 def _section(item: Item) -> str:
     parts = [f'<section id="{item.name}">\n<h2>{html.escape(item.title)}</h2>']
     files = [f'<a href="{item.name}.csv">csv</a>', f'<a href="{item.name}.md">md</a>'] if item.columns else []
+    files += [f'<a href="{item.page}">explore</a>'] if item.page else []
     head = [f"the paper's {html.escape(item.label)}"] if item.label else []
     if head or files:
         parts.append(f'<p class="label">{" · ".join(head + files)}</p>')

@@ -51,6 +51,7 @@ def add_overview(book: Book, case: Case) -> None:
         words += D13_NOTE.format(n=len(case.data.X), degree=case.selection.diagnostics["mean_degree"])
     words += " zeta* is not comparable: the paper takes another point of the interval." if name == "D7" else ""
     book.figure(name.lower(), f"{name}, {case.data.title}: data, map, path", overview(case), label=label, note=words)
+    book.report(case.selection, points=case.data.X, colors=case.data.colors)
 
 
 D13_NOTE = (

@@ -144,9 +144,9 @@ def add_pictures(book: Book, done: Done) -> None:
         )
     name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
     figure = maps(selection, done.colors, sets, f"{case.name}: {words}")
-    book.figure(
-        name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnose(selection).verdict}"
-    )
+    diagnosis = diagnose(selection)
+    book.figure(name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnosis.verdict}")
+    book.report(selection, colors=done.colors, diagnosis=diagnosis)
 
 
 def add_runtimes(book: Book, done: list[Done]) -> None:

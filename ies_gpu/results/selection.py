@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..errors import brief
-from ..parameters.verdict import automatic_line
+from ..parameters.verdict import automatic_line, verdict_line
+from ..validation import check_integer
 from .export import as_frame, as_plain
 
 
@@ -52,6 +54,9 @@ class Selection:
         S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` lives on a few stray points.
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
+    verdict : {"sure", "likely", "doubtful"} or None
+        How sure the automatic choice is; None if nothing was automatic. The reasons are in
+        ``diagnostics["automatic"]["reasons"]``.
     search_order : tuple of int
         The order in which the search added the coordinates.
     zeta : float
@@ -135,6 +140,14 @@ class Selection:
         return self.coordinates[:, list(self.subset)]
 
     @property
+    def verdict(self) -> str | None:
+        """How sure the automatic choice is: "sure", "likely" or "doubtful"; None if nothing was automatic.
+
+        The reasons are in ``diagnostics["automatic"]["reasons"]``.
+        """
+        return (self.diagnostics.get("automatic") or {}).get("verdict")
+
+    @property
     def zeta_dimensionless(self) -> float:
         """The weight of the penalty times the smallest eigenvalue."""
         return self.zeta * float(self.eigenvalues[0])
@@ -196,6 +209,86 @@ class Selection:
         """
         return json.dumps(as_plain(self))
 
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        points: Array = None,
+        colors: Any = None,
+        compare: Selection | None = None,
+        stability: Any = None,
+        diagnosis: Any = None,
+        title: str | None = None,
+    ) -> None:
+        """Write a page to explore the result: one HTML file that needs no network.
+
+        Parameters
+        ----------
+        path : str or path-like
+            An ``.html`` file, or a URL such as ``s3://bucket/report.html``.
+        points : ndarray of shape (n_samples, n_features), optional
+            The points of the run, for a view of the input.
+        colors : array, pandas.Series, pandas.DataFrame or dict, optional
+            What can colour the points, as in :func:`ies_gpu.plot.embedding`.
+        compare : Selection, optional
+            Another result, to be shown beside this one.
+        stability : Stability, optional
+            What :func:`selection_stability` found.
+        diagnosis : Diagnosis, optional
+            What :func:`diagnose` found; it is marked on the map.
+        title : str, optional
+            The heading of the page.
+
+        Raises
+        ------
+        ValueError
+            If the path does not end in ``.html``, or the points or colours are of other points.
+
+        Examples
+        --------
+        >>> from ies_gpu import datasets, select_coordinates
+        >>> strip = datasets.load("D1", n_samples=400)
+        >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+        >>> selection.to_html("report.html", points=strip.X, colors=strip.colors)
+        """
+        from ..report.page import write_report
+
+        write_report(
+            self, path, points=points, colors=colors, compare=compare, stability=stability, diagnosis=diagnosis,
+            title=title,
+        )  # fmt: skip
+
+    def explore(self, *, height: int = 900, **more: Any) -> Any:
+        """Show the page of :meth:`to_html` inside a notebook.
+
+        Parameters
+        ----------
+        height : int, default=900
+            Height of the frame in pixels.
+        **more
+            What to show: the optional arguments of :meth:`to_html`.
+
+        Returns
+        -------
+        Page
+            What the notebook displays.
+
+        Examples
+        --------
+        >>> from ies_gpu import datasets, select_coordinates
+        >>> strip = datasets.load("D1", n_samples=400)
+        >>> selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+        >>> page = selection.explore(points=strip.X)
+        """
+        from ..report.notebook import explored
+
+        return explored(self, check_integer("height", height, low=100, high=100_000), **more)
+
+    def _repr_html_(self) -> str:
+        from ..report.notebook import selection_card
+
+        return selection_card(self)
+
     def __repr__(self) -> str:
         d = self.diagnostics
         n, m = self.coordinates.shape
@@ -214,6 +307,7 @@ class Selection:
             else "",
             f"  mean degree     {d['mean_degree']:.0f}",
             f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
+            f"  verdict         {verdict_line(d['automatic'])}" if self.verdict else "",
             f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
             f"  device          {d['device']}" + ("" if quiet else f" ({d['device_reason']})"),
             *(f"  warning         {message}" for message in d["warnings"]),

@@ -234,26 +234,35 @@ def slow(chosen: Plan, limit: float, folder: str, disk: float, asked: bool) -> s
     whose = "memory_limit" if asked else "half of the free memory"
     return (
         f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
-        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={chosen.enough:.2g} would avoid it; "
-        "dtype='mixed' or a smaller bandwidth need less"
+        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={rounded(chosen.enough)} would avoid "
+        "it; dtype='mixed' or a smaller bandwidth need less"
     )
 
 
 def too_little(size: Size, limit: float, disk: float, folder: str, asked: bool) -> Exception:
-    """The error for a limit with which nothing fits."""
-    least = least_bytes(size, disk)
-    whose = f"memory_limit={limit:.4g}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
+    """The error for a limit with which no way of storing a kernel fits."""
     more = ""
     if disk < 1.05 * size.matrix:
-        more = (
-            f", or set TMPDIR to a folder with {1.05 * size.matrix / 1e9:.1f} GB free ({folder} has {disk / 1e9:.1f})"
-        )
+        wanted = 1.05 * size.matrix / 1e9
+        more = f", set TMPDIR to a folder with {wanted:.1f} GB free ({folder} has {disk / 1e9:.1f})"
+    return refusal(size, limit, 1.02 * least_bytes(size, disk), asked, more)
+
+
+def refusal(size: Size, limit: float, needed: float, asked: bool, more: str = "") -> Exception:
+    """The error for a limit that cannot be kept."""
+    whose = f"memory_limit={limit:.0f}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
     kind = ValueError if asked else OutOfMemoryError
     return kind(
-        f"{whose} is too little for {size.n:,} points with {size.z / size.n - 1:.0f} neighbours each and "
-        f"{size.m} components: at least {1.02 * least:.4g} bytes are needed. Raise memory_limit{more}, or use fewer "
+        f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
+        f"{size.m} components: at least {rounded(needed)} bytes are needed. Raise memory_limit{more}, or use fewer "
         "points or components"
     )
+
+
+def rounded(size: float) -> int:
+    """A number of bytes, rounded up to three digits or so."""
+    step = 10 ** max(3, len(str(int(size))) - 3)
+    return -(-int(size) // step) * step
 
 
 def shown_time(seconds: float) -> str:

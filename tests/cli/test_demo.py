@@ -28,7 +28,7 @@ def story(tmp_path_factory):
 def test_files(story):
     folder, _, selection = story
     pytest.importorskip("matplotlib")
-    assert sorted(path.name for path in folder.iterdir()) == sorted([*PICTURES, "points.npy", "run.npz"])
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*PICTURES, "points.npy", "report.html", "run.npz"])
     for name in PICTURES:
         assert (folder / name).read_bytes().startswith(b"\x89PNG") and (folder / name).stat().st_size > 10_000
     assert load(folder / "run.npz").subset == selection.subset
@@ -44,6 +44,7 @@ def test_the_story_fits_the_run(story):
     assert f"{names} recovers the strip" in told
     assert ("this sample gives another set" in told) == (selection.subset != (0, 6))
     assert lines[-1].split()[:2] == ["ies-gpu", "fit"]
+    assert (folder / "report.html").as_uri() in told
     assert max(map(len, lines)) <= 80 or str(folder) in max(lines, key=len)
 
 
@@ -68,7 +69,7 @@ def test_without_matplotlib_it_runs_and_says_so(tmp_path, monkeypatch, capsys):
     assert cli.main(["demo", "-o", str(tmp_path / "out"), "--n", "1500"]) == 0
     out = capsys.readouterr().out
     assert "pip install 'ies-gpu[plot]'" in out and "ies-gpu fit your_points.npy" in out
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["points.npy", "run.npz"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["points.npy", "report.html", "run.npz"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):

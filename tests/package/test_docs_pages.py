@@ -9,7 +9,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 # not real-data.md, which needs files that are not ours to ship, nor umap.md, which takes a minute
-PAGES = ["diagnosis.md", "method.md", "new-points.md", "plots.md", "scikit-learn.md", "stability.md"]
+PAGES = ["diagnosis.md", "method.md", "new-points.md", "plots.md", "report.md", "scikit-learn.md", "stability.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -62,6 +62,23 @@ def test_ethanol(run):
     assert Path("ethanol.png").stat().st_size > 10_000
 
 
+def test_own_graph(run):
+    assert "as before" in run("own_graph.py", 900)
+    assert Path("places.png").stat().st_size > 10_000
+
+
+def test_cluster(run):
+    out = run("cluster.py", 1000)
+    assert "stopped" in out and "resumed: ['graph'" in out
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few points
+def test_swiss_roll_and_spectra(run):
+    assert "chosen     along   R2" in run("swiss_roll.py", 800)
+    assert "Spectra(400 of 120 channels" in run("spectra.py", 400)
+    assert Path("roll-chosen.png").exists() and Path("spectra.png").exists()
+
+
 def test_pipeline(run):
     out = run("pipeline.py", 900)
     assert "independentcoordinates__bandwidth" in out and "phi1" in out

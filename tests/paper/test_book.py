@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from ies_gpu import select_coordinates
 from ies_gpu.paper.book import Book
 
 VOID = {"meta", "img", "br", "hr"}
@@ -121,3 +122,16 @@ def test_wrong_items_are_refused_before_a_file_is_written(book, name, label, row
     with pytest.raises(ValueError, match=message):
         book.table(name, "t", ["a", "b"], rows, label=label)
     assert sorted(book.folder.iterdir()) == before
+
+
+def test_a_result_is_linked_as_a_page_to_explore(tmp_path, plain_kernels):
+    X = np.random.default_rng(0).random((300, 2))
+    selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.1, n_components=5)
+    book = Book(tmp_path)
+    book.text("square", "A square", "Points at random.")
+    book.report(selection, points=X)
+    book.write()
+    assert (tmp_path / "square-explore.html").read_text().startswith("<!doctype html>")
+    checker = Checker()
+    checker.feed((tmp_path / "index.html").read_text())
+    assert "square-explore.html" in checker.links

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from ies_gpu import IESWarning, select_coordinates
+from ies_gpu import IESWarning, gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.run import plan as planning
 from ies_gpu.run.plan import Size, least_bytes, needs, plan
 from tests.manifolds import rectangle
@@ -54,11 +55,11 @@ def test_every_stage_holds_the_matrix_it_works_on():
 
 
 def test_a_limit_that_cannot_be_held_is_refused_before_the_work(monkeypatch):
-    points, _, bandwidth = rectangle(6000, 4.0, degree=200)
-    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2}
+    points, _, bandwidth = rectangle(3000, 4.0, degree=150)
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
     seen = []
     with pytest.raises(
-        ValueError, match=r"memory_limit=2.097e\+06 is too little for 6,000 points .* at least (\S+) bytes"
+        ValueError, match=r"memory_limit=2097152 is too little for 3,000 points .* at least (\S+) bytes"
     ) as e:
         select_coordinates(points, memory_limit=2 << 20, progress=lambda *now: seen.append(now[0]), **options)
     assert set(seen) <= {"checks", "order"}
@@ -68,6 +69,23 @@ def test_a_limit_that_cannot_be_held_is_refused_before_the_work(monkeypatch):
     usual = select_coordinates(points, **options)
     assert found.subset == usual.subset
     np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-6)
+
+
+@pytest.mark.parametrize("entry", ["graph", "kernel"])
+def test_a_given_matrix_takes_what_is_said_or_is_refused(entry):
+    """What Python and NumPy allocate, against the limit that the error asks for."""
+    points, _, bandwidth = rectangle(4000, 4.0, degree=100)
+    graph = radius_graph(points, radius=3 * bandwidth)
+    given = {"graph": graph} if entry == "graph" else {"kernel": gaussian_kernel(graph, bandwidth=bandwidth)}
+    options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, **given}
+    with pytest.raises(ValueError, match=r"memory_limit=4194304 is too little for 4,000 points") as refused:
+        select_coordinates(memory_limit=4 << 20, **options)
+    least = float(str(refused.value).split("at least ")[1].split()[0])
+    tracemalloc.start()
+    select_coordinates(memory_limit=int(1.001 * least), **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.5 * least < peak < 1.1 * least
 
 
 def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):

@@ -116,6 +116,11 @@ class Diagnosis:
         text = f"{names}: " + ("; ".join(found) if found else "no dependency, knot, crossing or overlap found")
         return ". ".join([text, *self.notes]) + "."
 
+    def _repr_html_(self) -> str:
+        from ...report.notebook import diagnosis_card
+
+        return diagnosis_card(self)
+
     def __repr__(self) -> str:
         return f"Diagnosis of {self.verdict}"
 

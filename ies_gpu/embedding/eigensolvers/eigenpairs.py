@@ -25,7 +25,7 @@ NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, f
 
 SPARSE = 48  # entries per row up to which a factorisation is considered before anything else
 QUICK = 1.5e-4  # seconds per row that it may be expected to take then
-COPIES = 3  # of the matrix at a time: P, S on the host, and S in the order of its columns
+COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 NO_MEMORY = "no memory for it"

@@ -1,0 +1,99 @@
+"""``ies-gpu report``: a page to explore a result in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from ..files.remote import file_size, is_remote, shown
+from .console import Console
+from .options import add_command, add_talk, check_different, check_ending
+from .output import say
+
+
+def add(commands: Any) -> None:
+    report = add_command(
+        commands, "report", run, "write a page to explore a result in a browser",
+        "ies-gpu report run.npz --points points.npy --color columns.csv -o report.html",
+    )  # fmt: skip
+    option = report.add_argument
+    option("run_file", metavar="RUN.NPZ", help="file that 'ies-gpu fit -o' wrote")
+    option("-o", "--output", metavar="REPORT.HTML", help="the page (RUN.HTML)")
+    option("--points", metavar="POINTS", help="the points of the run, for a view of the input")
+    option(
+        "--color", metavar="COLUMNS.CSV", help="what can colour the points: a .csv or .tsv file with a line of names"
+    )
+    option("--compare", metavar="RUN.NPZ", help="another result, to be shown beside the first")
+    option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
+    option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
+    option("--title", metavar="TEXT", help="the heading of the page (the name of the file)")
+    add_talk(report)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    output = args.output or os.path.splitext(args.run_file)[0] + ".html"
+    check_page(args.parser, "-o", output)
+    inputs = {"RUN.NPZ": args.run_file, "--points": args.points, "--color": args.color, "-o": output}
+    check_different(args.parser, inputs)
+    from ..files.columns import read_columns
+    from ..files.points import read_points
+    from ..report.page import write_report
+    from ..results.storage import load
+
+    selection = load(args.run_file)
+    other = None if args.compare is None else load(args.compare)
+    points = None if args.points is None else read_points(args.points)
+    colors = None if args.color is None else read_columns(args.color)
+    names = (name_of(args.run_file), name_of(args.compare or ""))
+    write_report(
+        selection,
+        output,
+        points=points,
+        colors=colors,
+        compare=other,
+        title=args.title or (" and ".join(names) if other else names[0]),
+        names=names,
+        **judged(args, selection, points, console),
+    )
+    console.close()
+    if not args.quiet:
+        size = file_size(output)
+        say(f"  report          {address(output)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+    return 0
+
+
+def judged(args: argparse.Namespace, selection: Any, points: Any, console: Console) -> dict[str, Any]:
+    """The diagnosis and the stability, where they are asked for."""
+    found: dict[str, Any] = {}
+    if args.diagnose:
+        from ..analysis.diagnosis.diagnose import diagnose
+
+        console.progress("diagnosis", 0, 0)
+        found["diagnosis"] = diagnose(selection)
+        console.progress("diagnosis", 1, 1)
+    if args.stability:
+        from ..analysis.stability.replicates import selection_stability
+
+        found["stability"] = selection_stability(selection, X=points, progress=console.progress)
+    return found
+
+
+def check_page(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:
+    """A page that can be written; asked before long work."""
+    if path:
+        check_ending(parser, option, path, ".html")
+        from ..files.writing import check_output
+
+        check_output(path, ".html")
+
+
+def name_of(path: str) -> str:
+    """The name of a file, without its folder."""
+    return shown(path).rpartition("/")[2] if is_remote(path) else Path(path).name
+
+
+def address(path: str | os.PathLike[str]) -> str:
+    """What to put into the address bar of a browser."""
+    return shown(os.fspath(path)) if is_remote(path) else Path(path).resolve().as_uri()

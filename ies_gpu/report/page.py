@@ -1,0 +1,117 @@
+"""The page as text and as a file."""
+
+from __future__ import annotations
+
+import html
+import os
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..analysis.diagnosis.diagnose import Diagnosis
+from ..analysis.stability.result import Stability
+from ..errors import brief
+from ..files.writing import check_output, whole_or_nothing
+from ..plot.colours import Colouring
+from ..plot.panels import on_host
+from ..results.selection import Selection, check_selection
+from .content import COLUMNS, colours_for, content_of, shown_rows
+from .packing import as_script
+
+SCRIPTS = ("three.min.js", "scatter.js", "charts.js", "page.js")
+
+
+def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any) -> None:
+    """Write the page of a result to a file or URL, completely or not at all; arguments as for ``report_page``."""
+    check_output(path, ".html")
+    text = report_page(selection, **more)
+    with whole_or_nothing(path) as file:
+        file.write(text.encode("utf-8", "replace"))  # a file name need not be text
+
+
+def report_page(
+    selection: Selection, *, points: Any = None, colors: Any = None, compare: Selection | None = None,
+    stability: Stability | None = None, diagnosis: Diagnosis | None = None, title: str | None = None,
+    names: tuple[str, str] = ("first run", "second run"),
+) -> str:  # fmt: skip
+    """The page of a result as text; ``Selection.to_html`` describes the arguments."""
+    selections = [check_selection(selection)] + ([] if compare is None else [check_selection(compare)])
+    check_kind("stability", stability, Stability)
+    check_kind("diagnosis", diagnosis, Diagnosis)
+    if diagnosis is not None and len(diagnosis.collapse) != len(selection.points):
+        raise ValueError(
+            f"diagnosis is of {len(diagnosis.collapse):,} points, but the selection has {len(selection.points):,}; "
+            "diagnose this selection"
+        )
+    X = None if points is None else check_rows("points", points, selection)
+    colours = colours_for(colors, selection)
+    columns = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1]))
+    rows = shown_rows(selection, len(selections), columns)
+    about: dict[str, Any] = {"stability": stability, "diagnosis": diagnosis, "notes": []}
+    runs = [content_of(selection, names[0], rows, points=X, colours=colours, **about)]
+    if compare is not None:
+        runs.append(_second(compare, selection, names[1], rows, columns, X, colors))
+    heading = title or "Independent coordinates"
+    content = {"title": heading, "version": __version__, "runs": runs}
+    return filled(heading, as_script(content))
+
+
+def filled(title: str, content: str) -> str:
+    """The template with its style, its scripts and the content."""
+    parts = {
+        "<!-- title -->": html.escape(title),
+        "<!-- style -->": _text("page.css"),
+        "<!-- content -->": content,
+        "<!-- scripts -->": "\n".join(f"<script>\n{_script(name)}</script>" for name in SCRIPTS),
+    }
+    pieces, rest = [], _text("page.html")
+    for mark, text in parts.items():  # in the order of the template: what is filled in is not searched again
+        before, _, rest = rest.partition(mark)
+        pieces += [before, text]
+    return "".join([*pieces, rest])
+
+
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """None, or a result of ours."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {brief(value)}")
+
+
+def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
+    """The input of the run: at least as many rows as it numbers."""
+    X = on_host(points)
+    numbers = on_host(selection.points)
+    if X.ndim != 2 or X.dtype.kind not in "buif" or X.shape[1] < 1:
+        raise ValueError(f"{name} must be numbers with one row per point, got shape {X.shape} and dtype {X.dtype}")
+    if len(X) <= numbers[-1]:
+        raise ValueError(
+            f"{name} has {len(X):,} rows, but the run used row {int(numbers[-1]) + 1:,}; pass the points of the run"
+        )
+    return X
+
+
+def _second(
+    other: Selection, first: Selection, name: str, rows: np.ndarray, columns: int, X: np.ndarray | None, colors: Any
+) -> dict[str, Any]:
+    """The run beside the first. Where it has the same points, the same are drawn."""
+    notes = []
+    if not np.array_equal(on_host(other.points), on_host(first.points)):
+        rows = shown_rows(other, 2, columns)
+    fits = X is not None and len(X) > on_host(other.points)[-1]
+    try:
+        colours: list[Colouring] = colours_for(colors, other)
+    except ValueError as error:
+        colours = []
+        notes.append(f"The colours are of the first run only: {error}.")
+    points = X if fits else None
+    return content_of(other, name, rows, points=points, colours=colours, stability=None, diagnosis=None, notes=notes)
+
+
+def _text(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _script(name: str) -> str:
+    return _text(name).replace("</script", "<\\/script").replace("<!--", "<\\!--")

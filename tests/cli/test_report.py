@@ -1,0 +1,57 @@
+"""``ies-gpu report`` and ``fit --report``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, datasets
+
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.8"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    X = datasets.load("D1", n_samples=900).X
+    np.save(folder / "points.npy", X)
+    side = np.where(X[:, 0] > 0, "right", "left")
+    (folder / "columns.csv").write_text(
+        "length,side\n" + "".join(f"{x},{s}\n" for x, s in zip(X[:, 0], side, strict=True))
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        command = ["fit", str(folder / "points.npy"), *FIT, "-o", str(folder / "run.npz")]
+        assert cli.main([*command, "--report", str(folder / "fit.html"), "--quiet"]) == 0
+    return folder
+
+
+def test_fit_ends_with_a_page(folder):
+    text = (folder / "fit.html").read_text()
+    assert text.startswith("<!doctype html>") and '"title":"points.npy"' in text
+
+
+def test_report_takes_points_colours_and_another_run(folder, capsys):
+    run, output = str(folder / "run.npz"), folder / "my report.html"
+    more = ["--points", str(folder / "points.npy"), "--color", str(folder / "columns.csv"), "--compare", run]
+    assert cli.main(["report", run, *more, "--diagnose", "-o", str(output)]) == 0
+    assert output.as_uri() in "".join(capsys.readouterr().out.split())
+    text = output.read_text()
+    assert '"name":"length"' in text and '"classes":["left","right"]' in text and '"dimensions":3' in text
+    assert text.count('"name":"run.npz"') == 2 and '"diagnosis":{"verdict"' in text
+
+
+def test_the_page_stands_beside_the_run_by_default(folder, capsys):
+    assert cli.main(["report", str(folder / "run.npz")]) == 0
+    assert (folder / "run.html").exists()
+
+
+def test_wrong_use_is_named_before_any_work(folder, capsys):
+    run = str(folder / "run.npz")
+    assert cli.main(["report", run, "-o", str(folder / "page.pdf")]) == 2
+    assert "-o must name a .html file" in capsys.readouterr().err
+    assert cli.main(["fit", str(folder / "points.npy"), *FIT, "--report", str(folder / "none" / "a.html")]) == 1
+    assert "does not exist" in capsys.readouterr().err
+    assert cli.main(["report", run, "--color", str(folder / "points.npy")]) == 1
+    assert "columns are read from .csv and .tsv files" in capsys.readouterr().err

@@ -1,0 +1,36 @@
+"""Named columns of numbers and words from text files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu.files.columns import read_columns
+
+
+def test_columns_have_the_kinds_of_their_cells(tmp_path):
+    path = tmp_path / "columns.csv"
+    path.write_text('\ufeffage,weight,"cell, type"\n3,1.5,T\n4,,"B ""x"""\n5,2e3,NA\n', encoding="utf-8")
+    found = read_columns(path)
+    assert list(found) == ["age", "weight", "cell, type"]
+    assert found["age"].dtype.kind == "i" and found["age"].tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(found["weight"], [1.5, np.nan, 2000.0])
+    assert found["cell, type"].tolist() == ["T", 'B "x"', None]
+    path = tmp_path / "columns.tsv"
+    path.write_text("a\tb\n1\tx,y\n")
+    assert read_columns(path)["b"].tolist() == ["x,y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.txt", "a\n1\n", "not from '.txt'"),
+        ("a.csv", "a,b\n1\n", "line 2: 1 cells, but there are 2 names"),
+        ("a.csv", "a,a\n1,2\n", "same name"),
+        ("a.csv", "a\n", "got 1 lines"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=words):
+        read_columns(tmp_path / name)

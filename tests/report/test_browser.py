@@ -1,0 +1,261 @@
+"""The page in a real browser: it opens offline, and slider, table and marks do what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection_stability, volume_histogram
+from ies_gpu.report.page import write_report
+from tests.report.conftest import HOSTILE
+
+READY = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done(true)))"
+# three bytes per pixel of the map, thinned: what is seen
+PIXELS = """
+const gl = report.runs[0].map.renderer.getContext();
+const data = new Uint8Array(4 * gl.drawingBufferWidth * gl.drawingBufferHeight);
+report.runs[0].map.render();
+gl.readPixels(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight, gl.RGBA, gl.UNSIGNED_BYTE, data);
+let sum = 0; for (let i = 0; i < data.length; i++) sum = (31 * sum + data[i]) % 1000000007; return sum"""
+
+
+def opened(browser, path):
+    browser.get_log("browser")
+    browser.get(path.as_uri())
+    browser.execute_async_script(READY)
+    return browser
+
+
+def complaints(browser):
+    """Errors and warnings of the console; how this machine's driver copies pixels is not ours."""
+    return [line for line in browser.get_log("browser") if "GPU stall" not in line["message"]]
+
+
+def run_of(browser, number=0):
+    return browser.find_elements("css selector", ".run")[number]
+
+
+def current_set(run):
+    return tuple(int(k) for k in run.get_attribute("data-set").split(","))
+
+
+@pytest.fixture(scope="module")
+def diagnosis(strip):
+    """The first two coordinates, of which the second is a function of the first."""
+    selection, X, _ = strip
+    return diagnose(selection, laplacian=laplacian_of_points(X, bandwidth=0.6), subset=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def page(browser, strip, diagnosis, tmp_path_factory):
+    selection, X, colors = strip
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    found = {"diagnosis": diagnosis, "stability": selection_stability(selection, n_refits=0)}
+    write_report(selection, path, points=X, colors=colors, title=HOSTILE, **found)
+    return opened(browser, path)
+
+
+@pytest.fixture
+def fresh(page):
+    page.refresh()
+    page.execute_async_script(READY)
+    return page
+
+
+def slide(browser, number):
+    browser.execute_script(
+        "const s = document.querySelector('input.zeta'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input', {bubbles: true}))",
+        number,
+    )
+    browser.execute_async_script(READY)
+
+
+def test_it_opens_without_complaint_and_loads_nothing(page):
+    assert complaints(page) == []
+    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert page.execute_script("return report.runs[0].map.n") == 1000
+    policy = page.find_element("css selector", "meta[http-equiv]").get_attribute("content")
+    assert policy.startswith("default-src 'none'") and "http" not in policy
+
+
+def test_the_network_is_refused(fresh):
+    fresh.execute_async_script(
+        "const done = arguments[0]; const image = new Image(); image.onerror = image.onload = () => done(true);"
+        "image.src = 'http://127.0.0.1:9/x.png'"
+    )
+    assert any("Content Security Policy" in line["message"] for line in fresh.get_log("browser"))
+
+
+def test_names_are_words_never_markup(page):
+    assert page.find_element("id", "title").text == HOSTILE
+    assert page.title == HOSTILE
+    options = page.find_elements("css selector", ".map option")
+    assert HOSTILE in [option.get_attribute("textContent") for option in options]
+    assert page.find_elements("css selector", ".key b, .key script, option script, h1 script") == []
+    page.execute_script("const r = report.runs[0]; r.colour = r.colours.find(c => c.label === 'side'); r.paint()")
+    shown = [item.text for item in page.find_elements("css selector", ".map .key li")]
+    assert shown == [HOSTILE, "left & <b>bold</b>"]
+
+
+def test_numbers_are_those_of_the_selection(fresh, strip):
+    selection = strip[0]
+    run = run_of(fresh)
+    assert current_set(run) == selection.subset
+    values = [cell.get_attribute("data-value") for cell in run.find_elements("css selector", ".numbers dd")]
+    chosen = next(k for k, segment in enumerate(selection.path) if segment.subset == selection.subset)
+    assert float(values[1]) == selection.zeta
+    assert float(values[2]) == selection.path[chosen].score
+    assert float(values[4]) == selection.regret_percentiles[chosen]
+    lines = run.find_elements("css selector", "tbody tr")
+    for line, subset, loss, score in zip(lines, *selection.ranking, strict=False):
+        assert line.get_attribute("data-set") == ",".join(map(str, subset))
+        cells = [cell.get_attribute("data-value") for cell in line.find_elements("css selector", "td")]
+        assert float(cells[2]) == score
+        assert float(cells[4]) == pytest.approx(loss, abs=1e-12)
+    counts = fresh.execute_script("return report.runs[0].volumes().counts")
+    np.testing.assert_array_equal(counts, volume_histogram(selection).counts)
+    drawn = fresh.execute_script(
+        "const c = report.runs[0].coordinates[6]; return Array.from(c.values, (_, i) => valueOf(c, i))"
+    )
+    column = selection.coordinates[:, 6]
+    np.testing.assert_allclose(drawn, column, atol=np.ptp(column) / 65_000)
+
+
+def test_the_slider_walks_the_path(fresh, strip):
+    selection = strip[0]
+    before = fresh.execute_script(PIXELS)
+    run = run_of(fresh)
+    for number, segment in ((1000, selection.path[0]), (0, selection.path[-1])):
+        slide(fresh, number)
+        assert current_set(run) == segment.subset
+        assert segment.low <= float(run.get_attribute("data-zeta")) <= segment.high
+        axes = run.find_element("css selector", ".map .view").get_attribute("data-axes")
+        assert axes == " ".join(
+            f"φ{str(k + 1).translate(str.maketrans('0123456789', '₀₁₂₃₄₅₆₇₈₉'))}" for k in segment.subset
+        )
+        assert run.find_element("css selector", "tbody tr").get_attribute("data-set") == ",".join(
+            map(str, segment.subset)
+        )
+    slide(fresh, 1000)
+    assert selection.path[0].subset != selection.subset
+    assert fresh.execute_script(PIXELS) != before
+
+
+def test_a_click_and_the_arrow_keys_choose_a_set(fresh, strip):
+    from selenium.webdriver.common.keys import Keys
+
+    subsets = strip[0].ranking.subsets
+    before, run = fresh.execute_script(PIXELS), run_of(fresh)
+    run.find_elements("css selector", "tbody tr")[2].click()
+    assert current_set(run) == tuple(subsets[2])
+    fresh.execute_async_script(READY)
+    assert fresh.execute_script(PIXELS) != before
+    fresh.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    assert current_set(run) == tuple(subsets[3])
+    slider = run.find_element("css selector", "input.zeta")
+    zeta = float(run.get_attribute("data-zeta"))
+    slider.send_keys(Keys.ARROW_RIGHT)
+    assert float(run.get_attribute("data-zeta")) > zeta
+
+
+def test_the_table_sorts_by_what_is_clicked(fresh, strip):
+    fresh.find_element("css selector", "th[data-key=score] button").click()
+    shown = [float(cell.get_attribute("data-value")) for cell in fresh.find_elements("css selector", "td:nth-child(3)")]
+    assert shown == sorted(strip[0].ranking.scores, reverse=True)
+
+
+def drag(browser, panel, tool, steps):
+    from selenium.webdriver import ActionChains
+
+    view = browser.find_element("css selector", f"{panel} .view")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", view)
+    browser.find_element("css selector", f"{panel} [data-tool={tool}]").click()
+    width, height = view.size["width"], view.size["height"]
+    chain = ActionChains(browser, duration=20)
+    for k, (x, y) in enumerate(steps):
+        chain.move_to_element_with_offset(view, round((x - 0.5) * width), round((y - 0.5) * height))
+        if k == 0:
+            chain.click_and_hold()
+    chain.release().perform()
+    browser.execute_async_script(READY)
+
+
+def marked_rows(browser):
+    text = browser.find_element("id", "marked-rows").get_property("value")
+    return np.array([int(word) for word in text.split(",")]) if text else np.array([], dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("tool", "steps"),
+    [("box", [(0.05, 0.02), (0.5, 0.99)]), ("lasso", [(0.05, 0.02), (0.5, 0.02), (0.5, 0.99), (0.05, 0.99)])],
+)
+def test_what_is_marked_in_one_view_is_marked_in_all(fresh, strip, tool, steps):
+    X = strip[1]
+    drag(fresh, ".second", tool, steps)  # the input: half of the strip
+    rows = marked_rows(fresh)
+    left = np.flatnonzero(X[:, 0] < np.median(X[:, 0]))
+    assert len(rows) > 300
+    assert set(rows) <= set(np.flatnonzero(X[:, 0] < 2.0)) and len(set(rows) & set(left)) > 0.85 * len(left)
+    for panel in (".map", ".second"):
+        assert int(fresh.find_element("css selector", f"{panel} .view").get_attribute("data-marked")) == len(rows)
+    np.testing.assert_array_equal(
+        fresh.execute_script("return report.runs[0].marks.map(i => report.runs[0].rows[i])"), rows
+    )
+    assert fresh.find_elements("css selector", ".of-marked rect")
+    fresh.find_element("id", "copy").click()
+    assert fresh.find_element("id", "copy").text in ("Copied", "Selected: press Ctrl+C")
+    fresh.find_element("id", "clear").click()
+    assert not fresh.find_element("id", "marked").is_displayed()
+
+
+def test_diagnosis_and_stability_are_told_and_marked(fresh, diagnosis):
+    assert diagnosis.verdict in fresh.find_element("css selector", ".diagnosis .verdict").text
+    assert fresh.find_element("css selector", ".stability .verdict").text
+    fresh.find_element("css selector", ".diagnosis button").click()
+    assert current_set(run_of(fresh)) == (0, 1)
+    kinds = fresh.execute_script(
+        "const c = report.runs[0].colour.of(); return Array.from(c.values, (_, i) => Math.round(valueOf(c, i)))"
+    )
+    np.testing.assert_array_equal(np.flatnonzero(np.array(kinds) == 1), np.sort(np.concatenate(diagnosis.dependencies)))
+
+
+def test_two_runs_side_by_side_share_their_marks(browser, strip, torus, tmp_path):
+    path = tmp_path / "two.html"
+    write_report(torus, path, compare=strip[0], names=("first.npz", HOSTILE))
+    opened(browser, path)
+    assert complaints(browser) == []
+    assert [current_set(run_of(browser, k)) for k in (0, 1)] == [torus.subset, strip[0].subset]
+    assert browser.find_elements("css selector", ".run-name")[1].text == HOSTILE
+    assert browser.execute_script("return report.runs.map(r => r.map.space)") == [True, False]
+    browser.execute_script("report.marked.set([1, 5, 800], false)")  # the torus has only 700 points
+    assert browser.execute_script("return report.runs.map(r => r.marks.length)") == [2, 3]
+
+
+def test_one_and_four_coordinates_have_a_picture(browser, tmp_path):
+    t = np.linspace(0, 1, 300)[:, None]
+    for s in (1, 4):
+        selection = select_coordinates(
+            np.hstack([t, 0.3 * t**2]), intrinsic_dim=1, subset_size=s, bandwidth=0.05, n_components=6
+        )
+        write_report(selection, tmp_path / "line.html")
+        opened(browser, tmp_path / "line.html")
+        assert complaints(browser) == []
+        assert browser.execute_script("return report.runs[0].map.axes.length") == (2 if s == 1 else 3)
+
+
+@pytest.mark.parametrize("width", [400, 900, 1600])
+def test_nothing_sticks_out_at_any_width(page, width):
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    )
+    page.execute_async_script(READY)
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_theme_follows_the_reader(fresh):
+    root = fresh.find_element("css selector", "html")
+    before = root.get_attribute("data-theme")
+    fresh.find_element("id", "theme").click()
+    assert {before, root.get_attribute("data-theme")} == {"light", "dark"}

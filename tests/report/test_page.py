@@ -1,0 +1,138 @@
+"""What goes into the page: the numbers of the result, packed, and words that cannot become markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from ies_gpu import load, save
+from ies_gpu.report.content import shown_rows
+from ies_gpu.report.packing import MISSING, STEPS, as_script, packed
+from ies_gpu.report.page import report_page, write_report
+from tests.report.conftest import HOSTILE
+
+
+def content(text):
+    """What the page's scripts read."""
+    return json.loads(re.search(r'id="content">(.*?)</script>', text, flags=re.DOTALL)[1])
+
+
+def unpacked(column):
+    steps = np.frombuffer(base64.b64decode(column["data"]), dtype="<u2")
+    return np.where(steps == MISSING, np.nan, column["low"] + steps / STEPS * (column["high"] - column["low"]))
+
+
+def larger(selection, n):
+    """The same result with n points at random."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, len(selection.points), n)
+    cut = ("coordinates", "regrets", "log_volumes", "bases", "singular_values")
+    parts = {name: getattr(selection, name)[rows] for name in cut}
+    return replace(selection, points=np.arange(n), **parts)
+
+
+def test_columns_survive_packing():
+    values = np.array([-3.0, 0.5, np.nan, 8.25, np.inf])
+    found = unpacked(packed(values))
+    np.testing.assert_allclose(found[[0, 1, 3]], values[[0, 1, 3]], atol=11.25 / STEPS)
+    assert np.isnan(found[[2, 4]]).all()
+    np.testing.assert_array_equal(unpacked(packed(np.full(3, 2.0))), 2.0)
+
+
+def test_no_word_can_end_the_script():
+    words = {"a": HOSTILE, "b": "</script><!-- & \u2028", "c": [float("nan"), np.inf, np.int64(3)]}
+    text = as_script(words)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"a": HOSTILE, "b": words["b"], "c": [None, None, 3]}
+
+
+def test_hostile_names_appear_only_escaped(strip):
+    selection, X, colors = strip
+    text = report_page(selection, points=X, colors=colors, title=HOSTILE, names=(HOSTILE, ""))
+    assert HOSTILE not in text
+    assert content(text)["title"] == HOSTILE
+
+
+def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
+    selection, X, colors = strip
+    save(selection, tmp_path / "run.npz")
+    write_report(load(tmp_path / "run.npz"), tmp_path / "report.html", points=X, colors=colors)
+    run = content((tmp_path / "report.html").read_text())["runs"][0]
+    assert tuple(run["subset"]) == selection.subset and run["zeta"] == selection.zeta
+    assert [s["score"] for s in run["path"]] == [s.score for s in selection.path]
+    assert [s["regret"] for s in run["path"]] == selection.regret_percentiles.tolist()
+    for k, segment in enumerate(run["path"]):
+        regrets = selection.regrets[:, k]
+        np.testing.assert_allclose(unpacked(segment["regrets"]), regrets, atol=np.ptp(regrets) / STEPS)
+    for volumes in run["volumes"]:
+        expected = np.exp(selection.score(volumes["subset"]))
+        np.testing.assert_allclose(unpacked(volumes["values"]), expected, atol=1 / STEPS)
+        assert volumes["near_zero"] == (expected < 0.1).mean()
+    assert {tuple(v["subset"]) for v in run["volumes"]} >= {s.subset for s in selection.path}
+
+
+def test_a_file_name_that_is_no_text_is_replaced(strip, tmp_path):
+    write_report(strip[0], tmp_path / "report.html", title="caf\udce9.npz")
+    assert "caf?.npz" in (tmp_path / "report.html").read_text()
+
+
+def test_100_000_points_fit_and_are_thinned_evenly(strip):
+    rng = np.random.default_rng(1)
+    selection = larger(strip[0], 100_000)
+    Y = selection.coordinates.copy()
+    Y[:, list(selection.subset)] = rng.random((len(Y), 2))
+    selection = replace(selection, coordinates=Y)
+    columns = {f"column {k}": rng.random(len(Y)) for k in range(5)}
+    text = report_page(selection, points=rng.random((len(Y), 12)), colors=columns)
+    assert len(text.encode()) < 8e6
+    run = content(text)["runs"][0]
+    assert "of 100,000 points are drawn" in run["thinned"]
+    assert sum(run["volumes"][0]["counts"]) == len(Y)  # of all points
+    rows = np.frombuffer(base64.b64decode(run["rows"]), dtype="<u4")
+    np.testing.assert_array_equal(rows, shown_rows(selection, 1, 4 + 5 + 12))
+    edges = np.linspace(0, 1, 9)
+    all_points, shown = (
+        np.histogram2d(*Z.T, bins=(edges, edges))[0] for Z in (selection.embedding, selection.embedding[rows])
+    )
+    share = len(rows) / len(Y)
+    # points drawn at random would be off by sqrt(expected), about 5 %, in a cell
+    assert np.abs(shown / (share * all_points) - 1).std() < 0.02
+
+
+def test_a_run_without_bases_shows_the_volumes_of_the_chosen_set_only(strip):
+    run = content(report_page(replace(strip[0], bases=None)))["runs"][0]
+    assert [tuple(v["subset"]) for v in run["volumes"]] == [strip[0].subset]
+
+
+def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
+    selection, X, _ = strip
+    with pytest.raises(ValueError, match="points has 999 rows"):
+        report_page(selection, points=X[:-1])
+    with pytest.raises(ValueError, match="points must be finite, but row 7 is not"):
+        report_page(selection, points=np.where(np.arange(len(X))[:, None] == 7, np.nan, X))
+    with pytest.raises(ValueError, match="colors must have one value for each of 1000 points"):
+        report_page(selection, colors=np.arange(5.0))
+    with pytest.raises(TypeError, match="selection must be"):
+        report_page("run.npz")
+    with pytest.raises(TypeError, match="stability must be a Stability"):
+        report_page(selection, stability="sure")
+    with pytest.raises(ValueError, match=r"\.html"):
+        selection.to_html(tmp_path / "report.htm")
+    assert list(tmp_path.iterdir()) == []
+    assert content(report_page(selection, colors={"nothing": None}))["runs"][0]["columns"] == []
+    runs = content(report_page(selection, compare=torus, colors=X[:, 0]))["runs"]
+    assert len(runs) == 2
+
+
+def test_the_library_is_the_one_that_is_recorded():
+    folder = files("ies_gpu.report")
+    record = json.loads((folder / "three.json").read_text())
+    assert hashlib.sha256((folder / "three.min.js").read_bytes()).hexdigest() == record["sha256"]
+    assert record["license"] == "MIT" and "MIT License" in (folder / "three.LICENSE").read_text()
