@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal, overload
 
 from .backend.array import Array
 from .parameters.automatic import PARAMETERS
-from .results.assembly import RESULT, labelled, told
+from .results.assembly import RESULT, labelled, labels_of, told
+from .results.parts import each_part
 from .results.selection import Selection
 from .run.inputs import Inputs
-from .run.options import Options
+from .run.options import Options, is_each
 from .run.progress import Progress
 from .run.stage import Run
 from .run.stages.eigenvectors import EIGENVECTORS
@@ -19,6 +20,82 @@ from .run.stages.search import SEARCH
 from .run.stages.tangents import TANGENTS
 
 STAGES = (PARAMETERS, GRAPH, LAPLACIAN, EIGENVECTORS, TANGENTS, SEARCH)  # that a checkpoint saves
+
+
+@overload
+def select_coordinates(
+    X: Array = ...,
+    *,
+    graph: Array = ...,
+    kernel: Array = ...,
+    laplacian: Any = ...,
+    coordinates: Array = ...,
+    eigenvalues: Array = ...,
+    intrinsic_dim: int | str = ...,
+    subset_size: int | str = ...,
+    bandwidth: float | str | None = ...,
+    n_neighbors: int | None = ...,
+    radius: float | None = ...,
+    self_loops: bool = ...,
+    metric: str = ...,
+    alpha: float = ...,
+    n_components: int = ...,
+    zeta: float | str = ...,
+    percentile: float = ...,
+    search: str = ...,
+    scale: str = ...,
+    diffusion_time: float = ...,
+    components: Literal["each"],
+    device: str = ...,
+    dtype: str = ...,
+    memory_limit: int | None = ...,
+    n_threads: int | None = ...,
+    random_state: int = ...,
+    tol: float = ...,
+    keep_bases: bool | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    resume: bool = ...,
+    progress: Progress | bool | None = ...,
+    client: Any = ...,
+) -> list[Selection]: ...
+
+
+@overload
+def select_coordinates(
+    X: Array = ...,
+    *,
+    graph: Array = ...,
+    kernel: Array = ...,
+    laplacian: Any = ...,
+    coordinates: Array = ...,
+    eigenvalues: Array = ...,
+    intrinsic_dim: int | str = ...,
+    subset_size: int | str = ...,
+    bandwidth: float | str | None = ...,
+    n_neighbors: int | None = ...,
+    radius: float | None = ...,
+    self_loops: bool = ...,
+    metric: str = ...,
+    alpha: float = ...,
+    n_components: int = ...,
+    zeta: float | str = ...,
+    percentile: float = ...,
+    search: str = ...,
+    scale: str = ...,
+    diffusion_time: float = ...,
+    components: Literal["auto", "raise", "most", "largest"] = ...,
+    device: str = ...,
+    dtype: str = ...,
+    memory_limit: int | None = ...,
+    n_threads: int | None = ...,
+    random_state: int = ...,
+    tol: float = ...,
+    keep_bases: bool | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    resume: bool = ...,
+    progress: Progress | bool | None = ...,
+    client: Any = ...,
+) -> Selection: ...
 
 
 def select_coordinates(
@@ -32,6 +109,7 @@ def select_coordinates(
     intrinsic_dim: int | str = "auto",
     subset_size: int | str = "auto",
     bandwidth: float | str | None = "auto",
+    n_neighbors: int | None = None,
     radius: float | None = None,
     self_loops: bool = True,
     metric: str = "euclidean",
@@ -54,7 +132,7 @@ def select_coordinates(
     resume: bool = False,
     progress: Progress | bool | None = None,
     client: Any = None,
-) -> Selection:
+) -> Selection | list[Selection]:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
     The slowest eigenvectors of a Laplacian are often functions of each other: on a long strip the first six may only
@@ -88,10 +166,14 @@ def select_coordinates(
     subset_size : int or "auto", default="auto"
         How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds coordinates while each explains enough
         of the variance of ``X``; a graph, kernel or Laplacian needs a number.
-    bandwidth : float or "auto", default="auto"
+    bandwidth : float, "auto" or "local", default="auto"
         The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "auto" tries several on ``X`` and takes the
-        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. A graph
-        needs a number; a kernel or Laplacian needs none.
+        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. "local"
+        follows the density: points with distant neighbours get a longer one [2]_. A graph needs a number; a kernel or
+        Laplacian needs none.
+    n_neighbors : int, optional
+        Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
+        neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
     radius : float, optional
         Points no further apart than this are neighbours, by default ``3 * bandwidth``. A graph is used as given unless
         you pass a radius.
@@ -123,10 +205,11 @@ def select_coordinates(
         diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
     diffusion_time : float, default=1.0
         The time t of ``scale="diffusion"``: the larger, the shorter are fast coordinates.
-    components : {"auto", "raise", "most", "largest"}, default="auto"
+    components : {"auto", "raise", "most", "largest", "each"}, default="auto"
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
         of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
-        "auto" is "most" while the bandwidth is being found, and "raise" with a given one.
+        "auto" is "most" while the bandwidth is being found, and "raise" with a given one. "each" makes one map per part
+        and returns a list.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
         Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
     dtype : {"float64", "mixed", "float32"}, default="float64"
@@ -164,7 +247,8 @@ def select_coordinates(
     -------
     Selection
         The chosen set with its coordinates, the regularization path, the ranking of other sets, and diagnostics. Its
-        arrays are on the device of the input, one row per point.
+        arrays are on the device of the input, one row per point. With ``components="each"``, a list of one such result
+        per part, the largest first; ``points`` has the rows of its points.
 
     Raises
     ------
@@ -205,6 +289,8 @@ def select_coordinates(
     ----------
     .. [1] Y.-C. Chen and M. Meila, "Selecting the independent coordinates of manifolds with large aspect ratios",
            NeurIPS 2019. https://arxiv.org/abs/1907.01651
+    .. [2] T. Berry and J. Harlim, "Variable bandwidth diffusion kernels", Applied and Computational Harmonic Analysis
+           40, 2016.
 
     Examples
     --------
@@ -230,6 +316,9 @@ def select_coordinates(
     >>> len(selection.subset)
     2
     """
+    if is_each(components):
+        parts = each_part(select_coordinates, locals())
+        return [labelled(part, labels_of(X)) for part in parts]
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
     )
@@ -238,6 +327,7 @@ def select_coordinates(
         intrinsic_dim=intrinsic_dim,
         subset_size=subset_size,
         bandwidth=bandwidth,
+        n_neighbors=n_neighbors,
         radius=radius,
         self_loops=self_loops,
         metric=metric,
@@ -260,6 +350,8 @@ def select_coordinates(
         resume=resume,
     )
     if client is not None:
+        if options.nearest:
+            raise ValueError("n_neighbors and bandwidth='local' do not work with a client yet; leave one of them out")
         from .cluster.pipeline import select_on_cluster
 
         return select_on_cluster(given, client, options, progress)
@@ -276,4 +368,4 @@ def select_coordinates(
         del matrix  # it has done its work
         found = run.stage(SEARCH, tangents, embedding)
         selection = run.stage(RESULT, graph, embedding, tangents, found)
-    return labelled(told(selection, run, report), getattr(X, "index", None) if hasattr(X, "columns") else None)
+    return labelled(told(selection, run, report), labels_of(X))

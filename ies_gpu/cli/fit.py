@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from .options import (
     check_table,
     chosen_of,
     count,
-    or_auto,
+    or_word,
     positive,
 )
 from .output import announce_compiling, say
@@ -52,10 +53,16 @@ def add(commands: Any) -> None:
     )
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
-    number, length = or_auto(count), or_auto(positive)
+    number, length = or_word(count, "auto"), or_word(positive, "auto", "local")
     option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
     option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
-    option("--bandwidth", type=length, metavar="EPS", help="bandwidth of the kernel, in units of the points (auto)")
+    option(
+        "--bandwidth",
+        type=length,
+        metavar="EPS",
+        help="bandwidth of the kernel in units of the points, or local (auto)",
+    )
+    option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="graph of the K nearest neighbours")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv, .parquet or .h5ad)")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
@@ -86,12 +93,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
+    if args.components == "each" and args.checkpoint:
+        args.parser.error("--checkpoint holds one run, and --components each makes one per part; leave one of them out")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     from ..files.points import read_table
-    from ..files.writing import check_output, check_table_output, write_table
+    from ..files.writing import check_output, check_table_output
     from ..results.assembly import labelled
     from ..results.export import as_plain
 
@@ -109,43 +118,81 @@ def run(args: argparse.Namespace, console: Console) -> int:
     console.progress("read", 1, 1)
     say_how_long(points, args, console)
     announce_compiling(console, args.device)
-    selection = labelled(select(points, args, console), rows)
+    found = select(points, args, console)
+    parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
+    saved = [written(part, points, args, console) for part in parts]
+    console.close()
+    if args.json:
+        names = [
+            {"output": own["-o"] and shown(own["-o"]), "model": own["--model"] and shown(own["--model"])}
+            for own in saved
+        ]
+        plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
+        say(json.dumps(plain if isinstance(found, list) else plain[0]))
+    elif not args.quiet:
+        for part, own in zip(parts, saved, strict=True):
+            summarise(part, own, time.perf_counter() - begin)
+    return 0
+
+
+def summarise(selection: Selection, own: dict[str, str | None], seconds: float) -> None:
+    """Print a result and the names of its files."""
+    say(repr(selection))
+    say(f"  time            {seconds:.1f} s")
+    for label, option in (
+        ("saved", "-o"),
+        ("model", "--model"),
+        ("picture", "--plot"),
+        ("coordinates", "--coordinates"),
+    ):
+        place = own[option]
+        if place:
+            size = file_size(place)
+            say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+    report = own["--report"]
+    if report:
+        say(f"  report          {address(report)}")
+
+
+def written(selection: Selection, points: Any, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
+    """Write what was asked for of one result; returns the names of its files by option."""
     selection.diagnostics["configuration"] = args.configuration
-    if args.output:
+    part = selection.diagnostics.get("part")
+    own = {
+        option: name if name is None or part is None else part_name(name, part["number"])
+        for option, name in (
+            ("-o", args.output),
+            ("--model", args.model),
+            ("--plot", args.plot),
+            ("--report", args.report),
+            ("--coordinates", args.coordinates),
+        )
+    }
+    if own["-o"]:
         from ..results.storage import save
 
         console.progress("write", 0, 0)
-        save(selection, args.output)
+        save(selection, own["-o"])
         console.progress("write", 1, 1)
-    if args.model:
+    if own["--model"]:
         from ..results.model import model_of, save_model
 
-        save_model(model_of(selection, points), args.model)
-    if args.coordinates:
-        write_table(args.coordinates, selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
-    if args.plot:
-        draw(selection, args.plot)
-    if args.report:
-        selection.to_html(args.report, points=points, title=name_of(args.points))
-    console.close()
-    output = args.output and shown(args.output)
-    if args.json:
-        say(json.dumps(as_plain(selection, output=output, model=args.model and shown(args.model))))
-    elif not args.quiet:
-        say(repr(selection))
-        say(f"  time            {time.perf_counter() - begin:.1f} s")
-        for label, place in (
-            ("saved", args.output),
-            ("model", args.model),
-            ("picture", args.plot),
-            ("coordinates", args.coordinates),
-        ):
-            if place:
-                size = file_size(place)
-                say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
-        if args.report:
-            say(f"  report          {address(args.report)}")
-    return 0
+        save_model(model_of(selection, points), own["--model"])
+    if own["--coordinates"]:
+        from ..files.writing import write_table
+
+        write_table(own["--coordinates"], selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
+    if own["--plot"]:
+        draw(selection, own["--plot"])
+    if own["--report"]:
+        selection.to_html(own["--report"], points=points, title=name_of(args.points))
+    return own
+
+
+def part_name(name: str, number: int) -> str:
+    """The file of a part: run.part1.npz for run.npz."""
+    stem, ending = os.path.splitext(name)
+    return f"{stem}.part{number}{ending}"
 
 
 def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:
@@ -165,7 +212,9 @@ def expected_seconds(points: Any, args: argparse.Namespace) -> float | None:
     n, columns = points.shape
     d = 2 if args.intrinsic_dim == "auto" else args.intrinsic_dim
     s = d if args.subset_size == "auto" else args.subset_size
-    if args.device.startswith("cuda") or args.metric != "euclidean" or args.n_components > n - 2:
+    if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
+        return None
+    if args.device.startswith("cuda") or args.n_components > n - 2:
         return None
     known = {"dim": columns, "intrinsic_dim": d, "subset_size": s, "n_components": args.n_components}
     known["n_threads"] = args.n_threads or available_threads()
@@ -190,11 +239,13 @@ def check_numbers(args: argparse.Namespace) -> None:
         args.parser.error(f"-d must be at most -m ({m}), got {d}")
     if s != "auto" and not least <= s <= m:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
+    if args.model and (args.n_neighbors or args.bandwidth == "local"):
+        args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
     if args.bandwidth == "auto" and args.radius is not None:
         args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
 
 
-def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:
+def select(points: Any, args: argparse.Namespace, console: Console) -> Selection | list[Selection]:
     """``select_coordinates`` with the options of ``fit``."""
     from ..select import select_coordinates
 

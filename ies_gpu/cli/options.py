@@ -77,8 +77,8 @@ def add_details(option: Callable[..., Any]) -> None:
     option("--diffusion-time", type=time, metavar="T", help="time of --scale diffusion (1)")
     option(
         "--components",
-        choices=CHOICES["components"],
-        help="what to do if the graph is disconnected (auto)",
+        choices=(*CHOICES["components"], "each"),
+        help="what to do if the graph is disconnected; each writes one file per part, run.part1.npz, ... (auto)",
     )
     option("--tol", type=positive, metavar="T", help="upper bound on eigenvector residuals (1e-8)")
     option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
@@ -165,11 +165,11 @@ def count(text: str) -> int:
     return int(text)
 
 
-def or_auto(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A value of a kind, or the word auto."""
+def or_word(kind: Callable[[str], Any], *words: str) -> Callable[[str], Any]:
+    """A value of a kind, or one of some words."""
 
     def value(text: str) -> Any:
-        return text if text == "auto" else kind(text)
+        return text if text in words else kind(text)
 
     return value
 

@@ -15,7 +15,7 @@ from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
 from ..results.model import InverseError, Model, make_model
-from ..run.options import Options, is_auto
+from ..run.options import Options, is_auto, is_each, is_local
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
 
 FEWEST = 4  # points: with fewer there is no map with two coordinates
@@ -176,6 +176,16 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def _options(self, X: Array) -> dict[str, Any]:
         """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
         check_choice("isolated", self.isolated, ISOLATED)
+        if is_each(self.components):
+            raise ValueError(
+                "components='each' gives one map per part, but a transformer has one; use components='largest', or "
+                "select_coordinates"
+            )
+        if is_local(self.bandwidth):
+            raise ValueError(
+                "bandwidth='local' has no place for new points, which a transformer needs; pass a number, or use "
+                "select_coordinates"
+            )
         own = self.get_params(deep=False)
         asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
         if self.metric == PRECOMPUTED:

@@ -120,6 +120,11 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     return selection
 
 
+def labels_of(X: Any) -> Any:
+    """The index of a data frame."""
+    return getattr(X, "index", None) if hasattr(X, "columns") else None
+
+
 def labelled(selection: Selection, labels: Any) -> Selection:
     """The result with the labels of its rows, such as the index of a data frame; plain numbering is none."""
     if labels is None:

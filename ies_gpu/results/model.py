@@ -280,6 +280,11 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
             f"a model needs a selection made from points; this one was made from a {used.get('entry', 'graph')}, which "
             "gives no distances to new points. Call select_coordinates with X"
         )
+    if used["radius"] is None:
+        raise ValueError(
+            "a model needs a graph of all points within a radius, in which new points have a place; this one is of "
+            "nearest neighbours. Call select_coordinates with a bandwidth in numbers, and without n_neighbors"
+        )
     X = check_points(X)
     points = backend_of(selection.points).to_host(selection.points)
     if len(X) <= int(points[-1]):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 AUTO = "auto"
+LOCAL = "local"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
@@ -38,6 +39,16 @@ def is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == AUTO
 
 
+def is_each(value: Any) -> bool:
+    """Whether ``components`` asks for one map per part."""
+    return isinstance(value, str) and value == "each"
+
+
+def is_local(value: Any) -> bool:
+    """Whether a bandwidth is to follow the density."""
+    return isinstance(value, str) and value == LOCAL
+
+
 @dataclass(frozen=True)
 class Options:
     """The options of :func:`ies_gpu.select_coordinates`, checked as far as they can be without the data.
@@ -48,8 +59,10 @@ class Options:
         What the run starts from.
     intrinsic_dim, subset_size : int or "auto", default="auto"
         The dimension of the manifold, and how many coordinates to choose.
-    bandwidth : float, "auto" or None, default="auto"
-        The bandwidth of the kernel; None if the kernel or Laplacian is given.
+    bandwidth : float, "auto", "local" or None, default="auto"
+        The bandwidth of the kernel; "local" to follow the density, None if the kernel or Laplacian is given.
+    n_neighbors : int or None, default=None
+        How many nearest neighbours make the graph; None for all within the radius, or with "local" for a rule.
     radius : float or None, default=None
         The largest distance between neighbours: ``3 * bandwidth`` if not given, once the bandwidth is known.
     self_loops : bool, default=True
@@ -96,6 +109,7 @@ class Options:
     intrinsic_dim: Any = AUTO
     subset_size: Any = AUTO
     bandwidth: Any = AUTO
+    n_neighbors: int | None = None
     radius: Any = None  # a number once the bandwidth is known
     self_loops: bool = True
     metric: str = "euclidean"
@@ -146,6 +160,7 @@ class Options:
             keep("n_threads", check_integer("n_threads", self.n_threads, low=1, high=65_536))
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs checkpoint, the folder with the finished stages")
+        self._check_neighbors(keep)
         self._check_entry()
         self._check_automatic(keep)
         self._check_scales(keep)
@@ -159,11 +174,38 @@ class Options:
                 raise ValueError(
                     f"{name}={value!r} works only with {' or '.join(entries)}, not with {self.entry}, which has its own"
                 )
+        if self.nearest and not self.is_euclidean:
+            raise ValueError(f"n_neighbors and bandwidth='local' do not work with metric={self.metric!r}")
+        if is_local(self.bandwidth) and self.alpha != 1:
+            raise ValueError(f"bandwidth='local' divides the density out itself; leave alpha={self.alpha:g} out")
         if self.automatic and not self.is_euclidean:
             raise ValueError(
                 f"{self.automatic[0]}='auto' does not work with metric={self.metric!r}, only with 'euclidean', "
                 "'cosine' and 'correlation'; pass numbers for bandwidth, intrinsic_dim and subset_size"
             )
+
+    def _check_neighbors(self, keep: Any) -> None:
+        """Check that nearest neighbours are asked for only with points, and not together with a radius."""
+        from ..validation import check_integer
+
+        if not self.nearest:
+            return
+        asked = f"n_neighbors={self.n_neighbors}" if self.n_neighbors is not None else "bandwidth='local'"
+        if self.entry != "X":
+            raise ValueError(f"{asked} works only with X; a {self.entry} already has its neighbours")
+        if self.radius is not None:
+            raise ValueError(f"{asked} takes the nearest neighbours, so radius has no place; leave one of them out")
+        if self.n_neighbors is not None:
+            keep("n_neighbors", check_integer("n_neighbors", self.n_neighbors, low=2))
+        if is_auto(self.components):
+            keep("components", "most" if isinstance(self.bandwidth, str) else "raise")
+        if is_auto(self.bandwidth):
+            keep("bandwidth", LOCAL)
+
+    @property
+    def nearest(self) -> bool:
+        """Whether nearest neighbours make the graph."""
+        return self.n_neighbors is not None or is_local(self.bandwidth)
 
     def _check_automatic(self, keep: Any) -> None:
         """Check that "auto" is used only with points."""
@@ -188,13 +230,13 @@ class Options:
             raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
             raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
-        if self.bandwidth is not None and not is_auto(self.bandwidth):
+        if self.bandwidth is not None and not (is_auto(self.bandwidth) or is_local(self.bandwidth)):
             keep("bandwidth", check_length("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_length("radius", self.radius))
             if entry in ("kernel", "laplacian"):
                 raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
-        elif entry == "X" and not is_auto(self.bandwidth):
+        elif entry == "X" and not is_auto(self.bandwidth) and not self.nearest:
             keep("radius", 3 * self.bandwidth)
 
     def check_sizes(self, n: int | None = None) -> None:
