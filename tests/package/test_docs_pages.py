@@ -28,6 +28,17 @@ def test_links_lead_somewhere(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_anchors_are_headings(page):
+    """As GitHub and the site make them from the headings; the site knows no others."""
+    for target, anchor in re.findall(r"\]\(([^):#]*)#([^)]+)\)", page.read_text()):
+        file = page.parent / target if target else page
+        if file.suffix == ".md":
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), flags=re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, anchor
+
+
 def test_the_index_names_every_page():
     index = (DOCS / "index.md").read_text()
     assert all(f"]({page.name})" in index for page in DOCS.glob("*.md") if page.name != "index.md")
