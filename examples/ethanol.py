@@ -42,17 +42,19 @@ R = datasets.load_molecule(sys.argv[1]).R if len(sys.argv) > 1 else made_up(n)
 R = R[:: max(1, len(R) // n)]
 
 # %%
-# The features are all angles of all triangles of atoms, then principal components: they do not change when the molecule
-# moves or turns as a whole.
+# The features are all angles of all triangles of atoms, then principal components: they do not change when the
+# molecule moves or turns as a whole.
 
 X = datasets.pca(R, 50, transform=datasets.planar_angles).scores
 print(X.shape)
 
 # %%
-# A molecule vibrates in all of its dimensions, so that no frame has near neighbours. Without self-loops its own weight
-# does not outweigh theirs.
+# A molecule vibrates in all of its dimensions, so that no frame has near neighbours. Without self-loops its own
+# weight does not outweigh theirs. Three coordinates show ethanol's torus. The two made-up torsions turn alike, and
+# such a torus takes four: a circle for each.
 
-selection = select_coordinates(X, intrinsic_dim=2, subset_size=4, components="largest", self_loops=False)
+s = 3 if len(sys.argv) > 1 else 4
+selection = select_coordinates(X, intrinsic_dim=2, subset_size=s, components="largest", self_loops=False)
 print(selection)
 
 # %%

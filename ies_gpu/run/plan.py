@@ -234,8 +234,8 @@ def slow(chosen: Plan, limit: float, folder: str, disk: float, asked: bool) -> s
     whose = "memory_limit" if asked else "half of the free memory"
     return (
         f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
-        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={chosen.enough:.2g} would avoid it; "
-        "dtype='mixed' or a smaller bandwidth need less"
+        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={rounded(chosen.enough)} would avoid "
+        "it; dtype='mixed' or a smaller bandwidth need less"
     )
 
 
@@ -250,13 +250,19 @@ def too_little(size: Size, limit: float, disk: float, folder: str, asked: bool) 
 
 def refusal(size: Size, limit: float, needed: float, asked: bool, more: str = "") -> Exception:
     """The error for a limit that cannot be kept."""
-    whose = f"memory_limit={limit:.4g}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
+    whose = f"memory_limit={limit:.0f}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
     kind = ValueError if asked else OutOfMemoryError
     return kind(
         f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
-        f"{size.m} components: at least {needed:.4g} bytes are needed. Raise memory_limit{more}, or use fewer points "
-        "or components"
+        f"{size.m} components: at least {rounded(needed)} bytes are needed. Raise memory_limit{more}, or use fewer "
+        "points or components"
     )
+
+
+def rounded(size: float) -> int:
+    """A number of bytes, rounded up to three digits or so."""
+    step = 10 ** max(3, len(str(int(size))) - 3)
+    return -(-int(size) // step) * step
 
 
 def shown_time(seconds: float) -> str:

@@ -137,6 +137,17 @@ def test_an_array_that_claims_more_than_its_file_holds_is_refused(shape, tmp_pat
         read_points(path)
 
 
+@pytest.mark.parametrize("dtype", [",", "(", "f8,", "<f8,<f8", "99999999999V", "O", "<M8[s]"])
+def test_an_array_of_an_odd_type_is_refused(dtype, tmp_path):
+    """A comma for a dtype is a SyntaxError in NumPy: a flipped bit found it."""
+    (tmp_path / "points.npy").write_bytes(header_of((10, 3), dtype) + bytes(240))
+    with zipfile.ZipFile(tmp_path / "points.npz", "w") as archive:
+        archive.writestr("X.npy", header_of((10, 3), dtype) + bytes(240))
+    for name in ("points.npy", "points.npz"):
+        with pytest.raises(ValueError, match=name):
+            read_points(tmp_path / name)
+
+
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     """64 MB of zeros in 64 kB, on a machine that has 32 MB free."""
     path = tmp_path / "points.npz"

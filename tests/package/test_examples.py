@@ -62,6 +62,23 @@ def test_ethanol(run):
     assert Path("ethanol.png").stat().st_size > 10_000
 
 
+def test_own_graph(run):
+    assert "as before" in run("own_graph.py", 900)
+    assert Path("places.png").stat().st_size > 10_000
+
+
+def test_cluster(run):
+    out = run("cluster.py", 1000)
+    assert "stopped" in out and "resumed: ['graph'" in out
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few points
+def test_swiss_roll_and_spectra(run):
+    assert "chosen     along   R2" in run("swiss_roll.py", 800)
+    assert "Spectra(400 of 120 channels" in run("spectra.py", 400)
+    assert Path("roll-chosen.png").exists() and Path("spectra.png").exists()
+
+
 def test_pipeline(run):
     out = run("pipeline.py", 900)
     assert "independentcoordinates__bandwidth" in out and "phi1" in out
@@ -79,6 +96,37 @@ def test_blood(run):
     needed("scanpy", "test-all")
     assert "Selection of phi1" in run("blood.py")
     assert Path("blood.png").stat().st_size > 10_000
+
+
+@pytest.mark.filterwarnings("ignore")  # of scanpy
+def test_a_biologists_first_half_hour(run):
+    needed("scanpy", "test-all")
+    assert "old cells (350, 2) new cells (350, 2)" in run("biologist.py")
+    assert all(Path(f"biologist-{name}.png").stat().st_size > 10_000 for name in ("graph", "new"))
+    assert needed("anndata", "anndata").read_h5ad("cells.h5ad").obsm["X_ies"].shape == (350, 2)
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
+def test_a_chemists_first_half_hour(run):
+    needed("ase", "test-all")
+    out = run("chemist.py", 700)
+    assert "700 frames of CCOHHHHHH; ASE" in out and "Selection of phi1" in out
+    assert Path("chemist.png").stat().st_size > 10_000
+
+
+def test_an_astronomers_first_half_hour(run, monkeypatch):
+    needed("astropy", "astro")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    out = run("astronomer.py", 900)
+    assert "Selection of phi1" in out and out.count("star0") == 2
+    assert Path("astronomer.png").stat().st_size > 10_000
+
+
+def test_an_engineers_first_half_hour(run):
+    out = run("engineer.py", 900)
+    score, columns = (float(line.rpartition(": ")[2]) for line in out.splitlines()[:2])
+    assert score > columns + 0.3 and "Model of phi1" in out and "row" in out
+    assert Path("engineer.png").stat().st_size > 10_000
 
 
 def test_workstation_on_the_cpu(run):

@@ -58,7 +58,7 @@ def test_a_limit_changes_storage_and_time_and_may_be_too_low():
     assert tight.peak_bytes <= START + (300 << 20) < free.peak_bytes
     assert (free.file_bytes, free.factor) == (0, 1.0) and tight.file_bytes == 12 * 100_000 * 170 and tight.factor > 1
     assert tight.seconds > free.seconds
-    with pytest.raises(ValueError, match=r"memory_limit=1.678e.07 is too little for 100,000 points"):
+    with pytest.raises(ValueError, match=r"memory_limit=16777216 is too little for 100,000 points"):
         estimate_resources(**STRIP, memory_limit=16 << 20)
 
 
