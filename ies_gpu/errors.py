@@ -45,7 +45,19 @@ class OutOfMemoryError(MemoryError):
 
 
 class DisconnectedGraphError(ValueError):
-    """The neighbour graph falls into several parts, each of which would need its own map."""
+    """The neighbour graph falls into several parts, each of which would need its own map.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, and what to do.
+    parts : tuple of ndarray, default=()
+        The rows of each part, the largest first; empty where they are not known.
+    """
+
+    def __init__(self, message: str, parts: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.parts = parts
 
 
 class NotConvergedError(ArithmeticError):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal, overload
 
 from .backend.array import Array
 from .parameters.automatic import PARAMETERS
-from .results.assembly import RESULT, told
+from .results.assembly import RESULT, labelled, labels_of, told
+from .results.parts import each_part
 from .results.selection import Selection
 from .run.inputs import Inputs
-from .run.options import Options
+from .run.options import Options, is_each
 from .run.progress import Progress
 from .run.stage import Run
 from .run.stages.eigenvectors import EIGENVECTORS
@@ -19,6 +20,82 @@ from .run.stages.search import SEARCH
 from .run.stages.tangents import TANGENTS
 
 STAGES = (PARAMETERS, GRAPH, LAPLACIAN, EIGENVECTORS, TANGENTS, SEARCH)  # that a checkpoint saves
+
+
+@overload
+def select_coordinates(
+    X: Array = ...,
+    *,
+    graph: Array = ...,
+    kernel: Array = ...,
+    laplacian: Any = ...,
+    coordinates: Array = ...,
+    eigenvalues: Array = ...,
+    intrinsic_dim: int | str = ...,
+    subset_size: int | str = ...,
+    bandwidth: float | str | None = ...,
+    n_neighbors: int | None = ...,
+    radius: float | None = ...,
+    self_loops: bool = ...,
+    metric: str = ...,
+    alpha: float = ...,
+    n_components: int = ...,
+    zeta: float | str = ...,
+    percentile: float = ...,
+    search: str = ...,
+    scale: str = ...,
+    diffusion_time: float = ...,
+    components: Literal["each"],
+    device: str = ...,
+    dtype: str = ...,
+    memory_limit: int | None = ...,
+    n_threads: int | None = ...,
+    random_state: int = ...,
+    tol: float = ...,
+    keep_bases: bool | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    resume: bool = ...,
+    progress: Progress | bool | None = ...,
+    client: Any = ...,
+) -> list[Selection]: ...
+
+
+@overload
+def select_coordinates(
+    X: Array = ...,
+    *,
+    graph: Array = ...,
+    kernel: Array = ...,
+    laplacian: Any = ...,
+    coordinates: Array = ...,
+    eigenvalues: Array = ...,
+    intrinsic_dim: int | str = ...,
+    subset_size: int | str = ...,
+    bandwidth: float | str | None = ...,
+    n_neighbors: int | None = ...,
+    radius: float | None = ...,
+    self_loops: bool = ...,
+    metric: str = ...,
+    alpha: float = ...,
+    n_components: int = ...,
+    zeta: float | str = ...,
+    percentile: float = ...,
+    search: str = ...,
+    scale: str = ...,
+    diffusion_time: float = ...,
+    components: Literal["auto", "raise", "most", "largest"] = ...,
+    device: str = ...,
+    dtype: str = ...,
+    memory_limit: int | None = ...,
+    n_threads: int | None = ...,
+    random_state: int = ...,
+    tol: float = ...,
+    keep_bases: bool | None = ...,
+    checkpoint: str | os.PathLike[str] | None = ...,
+    resume: bool = ...,
+    progress: Progress | bool | None = ...,
+    client: Any = ...,
+) -> Selection: ...
 
 
 def select_coordinates(
@@ -32,12 +109,17 @@ def select_coordinates(
     intrinsic_dim: int | str = "auto",
     subset_size: int | str = "auto",
     bandwidth: float | str | None = "auto",
+    n_neighbors: int | None = None,
     radius: float | None = None,
     self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
     n_components: int = 20,
     zeta: float | str = "auto",
     percentile: float = 75,
     search: str = "exhaustive",
+    scale: str = "unit",
+    diffusion_time: float = 1.0,
     components: str = "auto",
     device: str = "auto",
     dtype: str = "float64",
@@ -50,7 +132,7 @@ def select_coordinates(
     resume: bool = False,
     progress: Progress | bool | None = None,
     client: Any = None,
-) -> Selection:
+) -> Selection | list[Selection]:
     """Choose the few eigenvectors that together give a smooth map of full rank and vary slowest.
 
     The slowest eigenvectors of a Laplacian are often functions of each other: on a long strip the first six may only
@@ -84,16 +166,29 @@ def select_coordinates(
     subset_size : int or "auto", default="auto"
         How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds coordinates while each explains enough
         of the variance of ``X``; a graph, kernel or Laplacian needs a number.
-    bandwidth : float or "auto", default="auto"
+    bandwidth : float, "auto" or "local", default="auto"
         The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "auto" tries several on ``X`` and takes the
-        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. A graph
-        needs a number; a kernel or Laplacian needs none.
+        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. "local"
+        follows the density: points with distant neighbours get a longer one [2]_. A graph needs a number; a kernel or
+        Laplacian needs none.
+    n_neighbors : int, optional
+        Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
+        neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
     radius : float, optional
         Points no further apart than this are neighbours, by default ``3 * bandwidth``. A graph is used as given unless
         you pass a radius.
     self_loops : bool, default=True
         Whether each point is its own neighbour, ``K_ii = 1``, as in the paper. With noise in many dimensions a point
         can outweigh all its neighbours, and single points get coordinates of their own; False prevents that.
+    metric : str, default="euclidean"
+        How distances between the rows of ``X`` are measured. "cosine" and "correlation" are chords between rows of unit
+        length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". "manhattan", "chebyshev", "canberra", "braycurtis",
+        "hamming" and "haversine" are measured by scikit-learn on the CPU, and need numbers for everything that may be
+        "auto". For distances of your own pass ``graph``.
+    alpha : float, default=1.0
+        How far the sampling density is divided out, from 0 to 1: 1 as in the paper, so that only the shape counts; 1/2
+        for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the graph, which
+        is slow to leave dense regions. It changes eigenvectors and eigenvalues, and so the choice.
     n_components : int, default=20
         How many eigenvectors to choose from.
     zeta : float or "auto", default="auto"
@@ -104,10 +199,17 @@ def select_coordinates(
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
         exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
-    components : {"auto", "raise", "most", "largest"}, default="auto"
+    scale : {"unit", "rms", "diffusion"}, default="unit"
+        How long the coordinates in the result are: Euclidean length 1, as in the paper; root mean square 1, as most
+        regressors and plots like it; or lengths ``(1 - lambda_k)^t``, with which distances in all coordinates are the
+        diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
+    diffusion_time : float, default=1.0
+        The time t of ``scale="diffusion"``: the larger, the shorter are fast coordinates.
+    components : {"auto", "raise", "most", "largest", "each"}, default="auto"
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
         of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
-        "auto" is "most" while the bandwidth is being found, and "raise" with a given one.
+        "auto" is "most" while the bandwidth is being found, and "raise" with a given one. "each" makes one map per part
+        and returns a list.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
         Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
     dtype : {"float64", "mixed", "float32"}, default="float64"
@@ -120,8 +222,8 @@ def select_coordinates(
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
     random_state : int, default=0
-        The seed for the eigensolver's start vector, which also fixes the signs of the coordinates, for the samples
-        behind "auto", and for the random starts of the submodular search.
+        The seed for the eigensolver's start vector, for the samples behind "auto", and for the random starts of the
+        submodular search. The signs of the coordinates do not depend on it; see Notes.
     tol : float, default=1e-8
         The largest residual that an eigenpair may have.
     keep_bases : bool, optional
@@ -145,7 +247,8 @@ def select_coordinates(
     -------
     Selection
         The chosen set with its coordinates, the regularization path, the ranking of other sets, and diagnostics. Its
-        arrays are on the device of the input, one row per point.
+        arrays are on the device of the input, one row per point. With ``components="each"``, a list of one such result
+        per part, the largest first; ``points`` has the rows of its points.
 
     Raises
     ------
@@ -173,10 +276,21 @@ def select_coordinates(
     estimate_resources : The memory and time that a run will need.
     IndependentCoordinates : The same as a scikit-learn transformer.
 
+    Notes
+    -----
+    Eigenvectors have no sign of their own. Each coordinate gets the sign that makes the first of these positive that is
+    at least four standard errors from zero: its third moment, its correlation with the squared distance from the mean
+    of ``X``, and its correlation with each column of ``X`` in turn. If none is so clear, the clearest decides, and
+    another sample may decide differently. Neither the seed nor the order of rows matters. Eigenvectors that share an
+    eigenvalue, as on a circle, can also be rotated among themselves; no rule prevents that. With ``client``, signs
+    follow ``random_state`` instead.
+
     References
     ----------
     .. [1] Y.-C. Chen and M. Meila, "Selecting the independent coordinates of manifolds with large aspect ratios",
            NeurIPS 2019. https://arxiv.org/abs/1907.01651
+    .. [2] T. Berry and J. Harlim, "Variable bandwidth diffusion kernels", Applied and Computational Harmonic Analysis
+           40, 2016.
 
     Examples
     --------
@@ -202,6 +316,9 @@ def select_coordinates(
     >>> len(selection.subset)
     2
     """
+    if is_each(components):
+        parts = each_part(select_coordinates, locals())
+        return [labelled(part, labels_of(X)) for part in parts]
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
     )
@@ -210,12 +327,17 @@ def select_coordinates(
         intrinsic_dim=intrinsic_dim,
         subset_size=subset_size,
         bandwidth=bandwidth,
+        n_neighbors=n_neighbors,
         radius=radius,
         self_loops=self_loops,
+        metric=metric,
+        alpha=alpha,
         n_components=given.n_components(n_components),
         zeta=zeta,
         percentile=percentile,
         search=search,
+        scale=scale,
+        diffusion_time=diffusion_time,
         components=components,
         device=device,
         dtype=dtype,
@@ -228,10 +350,12 @@ def select_coordinates(
         resume=resume,
     )
     if client is not None:
+        if options.nearest:
+            raise ValueError("n_neighbors and bandwidth='local' do not work with a client yet; leave one of them out")
         from .cluster.pipeline import select_on_cluster
 
         return select_on_cluster(given, client, options, progress)
-    report = None
+    given, report = given.in_metric(options.metric), None
     with Run(options, given, progress, STAGES) as run:
         if options.automatic:
             settled, report, stages = run.stage(PARAMETERS, given)
@@ -244,4 +368,4 @@ def select_coordinates(
         del matrix  # it has done its work
         found = run.stage(SEARCH, tangents, embedding)
         selection = run.stage(RESULT, graph, embedding, tangents, found)
-    return told(selection, run, report)
+    return labelled(told(selection, run, report), labels_of(X))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,21 @@ from typing import TYPE_CHECKING, Any
 from ..files.remote import file_size, is_remote, shown
 from ..run.options import Options
 from .console import Console
+from .estimate import duration
 from .job_file import layered
 from .options import (
     add_command,
     add_details,
     add_job,
     add_machine,
+    add_reading,
     add_talk,
     check_different,
     check_ending,
+    check_table,
+    chosen_of,
     count,
-    or_auto,
+    or_word,
     positive,
 )
 from .output import announce_compiling, say
@@ -31,6 +36,7 @@ from .report import address, check_page, name_of
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
+LONG = 20.0  # seconds from which a run is announced
 # of the options that the command shares with select_coordinates
 DEFAULTS = {field.name: field.default for field in fields(Options) if field.name not in ("entry", "keep_bases")}
 
@@ -40,17 +46,29 @@ def add(commands: Any) -> None:
         commands, "fit", run, "choose coordinates for points in a file",
         "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz",
     )  # fmt: skip
-    fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv file or URL, one row per point")
+    fit.add_argument(
+        "points",
+        metavar="POINTS",
+        help="file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...), or - for standard input",
+    )
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
-    number, length = or_auto(count), or_auto(positive)
+    number, length = or_word(count, "auto"), or_word(positive, "auto", "local")
     option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
     option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
-    option("--bandwidth", type=length, metavar="EPS", help="bandwidth of the kernel, in units of the points (auto)")
+    option(
+        "--bandwidth",
+        type=length,
+        metavar="EPS",
+        help="bandwidth of the kernel in units of the points, or local (auto)",
+    )
+    option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="graph of the K nearest neighbours")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
+    option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv, .parquet or .h5ad)")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
+    add_reading(fit.add_argument_group("the file").add_argument)
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     option = fit.add_argument_group("a cluster (Dask)").add_argument
@@ -69,59 +87,148 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
+    check_table(args.parser, "--coordinates", args.coordinates)
     outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
+    outputs |= {"--coordinates": args.coordinates}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
+    if args.components == "each" and args.checkpoint:
+        args.parser.error("--checkpoint holds one run, and --components each makes one per part; leave one of them out")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
-    from ..files.points import read_points
-    from ..files.writing import check_output
+    from ..files.points import read_table
+    from ..files.writing import check_output, check_table_output
+    from ..results.assembly import labelled
     from ..results.export import as_plain
 
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
+    if args.coordinates:
+        check_table_output(args.coordinates)
     check_page(args.parser, "--report", args.report)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
     console.progress("read", 0, 0)
-    points = read_points(args.points)
+    points, rows, _ = read_table(args.points, **chosen_of(args))
     console.progress("read", 1, 1)
+    say_how_long(points, args, console)
     announce_compiling(console, args.device)
-    selection = select(points, args, console)
+    found = select(points, args, console)
+    parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
+    saved = [written(part, points, args, console) for part in parts]
+    console.close()
+    if args.json:
+        names = [
+            {"output": own["-o"] and shown(own["-o"]), "model": own["--model"] and shown(own["--model"])}
+            for own in saved
+        ]
+        plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
+        say(json.dumps(plain if isinstance(found, list) else plain[0]))
+    elif not args.quiet:
+        for part, own in zip(parts, saved, strict=True):
+            summarise(part, own, time.perf_counter() - begin)
+    return 0
+
+
+def summarise(selection: Selection, own: dict[str, str | None], seconds: float) -> None:
+    """Print a result and the names of its files."""
+    say(repr(selection))
+    say(f"  time            {seconds:.1f} s")
+    for label, option in (
+        ("saved", "-o"),
+        ("model", "--model"),
+        ("picture", "--plot"),
+        ("coordinates", "--coordinates"),
+    ):
+        place = own[option]
+        if place:
+            size = file_size(place)
+            say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+    report = own["--report"]
+    if report:
+        say(f"  report          {address(report)}")
+
+
+def written(selection: Selection, points: Any, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
+    """Write what was asked for of one result; returns the names of its files by option."""
     selection.diagnostics["configuration"] = args.configuration
-    if args.output:
+    part = selection.diagnostics.get("part")
+    own = {
+        option: name if name is None or part is None else part_name(name, part["number"])
+        for option, name in (
+            ("-o", args.output),
+            ("--model", args.model),
+            ("--plot", args.plot),
+            ("--report", args.report),
+            ("--coordinates", args.coordinates),
+        )
+    }
+    if own["-o"]:
         from ..results.storage import save
 
         console.progress("write", 0, 0)
-        save(selection, args.output)
+        save(selection, own["-o"])
         console.progress("write", 1, 1)
-    if args.model:
+    if own["--model"]:
         from ..results.model import model_of, save_model
 
-        save_model(model_of(selection, points), args.model)
-    if args.plot:
-        draw(selection, args.plot)
-    if args.report:
-        selection.to_html(args.report, points=points, title=name_of(args.points))
-    console.close()
-    output = args.output and shown(args.output)
-    if args.json:
-        say(json.dumps(as_plain(selection, output=output, model=args.model and shown(args.model))))
-    elif not args.quiet:
-        say(repr(selection))
-        say(f"  time            {time.perf_counter() - begin:.1f} s")
-        for label, place in (("saved", args.output), ("model", args.model), ("picture", args.plot)):
-            if place:
-                size = file_size(place)
-                say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
-        if args.report:
-            say(f"  report          {address(args.report)}")
-    return 0
+        save_model(model_of(selection, points), own["--model"])
+    if own["--coordinates"]:
+        from ..files.writing import write_table
+
+        write_table(own["--coordinates"], selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
+    if own["--plot"]:
+        draw(selection, own["--plot"])
+    if own["--report"]:
+        selection.to_html(own["--report"], points=points, title=name_of(args.points))
+    return own
+
+
+def part_name(name: str, number: int) -> str:
+    """The file of a part: run.part1.npz for run.npz."""
+    stem, ending = os.path.splitext(name)
+    return f"{stem}.part{number}{ending}"
+
+
+def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:
+    """Say roughly how long it will take, if that is long; nothing where nobody can tell."""
+    expected = expected_seconds(points, args)
+    if expected is not None and expected > LONG:
+        console.note(f"expect about {duration(expected)}, within a factor of five or so")
+
+
+def expected_seconds(points: Any, args: argparse.Namespace) -> float | None:
+    """From the number of neighbours on a sample; an automatic run tries about seven bandwidths on 10,000 points."""
+    import numpy as np
+
+    from ..backend.cpu import available_threads
+    from ..resources import estimate_resources
+
+    n, columns = points.shape
+    d = 2 if args.intrinsic_dim == "auto" else args.intrinsic_dim
+    s = d if args.subset_size == "auto" else args.subset_size
+    if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
+        return None
+    if args.device.startswith("cuda") or args.n_components > n - 2:
+        return None
+    known = {"dim": columns, "intrinsic_dim": d, "subset_size": s, "n_components": args.n_components}
+    known["n_threads"] = args.n_threads or available_threads()
+    if args.bandwidth == "auto":
+        tried = min(n, 10_000)
+        found = estimate_resources(n=tried, degree=0.06 * tried, **known).seconds
+        return None if found is None else 7 * found * max(1.0, n / 30_000)
+    rng = np.random.default_rng(0)
+    some, others = (np.asarray(points[np.sort(rng.choice(n, min(n, k), replace=False))], float) for k in (50, 4000))
+    squared = ((some[:, None, :] - others) ** 2).sum(axis=2) if columns <= 50 else None
+    if squared is None:
+        return None
+    share = float((squared <= (args.radius or 3 * args.bandwidth) ** 2).mean())
+    return estimate_resources(n=n, degree=max(share * n, 1.0), **known).seconds
 
 
 def check_numbers(args: argparse.Namespace) -> None:
@@ -132,11 +239,13 @@ def check_numbers(args: argparse.Namespace) -> None:
         args.parser.error(f"-d must be at most -m ({m}), got {d}")
     if s != "auto" and not least <= s <= m:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
+    if args.model and (args.n_neighbors or args.bandwidth == "local"):
+        args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
     if args.bandwidth == "auto" and args.radius is not None:
         args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
 
 
-def select(points: Any, args: argparse.Namespace, console: Console) -> Selection:
+def select(points: Any, args: argparse.Namespace, console: Console) -> Selection | list[Selection]:
     """``select_coordinates`` with the options of ``fit``."""
     from ..select import select_coordinates
 

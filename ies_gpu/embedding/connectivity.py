@@ -106,6 +106,8 @@ def disconnected(sizes: np.ndarray, radius: float | None = None) -> str:
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
     few = sizes.sum() - sizes.max()
     way = "pass components='largest' to continue with the largest part"
+    if np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
+        way = "pass components='each' for one map per part, or components='largest' for that of the largest"
     if few <= 2 * STRAY * sizes.sum():
         far = "1 point is" if few == 1 else f"{few:,} points are"
         way = f"{far} far from the rest: {way}"

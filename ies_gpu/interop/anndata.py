@@ -14,7 +14,7 @@ from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.model import make_model
 from ..results.selection import Selection
-from ..run.options import AUTO, is_auto
+from ..run.options import AUTO, is_auto, is_each
 from ..select import select_coordinates
 from ..validation import check_sparse_storage
 
@@ -60,6 +60,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     >>> adata.obsm["X_ies"].shape == (adata.n_obs, len(selection.names))  # doctest: +SKIP
     True
     """
+    if is_each(options.get("components")):
+        raise ValueError("components='each' gives one map per part, but adata has room for one; call select per part")
     entry, value = entry_of(adata, use, options.get("self_loops", True))
     if entry == "kernel":
         options.pop("self_loops", None)  # it has the diagonal asked for
@@ -120,6 +122,8 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
             f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new cells "
             "are not known; call select with use='X_pca'"
         )
+    if params["radius"] is None:
+        raise ValueError("new cells need a graph of all points within a radius; call select without n_neighbors")
     if use == "X" and list(adata.var_names) != list(new.var_names):
         raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
     if use != "X" and use not in new.obsm:
@@ -132,7 +136,8 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     model = make_model(
         np.asarray(X, dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
         float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
-        self_loops=bool(params["self_loops"]),
+        self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
+        alpha=float(params.get("alpha", 1.0)),
     )  # fmt: skip
     new.obsm[f"X_{key}"] = model.transform(X_new, **options)
     new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}

@@ -55,7 +55,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
             tried = tried.joined(run.stage(SCAN, Z, centre, tried.between(), distances, d, way))
     else:
         only = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.components)
-        tried = Scan((only,), {}, options.bandwidth)
+        tried = Scan((only,), {}, only.bandwidth)
     s = settled(tried, d, options)
     chosen = tried.best(s)
     carried = None
@@ -65,8 +65,8 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
     report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z))
-    for message in report.pop("doubts"):
-        run.log.warn(message)
+    if report["verdict"] == "doubtful":
+        run.log.warn(f"the automatic choice is doubtful: {'; '.join(report['reasons'])}. Compare with your own values")
     stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
     return Found(replace(chosen.run.options, subset_size=s), report, stages)
 

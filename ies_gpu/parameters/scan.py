@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +17,7 @@ from ..choice.criterion import MAX_SUBSETS, log_volumes
 from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
 from ..embedding.diffusion import Embedding
+from ..embedding.local import local_bandwidths
 from ..errors import DisconnectedGraphError
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
@@ -141,7 +143,7 @@ class Trial:
         return self.run.backend.retried("scan", share)
 
 
-def trial(X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, components: str) -> Trial:
+def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str) -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
     options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, components=components)
     own, given = run.apart(options, log, {}), Inputs.of(X=X)
@@ -152,7 +154,8 @@ def trial(X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, components
     # the matrix has done its work, and several would not fit beside each other
     graph = graph._replace(laplacian=None)
     rows = run.backend.asarray(graph.points[graph.order])
-    return Trial(bandwidth, X[rows], graph, embedding, tangents, own)
+    typical = float(run.backend.xp.median(local_bandwidths(laplacian))) if isinstance(bandwidth, str) else bandwidth
+    return Trial(typical, X[rows], graph, embedding, tangents, own)
 
 
 @dataclass(frozen=True)
@@ -247,10 +250,15 @@ def scan(
     components: str,
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out."""
-    trials, left_out, failure = [], {}, None
+    trials: list[Trial] = []
+    left_out: dict[float, str] = {}
+    failure: DisconnectedGraphError | None = None
     kernels = run.backend.kernels
+    begin = time.perf_counter()
     for number, eps in enumerate(bandwidths):
         report(number, len(bandwidths))
+        if len(trials) == 1:
+            run.log.foretell("trying bandwidths", (time.perf_counter() - begin) * (len(bandwidths) - number))
         degree = mean_degree(distances, eps)
         if degree > DENSEST * len(X) and eps > centre:
             left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backend.array import Array
 from ..choice.naming import names_text
 from ..run.options import Options
-from .dimension import DimensionEstimate
-from .scan import FALL, Scan, Trial, can_search, largest_size
+from .dimension import THRESHOLD, DimensionEstimate
+from .scan import FALL, SHEETS, Scan, Trial, can_search, largest_size
 
 FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
+UNEXPLAINED = 0.1, 0.4  # of the variance of X: above the first a choice is not sure, above the second doubtful
+FEW = 1000  # points, below which nothing is sure
+LIGHT = 2  # reasons that leave a choice likely; more make it doubtful
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -25,7 +28,7 @@ def describe(
     asked: list[str],
     sample_size: int,
 ) -> dict[str, Any]:
-    """Everything the choice is based on, as plain values; ``doubts`` are sentences to warn with."""
+    """Everything the choice is based on, as plain values."""
     names = ("bandwidth", "intrinsic_dim", "subset_size")
     values = (chosen.bandwidth, d, s)
     near, union = chosen.near_zero(s)
@@ -39,12 +42,10 @@ def describe(
         }
         for t in tried.trials
     ]
-    confidence, doubts = in_words(tried, dimension, d, s, asked)
+    confidence = in_words(tried, dimension, d, s, asked)
+    reasons = reasons_to_doubt(tried, dimension, d, s, chosen, asked)
     if carried is not None and not carried["holds"]:
-        doubts.append(
-            f"the bandwidth found on {sample_size:,} points does not suit all points: the chosen coordinates leave "
-            f"{chosen.fvu(s):.3f} of the variance unexplained instead of {carried['sample_fvu']:.3f}; try other values"
-        )
+        reasons.append(Reason(True, f"the bandwidth found on {sample_size:,} points does not suit all of them"))
     return {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
         **dict(zip(names, values, strict=True)),
@@ -60,26 +61,74 @@ def describe(
         "sample_size": sample_size,
         "carried": carried,
         "confidence": confidence,
-        "doubts": doubts,
+        "verdict": verdict_of(reasons),
+        "reasons": [reason.words for reason in reasons],
     }
 
 
-def in_words(
-    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]
-) -> tuple[dict[str, str], list[str]]:
-    """How sure each automatic value is, and warnings for those that are not."""
-    confidence, doubts = {}, []
+class Reason(NamedTuple):
+    """A reason to doubt an automatic choice: whether it alone makes the choice doubtful, and in words."""
+
+    grave: bool
+    words: str
+
+
+def verdict_of(reasons: list[Reason]) -> str:
+    """One word for an automatic choice: "sure", "likely" or "doubtful"."""
+    if any(reason.grave for reason in reasons) or len(reasons) > LIGHT:
+        return "doubtful"
+    return "likely" if reasons else "sure"
+
+
+def reasons_to_doubt(
+    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, chosen: Trial, asked: list[str]
+) -> list[Reason]:
+    """What speaks against the choice, the gravest first."""
+    found = []
+    left, overlap = chosen.fvu(s), chosen.overlap(s)
+    if left > UNEXPLAINED[1]:
+        found.append(Reason(True, f"the chosen coordinates explain only {1 - left:.0%} of the variance of X"))
+    if overlap > SHEETS:
+        found.append(Reason(True, f"at {overlap:.0%} of the points the map has several sheets on top of each other"))
+    if not chosen.search(s).passed:
+        found.append(Reason(True, "no set passes the regret"))
+    found += dimension_reasons(dimension) if dimension is not None else []
+    if "bandwidth" in asked and len(tried.trials) == 1:
+        found.append(Reason(True, "only one bandwidth keeps the points together"))
+    elif "bandwidth" in asked and tried.is_narrow(s):
+        found.append(Reason(False, f"other bandwidths near {tried.best(s).bandwidth:.4g} explain visibly less"))
+    if "subset_size" in asked:
+        confidence = size_words(tried, d, s)
+        if confidence.startswith("low: the largest"):
+            found.append(Reason(True, f"even {s} coordinates, the most that were tried, may be too few"))
+        elif not confidence.startswith("high"):
+            found.append(Reason(False, f"{s + 1} coordinates may be better than {s}"))
+    if len(chosen.X) < FEW:
+        found.append(Reason(False, f"{len(chosen.X)} points are few"))
+    if UNEXPLAINED[0] < left <= UNEXPLAINED[1]:
+        found.append(Reason(False, f"the chosen coordinates explain {1 - left:.0%} of the variance of X"))
+    return sorted(found, key=lambda reason: not reason.grave)
+
+
+def dimension_reasons(dimension: DimensionEstimate) -> list[Reason]:
+    """The dimensions that are nearly as good as the one found."""
+    if dimension.confidence.startswith("low"):
+        return [Reason(True, "no direction stands out from the noise around a point, so the dimension is a guess")]
+    d = dimension.value
+    others = sorted({d - 1 if value >= THRESHOLD else d + 1 for value in dimension.doubtful} - {0})
+    return [Reason(False, f"the dimension may be {other} instead of {d}") for other in others]
+
+
+def in_words(tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]) -> dict[str, str]:
+    """How sure each automatic value is."""
+    confidence = {}
     if "bandwidth" in asked:
-        confidence["bandwidth"], doubt = bandwidth_words(tried, s)
-        doubts += [doubt] if doubt else []
+        confidence["bandwidth"] = bandwidth_words(tried, s)
     if dimension is not None:
         confidence["intrinsic_dim"] = dimension.confidence
-        if dimension.doubtful or dimension.confidence.startswith("low"):
-            doubts.append(f"intrinsic_dim={d} is uncertain ({dimension.confidence}); compare with one more or less")
     if "subset_size" in asked:
-        confidence["subset_size"], doubt = size_words(tried, d, s)
-        doubts += [doubt] if doubt else []
-    return confidence, doubts
+        confidence["subset_size"] = size_words(tried, d, s)
+    return confidence
 
 
 def size_row(best: Trial, s: int) -> dict[str, Any]:
@@ -87,35 +136,31 @@ def size_row(best: Trial, s: int) -> dict[str, Any]:
     return {"subset_size": s, "fvu": best.fvu(s), "bandwidth": best.bandwidth, "subset": best.search(s).subset}
 
 
-def bandwidth_words(tried: Scan, s: int) -> tuple[str, str]:
-    """How sure the bandwidth is, and a warning where it is not."""
+def bandwidth_words(tried: Scan, s: int) -> str:
+    """How sure the bandwidth is."""
     best, worst = tried.best(s), tried.beside(s)
     if len(tried.trials) == 1:
-        words = "no other bandwidth gave a connected graph to compare with"
-        return f"low: {words}", f"bandwidth={best.bandwidth:.4g} is uncertain: {words}; check the result with care"
+        return "low: no other bandwidth gave a connected graph to compare with"
     facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
-    if not tried.is_narrow(s):
-        return f"high: {facts}", ""
-    doubt = (
-        f"bandwidth={best.bandwidth:.4g} is a narrow choice: {facts}; look at diagnostics['automatic']['scan'] and "
-        "try values near it"
-    )
-    return f"fair: a narrow choice, {facts}", doubt
+    return f"fair: a narrow choice, {facts}" if tried.is_narrow(s) else f"high: {facts}"
 
 
-def size_words(tried: Scan, d: int, s: int) -> tuple[str, str]:
-    """How sure the number of coordinates is, and a warning where the search for it ended early."""
-    best = tried.best(s)
-    if not can_search(len(best.embedding.eigenvalues), s + 1):
-        return f"low: sets of {s + 1} are too many to enumerate, and were not compared", ""
+def size_words(tried: Scan, d: int, s: int) -> str:
+    """How sure the number of coordinates is."""
+    m = len(tried.best(s).embedding.eigenvalues)
+    if not can_search(m, s + 1):
+        return f"low: sets of {s + 1} are too many to enumerate, and were not compared"
     gain, error, _ = tried.gain(s)
     facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, error {error:.3f})"
-    if s == largest_size(d, len(best.embedding.eigenvalues)) and tried.pays(s, 1):
-        doubt = f"subset_size={s} is the largest that was tried, and {facts}; give a larger subset_size to compare"
-        return f"low: the largest size tried, and {facts}", doubt
-    if gain + 2 * error > FALL:
-        return f"fair: {facts}", ""
-    return f"high: {facts}", ""
+    if s == largest_size(d, m) and tried.pays(s, 1):
+        return f"low: the largest size tried, and {facts}"
+    return f"{'fair' if gain + 2 * error > FALL else 'high'}: {facts}"
+
+
+def verdict_line(report: dict[str, Any]) -> str:
+    """The verdict and its reasons, for people."""
+    word, reasons = report.get("verdict", ""), report.get("reasons", [])  # not in files of earlier versions
+    return f"{word}: {'; '.join(reasons)}" if reasons else word
 
 
 def automatic_line(report: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..errors import brief
-from ..parameters.verdict import automatic_line
+from ..parameters.verdict import automatic_line, verdict_line
 from ..validation import check_integer
 from .export import as_frame, as_plain
 
@@ -54,6 +54,9 @@ class Selection:
         S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` lives on a few stray points.
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
+    verdict : {"sure", "likely", "doubtful"} or None
+        How sure the automatic choice is; None if nothing was automatic. The reasons are in
+        ``diagnostics["automatic"]["reasons"]``.
     search_order : tuple of int
         The order in which the search added the coordinates.
     zeta : float
@@ -88,6 +91,8 @@ class Selection:
         The rows of the input that were used.
     diagnostics : dict
         How the result came about: parameters, device, seconds, warnings and more, as plain values.
+    index : ndarray of shape (n,) or None
+        The labels of the rows that were used, if the points came with some, as in a data frame.
 
     See Also
     --------
@@ -124,6 +129,7 @@ class Selection:
     singular_values: Array
     points: Array
     diagnostics: dict[str, Any]
+    index: np.ndarray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -135,6 +141,14 @@ class Selection:
     def embedding(self) -> Any:
         """The chosen coordinates, one row per point."""
         return self.coordinates[:, list(self.subset)]
+
+    @property
+    def verdict(self) -> str | None:
+        """How sure the automatic choice is: "sure", "likely" or "doubtful"; None if nothing was automatic.
+
+        The reasons are in ``diagnostics["automatic"]["reasons"]``.
+        """
+        return (self.diagnostics.get("automatic") or {}).get("verdict")
 
     @property
     def zeta_dimensionless(self) -> float:
@@ -296,6 +310,7 @@ class Selection:
             else "",
             f"  mean degree     {d['mean_degree']:.0f}",
             f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
+            f"  verdict         {verdict_line(d['automatic'])}" if self.verdict else "",
             f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
             f"  device          {d['device']}" + ("" if quiet else f" ({d['device_reason']})"),
             *(f"  warning         {message}" for message in d["warnings"]),

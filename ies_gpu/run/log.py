@@ -12,6 +12,7 @@ from ..errors import warn_caller
 from .peak_memory import peak_memory
 from .progress import Progress, listener
 
+LONG = 10.0  # seconds from which on work is announced
 logger = logging.getLogger("ies_gpu")
 Report = Callable[[int, int], None]
 
@@ -62,6 +63,11 @@ class Log:
             return
         self.warnings.append(message)
         warn_caller(message)
+
+    def foretell(self, work: str, seconds: float) -> None:
+        """Log how long some work will take, where it is long."""
+        if seconds >= LONG:
+            logger.info("%s: about %.0f s to go", work, seconds)
 
     def say_now(self, message: str) -> None:
         """Warn before long work, even in a trial whose other warnings are held back."""

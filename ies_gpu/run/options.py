@@ -11,10 +11,23 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 AUTO = "auto"
+LOCAL = "local"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": (AUTO, "raise", "most", "largest"),
+    "metric": (
+        "euclidean",
+        "cosine",
+        "correlation",
+        "manhattan",
+        "chebyshev",
+        "canberra",
+        "braycurtis",
+        "hamming",
+        "haversine",
+    ),
+    "scale": ("unit", "rms", "diffusion"),
     "dtype": ("float64", "mixed", "float32"),
 }
 # where and how a job runs, but not what comes out of it
@@ -24,6 +37,16 @@ MACHINE = ("device", "memory_limit", "n_threads", "keep_bases", "checkpoint", "r
 def is_auto(value: Any) -> bool:
     """Whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
+
+
+def is_each(value: Any) -> bool:
+    """Whether ``components`` asks for one map per part."""
+    return isinstance(value, str) and value == "each"
+
+
+def is_local(value: Any) -> bool:
+    """Whether a bandwidth is to follow the density."""
+    return isinstance(value, str) and value == LOCAL
 
 
 @dataclass(frozen=True)
@@ -36,12 +59,18 @@ class Options:
         What the run starts from.
     intrinsic_dim, subset_size : int or "auto", default="auto"
         The dimension of the manifold, and how many coordinates to choose.
-    bandwidth : float, "auto" or None, default="auto"
-        The bandwidth of the kernel; None if the kernel or Laplacian is given.
+    bandwidth : float, "auto", "local" or None, default="auto"
+        The bandwidth of the kernel; "local" to follow the density, None if the kernel or Laplacian is given.
+    n_neighbors : int or None, default=None
+        How many nearest neighbours make the graph; None for all within the radius, or with "local" for a rule.
     radius : float or None, default=None
         The largest distance between neighbours: ``3 * bandwidth`` if not given, once the bandwidth is known.
     self_loops : bool, default=True
         Whether each point is its own neighbour.
+    metric : str, default="euclidean"
+        How the distances between points are measured.
+    alpha : float, default=1.0
+        How far the sampling density is divided out of the kernel.
     n_components : int, default=20
         How many eigenvectors to choose from.
     zeta : float or "auto", default="auto"
@@ -50,6 +79,10 @@ class Options:
         The percentile of the regret that must not be positive.
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         How to search for the best set.
+    scale : {"unit", "rms", "diffusion"}, default="unit"
+        How long the coordinates are in the result.
+    diffusion_time : float, default=1.0
+        The time t of ``scale="diffusion"``.
     components : {"raise", "largest"}, default="raise"
         What to do with a disconnected graph.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
@@ -76,12 +109,17 @@ class Options:
     intrinsic_dim: Any = AUTO
     subset_size: Any = AUTO
     bandwidth: Any = AUTO
+    n_neighbors: int | None = None
     radius: Any = None  # a number once the bandwidth is known
     self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
     n_components: int = 20
     zeta: Any = AUTO
     percentile: float = 75
     search: str = "exhaustive"
+    scale: str = "unit"
+    diffusion_time: float = 1.0
     components: str = AUTO
     device: str = "auto"
     dtype: str = "float64"
@@ -106,6 +144,12 @@ class Options:
         else:
             check_choice("zeta", self.zeta, (AUTO,))
         keep("percentile", check_number("percentile", self.percentile, low=0.0, high=100.0, closed=True))
+        keep("alpha", check_number("alpha", self.alpha, low=0.0, high=1.0, closed=True))
+        keep("diffusion_time", check_number("diffusion_time", self.diffusion_time, closed=True))
+        if self.diffusion_time != 1 and self.scale != "diffusion":
+            raise ValueError(
+                f"diffusion_time={self.diffusion_time:g} works only with scale='diffusion', got scale={self.scale!r}"
+            )
         keep("tol", check_number("tol", self.tol, high=1.0))
         keep("random_state", check_integer("random_state", self.random_state, low=0))
         for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
@@ -116,9 +160,52 @@ class Options:
             keep("n_threads", check_integer("n_threads", self.n_threads, low=1, high=65_536))
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs checkpoint, the folder with the finished stages")
+        self._check_neighbors(keep)
+        self._check_entry()
         self._check_automatic(keep)
         self._check_scales(keep)
         self.check_sizes()
+
+    def _check_entry(self) -> None:
+        """Check that what concerns points, kernels or eigenvectors comes with an entry before them."""
+        for name, entries in (("metric", ("X",)), ("alpha", ENTRIES[:3]), ("scale", ENTRIES[:3])):
+            value, usual = getattr(self, name), getattr(type(self), name)
+            if value != usual and self.entry not in entries:
+                raise ValueError(
+                    f"{name}={value!r} works only with {' or '.join(entries)}, not with {self.entry}, which has its own"
+                )
+        if self.nearest and not self.is_euclidean:
+            raise ValueError(f"n_neighbors and bandwidth='local' do not work with metric={self.metric!r}")
+        if is_local(self.bandwidth) and self.alpha != 1:
+            raise ValueError(f"bandwidth='local' divides the density out itself; leave alpha={self.alpha:g} out")
+        if self.automatic and not self.is_euclidean:
+            raise ValueError(
+                f"{self.automatic[0]}='auto' does not work with metric={self.metric!r}, only with 'euclidean', "
+                "'cosine' and 'correlation'; pass numbers for bandwidth, intrinsic_dim and subset_size"
+            )
+
+    def _check_neighbors(self, keep: Any) -> None:
+        """Check that nearest neighbours are asked for only with points, and not together with a radius."""
+        from ..validation import check_integer
+
+        if not self.nearest:
+            return
+        asked = f"n_neighbors={self.n_neighbors}" if self.n_neighbors is not None else "bandwidth='local'"
+        if self.entry != "X":
+            raise ValueError(f"{asked} works only with X; a {self.entry} already has its neighbours")
+        if self.radius is not None:
+            raise ValueError(f"{asked} takes the nearest neighbours, so radius has no place; leave one of them out")
+        if self.n_neighbors is not None:
+            keep("n_neighbors", check_integer("n_neighbors", self.n_neighbors, low=2))
+        if is_auto(self.components):
+            keep("components", "most" if isinstance(self.bandwidth, str) else "raise")
+        if is_auto(self.bandwidth):
+            keep("bandwidth", LOCAL)
+
+    @property
+    def nearest(self) -> bool:
+        """Whether nearest neighbours make the graph."""
+        return self.n_neighbors is not None or is_local(self.bandwidth)
 
     def _check_automatic(self, keep: Any) -> None:
         """Check that "auto" is used only with points."""
@@ -143,13 +230,13 @@ class Options:
             raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
             raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
-        if self.bandwidth is not None and not is_auto(self.bandwidth):
+        if self.bandwidth is not None and not (is_auto(self.bandwidth) or is_local(self.bandwidth)):
             keep("bandwidth", check_length("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_length("radius", self.radius))
             if entry in ("kernel", "laplacian"):
                 raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
-        elif entry == "X" and not is_auto(self.bandwidth):
+        elif entry == "X" and not is_auto(self.bandwidth) and not self.nearest:
             keep("radius", 3 * self.bandwidth)
 
     def check_sizes(self, n: int | None = None) -> None:
@@ -176,6 +263,11 @@ class Options:
     def automatic(self) -> list[str]:
         """The names of the parameters to find from the points."""
         return [name for name in ("bandwidth", "intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
+
+    @property
+    def is_euclidean(self) -> bool:
+        """Whether distances are Euclidean between some points: the rows, or the rows at unit length."""
+        return self.metric in CHOICES["metric"][:3]
 
     @property
     def zeta_given(self) -> float | None:

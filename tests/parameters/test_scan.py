@@ -12,6 +12,7 @@ from ies_gpu import (
     unexplained_variance,
 )
 from ies_gpu.parameters.scan import SHEETS, Estimated, Scan, largest_size
+from ies_gpu.run.log import Log
 
 
 def test_a_chart_explains_everything_and_noise_nothing():
@@ -127,3 +128,10 @@ def test_the_largest_size():
     assert largest_size(5, 20) == 8
     assert largest_size(5, 6) == 6
     assert largest_size(4, 300) == 4  # C(299, 4) sets of five are too many
+
+
+def test_long_work_is_announced(caplog):
+    with caplog.at_level("INFO", logger="ies_gpu"):
+        Log().foretell("trying bandwidths", 3.0)
+        Log().foretell("trying bandwidths", 42.4)
+    assert caplog.messages == ["trying bandwidths: about 42 s to go"]

@@ -104,3 +104,34 @@ def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(nois
     X = shapes.tree(900, np.random.default_rng(3), noise)[0]
     chosen = select_coordinates(X, bandwidth=0.45, intrinsic_dim=2, subset_size=2).embedding ** 2
     assert (chosen.sum(axis=0) ** 2 / (chosen**2).sum(axis=0)).min() >= 9
+
+
+@pytest.mark.parametrize("name", ["wine", "digits", "uneven density", "moons"])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_data_of_many_kinds_end_in_a_map(name):
+    X = {
+        "wine": lambda: StandardScaler().fit_transform(theirs.load_wine().data),
+        "digits": lambda: theirs.load_digits().data[:600],
+        "uneven density": lambda: shapes.load("uneven density", 800, 0).X,
+        "moons": lambda: theirs.make_moons(600, noise=0.03, random_state=0)[0],
+    }[name]()
+    found = select_coordinates(X, components="largest")
+    assert found.verdict in ("sure", "likely", "doubtful")
+    assert len(found.points) >= len(X) / 2
+
+
+def cells(n: int = 700) -> np.ndarray:
+    """As pbmc68k_reduced: 50 principal components of cell types of uneven size and spread, one of them a branch."""
+    rng = np.random.default_rng(4)
+    types = rng.choice(6, size=n, p=[0.4, 0.2, 0.15, 0.1, 0.1, 0.05])
+    centres = 4 * rng.normal(size=(6, 50)) / np.arange(1, 51) ** 0.7
+    spread = np.array([1.0, 0.6, 1.3, 0.8, 0.5, 0.4])[types, None] * rng.normal(size=(n, 50)) / np.arange(1, 51) ** 0.5
+    branch = (types == 2)[:, None] * rng.uniform(0, 6, (n, 1)) * rng.normal(size=50) / 7
+    return centres[types] + spread + branch
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_cells_end_in_a_map_whose_coordinates_live_on_many_of_them():
+    found = select_coordinates(cells(), components="largest")
+    chosen = found.embedding**2
+    assert (chosen.sum(axis=0) ** 2 / (chosen**2).sum(axis=0)).min() >= len(found.points) / 100

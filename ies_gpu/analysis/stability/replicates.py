@@ -22,6 +22,7 @@ from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning
 from ...results.selection import Selection
+from ...run.options import is_each
 from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points
 from .result import Stability
@@ -33,7 +34,8 @@ KEPT = 0.9  # the share of a subsample that must lie in one connected part
 FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # starting points, not options
 OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
-    "bandwidth", "radius", "self_loops", "n_components", "intrinsic_dim", "subset_size",
+    "bandwidth", "n_neighbors", "radius", "self_loops", "metric", "alpha", "n_components", "intrinsic_dim",
+    "subset_size",
     "zeta", "percentile", "search", "dtype", "random_state", "tol",
 )  # fmt: skip
 
@@ -139,6 +141,8 @@ def selection_stability(
 def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
+    if is_each(options.get("components")):
+        raise ValueError("components='each' gives one map per part; pass one of the results, and X")
     if not isinstance(given, Selection):
         if X is not None:
             raise TypeError("X is given twice; pass the points once")
@@ -157,7 +161,8 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
             )
         X = check_points(X)
         points = backend_of(given.points).to_host(given.points)
-        whole = given.diagnostics.get("graph_components") == 1  # then no rows were left out
+        # of a graph in one piece, unless that was a part itself, no rows were left out
+        whole = given.diagnostics.get("graph_components") == 1 and "part" not in given.diagnostics
         if len(X) <= points.max() or (whole and len(X) != len(points)):
             wanted = f"{points.max() + 1}" + ("" if whole else " or more")
             raise ValueError(f"X has {len(X)} rows, but the selection was made from {wanted}; pass the same points")

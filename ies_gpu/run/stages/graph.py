@@ -25,6 +25,8 @@ from ...embedding.graph import (
     csr,
     each_block_of_rows,
     in_units_of,
+    knn_graph,
+    metric_graph,
     ordered_radius_graph,
     permuted,
 )
@@ -35,6 +37,7 @@ from ...embedding.laplacian import (
     laplacian_in_place,
     with_unit_diagonal,
 )
+from ...embedding.local import LocalKernel, default_neighbors, local_kernel, local_laplacian
 from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scratch_folder
 from ...embedding.order import in_order, is_mapped, matrix_order, spatial_order
 from ...embedding.tiles import TiledKernel
@@ -44,6 +47,7 @@ from ...validation import check_points, check_real_array, check_square_sparse, c
 from ..audit import audit_graph, audit_products
 from ..inputs import Inputs
 from ..log import Report
+from ..options import is_local
 from ..plan import WORDS, Size, block_bytes, needs, plan, refusal, slow, too_little
 from ..stage import Run, Stage
 
@@ -109,7 +113,8 @@ class Graph(NamedTuple):
 
 def connected(run: Run, given: Inputs) -> Graph:
     """Go in by the entry that was given."""
-    ways = {"X": from_points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
+    points = from_points if run.options.is_euclidean else from_metric
+    ways = {"X": points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
     graph = ways[given.entry](run, given)
     run.options.check_sizes(len(graph.points))
     return graph
@@ -127,14 +132,14 @@ def from_points(run: Run, given: Inputs) -> Graph:
         count = max(count, parts)
         if parts == 1:
             break
-        check_parts(run, labels, n_input, X)
         rows = backend.to_host(order)
+        check_parts(run, labels, points[rows], n_input, X)
         keep = np.sort(rows[largest_part(labels)])
         X = X[backend.asarray(np.argsort(rows)[keep])]
         points = points[keep]
         del kernel
     say_left_out(run, points, n_input, count)
-    mean_degree = kernel.nnz / len(X) - 1
+    mean_degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
     return Graph.around(
         run.stage(NORMALISED, kernel),
         n_input=n_input,
@@ -148,8 +153,15 @@ def from_points(run: Run, given: Inputs) -> Graph:
     )
 
 
+def from_metric(run: Run, given: Inputs) -> Graph:
+    """Points whose distances scikit-learn measures, in the user's order."""
+    return from_kernel(run, run.stage(METRIC_DISTANCES, given.value))
+
+
 def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]]:
     """The Gaussian kernel of ordered points, stored as the memory allows, and how: for ``diagnostics``."""
+    if run.options.nearest:
+        return run.stage(NEAREST, X), {}
     if run.backend.device == "cpu":
         chosen, facts = planned(run, X, degree)
     else:
@@ -197,6 +209,19 @@ def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
     return chosen.storage, facts
 
 
+def nearest(run: Run, report: Report, X: Array) -> SparseKernel:
+    """The kernel on the nearest neighbours of ordered points, at one bandwidth or at local ones."""
+    options = run.options
+    k = default_neighbors(len(X)) if options.n_neighbors is None else min(options.n_neighbors, len(X) - 1)
+    if is_local(options.bandwidth):
+        kernel: SparseKernel = local_kernel(X, k)
+    else:
+        graph = gaussian_of_distances(knn_graph(X, n_neighbors=k), options.bandwidth)
+        kernel = SparseKernel(with_unit_diagonal(graph))
+    kernel.matrix.data = kernel.matrix.data.astype(options.storage, copy=False)
+    return kernel
+
+
 def csr_bytes(n: int, degree: float, storage: str) -> float:
     """What a kernel as CSR takes, and a little more."""
     return 1.1 * n * degree * (np.dtype(storage).itemsize + 4)
@@ -232,7 +257,7 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
     points, kernel = np.arange(n_input), SparseKernel(matrix)
     parts, labels = run.stage(COMPONENTS, kernel)
     if parts > 1:
-        check_parts(run, labels, n_input)
+        check_parts(run, labels, points, n_input)
         points = largest_part(labels)
         say_left_out(run, points, n_input, parts)
         chosen = run.backend.asarray(points)
@@ -275,23 +300,35 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
 
 def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
     """The Laplacian on the kernel's storage; products are compared with plain code before they are used."""
-    if not run.options.self_loops:
+    if not run.options.self_loops and not isinstance(kernel, LocalKernel):
         kernel.drop_diagonal()
     sample = kernel.sample()
     if sample is not None:
         run.stage(PRODUCTS, sample)
-    return laplacian_in_place(kernel, run.options.bandwidth)
+    if isinstance(kernel, LocalKernel):
+        return local_laplacian(kernel, run.options.intrinsic_dim)
+    return laplacian_in_place(kernel, run.options.bandwidth, run.options.alpha)
 
 
-def check_parts(run: Run, labels: np.ndarray, n_input: int, X: Array = None) -> None:
-    """An error where the largest part does not hold as many points as asked for; it says what to do."""
+def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X: Array = None) -> None:
+    """An error where the largest part does not hold as many points as asked for; it says what to do.
+
+    ``rows`` are those of the input that have the labels.
+    """
     sizes = np.bincount(labels)
     if sizes.max() >= FEWEST[run.options.components] * n_input:
         return
     radius = None if X is None else connecting_radius(X, labels, run.backend)
     if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
         radius = None
-    raise DisconnectedGraphError(disconnected(sizes, radius))
+    raise DisconnectedGraphError(disconnected(sizes, radius), split(rows, labels))
+
+
+def split(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows of each part, rising, the largest part first."""
+    order = np.argsort(labels, kind="stable")
+    parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
+    return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
 
 
 def largest_part(labels: np.ndarray) -> np.ndarray:
@@ -319,7 +356,12 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
 def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
     """Points on the device, and their mean degree from a sample."""
     X = to_device(check_points(X), run.backend)
-    run.options.check_sizes(len(X))
+    options = run.options
+    options.check_sizes(len(X))
+    if options.n_neighbors is not None and options.n_neighbors >= len(X):
+        raise ValueError(f"n_neighbors must be at most {len(X) - 1} for {len(X)} points, got {options.n_neighbors}")
+    if options.nearest:
+        return X, 0.0  # as many as were asked for, which fits
     return X, sampled_degree(X, run.options.radius, run.options.components, run.backend)
 
 
@@ -338,6 +380,14 @@ def tiled(run: Run, report: Report, X: Array, store: bool) -> TiledKernel:
 def edges(run: Run, report: Report, X: Array, radius: float) -> Any:
     """Distances within the radius, the diagonal included."""
     return ordered_radius_graph(X, radius, diagonal=True, storage=run.options.storage, progress=report)
+
+
+def metric_distances(run: Run, report: Report, X: Array) -> Any:
+    """The kernel of points in a metric that is measured on the host."""
+    options, X = run.options, check_points(X)
+    options.check_sizes(len(X))
+    matrix = metric_graph(X, options.radius, options.metric)
+    return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
 
 
 def row_of(graph: Any) -> Callable[[int], Any]:
@@ -388,6 +438,7 @@ def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
 CHECKS = Stage("checks", checked)
 ORDER = Stage("order", ordered)
 TILES = Stage("graph", tiled)
+NEAREST = Stage("graph", nearest)
 MATRIX_ORDER = Stage("order", by_affinity)
 EDGES = Stage(
     "graph", edges, kernel="tile_graph",
@@ -399,6 +450,7 @@ WRITTEN_EDGES = Stage(
 )  # fmt: skip
 WRITTEN_KERNEL = Stage("kernel", written_kernel)
 KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: SparseKernel(gaussian_of_distances(graph, bandwidth)))
+METRIC_DISTANCES = Stage("graph", metric_distances)
 GIVEN_DISTANCES = Stage("graph", given_distances)
 GIVEN_KERNEL = Stage("graph", given_kernel)
 COMPONENTS = Stage("components", lambda run, report, kernel: kernel.components())

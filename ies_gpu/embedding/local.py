@@ -1,0 +1,101 @@
+"""A bandwidth that follows the density: the variable-bandwidth kernel of Berry and Harlim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..backend import backend_of
+from ..backend.array import Array
+from .graph import knn_graph
+from .laplacian import Laplacian, with_unit_diagonal
+from .transition import SparseKernel
+
+NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
+SHARE = 0.06  # of all points, in between
+REACH = 3.0  # the median distance to the last neighbour, in units of the local bandwidth
+NEAREST = 4  # the nearest of so many neighbours tell the density
+
+
+def default_neighbors(n: int) -> int:
+    """How many neighbours a point of n gets."""
+    return min(n - 1, max(NEIGHBORS[0], min(NEIGHBORS[1], round(SHARE * n))))
+
+
+def local_scales(distances: Array) -> tuple[Array, float]:
+    """The scale rho of each point, 1 at least, and the bandwidth eps where rho is 1.
+
+    ``distances`` (n, k) are those to the nearest neighbours, rising. rho is the root of the mean square of the first
+    quarter, and so ``q^(-1/d)`` for a density q in d dimensions: each point has about as many neighbours within its
+    bandwidth ``eps * rho``.
+    """
+    xp = backend_of(distances).xp
+    k = distances.shape[1]
+    unit = float(distances.max()) or 1.0  # squares of these neither overflow nor vanish
+    nearest = distances[:, : max(1, k // NEAREST)] / unit
+    rho = xp.maximum(xp.sqrt((nearest * nearest).mean(axis=1)), 1e-9)
+    rho = rho / rho.min()
+    return rho, float(xp.median(distances[:, -1] / rho)) / REACH
+
+
+class LocalKernel(SparseKernel):
+    """``K = exp(-|x - y|^2 / (eps^2 rho(x) rho(y)))`` on the nearest neighbours, without a diagonal."""
+
+    def __init__(self, matrix: Array, rho: Array, eps: float) -> None:
+        super().__init__(matrix)
+        self.rho, self.eps = rho, eps
+
+
+def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
+    """The kernel of points whose bandwidth follows their density."""
+    backend = backend_of(X)
+    xp = backend.xp
+    with backend.active():
+        rho, eps = local_scales(backend.nearest(X, n_neighbors)[0])
+    graph = knn_graph(X, n_neighbors=n_neighbors)
+    rows = rows_of(graph)
+    ratio = graph.data / eps
+    graph.data = xp.exp(-(ratio * ratio) / (rho[rows] * rho[graph.indices]))
+    return LocalKernel(graph, rho, eps)
+
+
+def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
+    """The Laplacian of a local kernel in d dimensions, on the kernel's own storage.
+
+    ``rho = q^b`` with b = -1/d for a density q. With ``q_i = sum_j K_ij / rho_i^d`` and ``K~ = K / (q_i q_j)^a``, the
+    rows of ``P`` being those of ``K~`` divided by their sums, ``4 (P - I) / (eps rho)^2`` tends to
+    ``Delta f + (2 - 2a + (d + 2) b) grad f . grad log q`` (Berry and Harlim, ACHA 2016). For
+    ``a = 1 + (d + 2) b / 2 = 1/2 - 1/d`` the second term vanishes: the limit is the Laplace-Beltrami operator whatever
+    the density.
+
+    ``I - (I - P) / rho^2`` is again a transition matrix, since rho is at least 1. So eigenvectors, co-metric and the
+    factor ``4 / eps^2`` keep their meaning. No point is its own neighbour: among few, that would be a bias.
+    """
+    K, rho = kernel.matrix, kernel.rho
+    rows, ones = rows_of(K), kernel.backend.xp.ones(len(rho))
+    q = (kernel @ ones) / rho**d
+    if not bool((q > 0).all()):
+        raise ValueError(f"{int((q <= 0).sum())} points are too far from their neighbours for a weight; drop them")
+    power = q ** (1 / d - 0.5)
+    K.data = K.data * power[rows] * power[K.indices]
+    weights = (kernel @ ones) * rho * rho
+    K.data = K.data / weights[rows]
+    return Laplacian(with_diagonal(K, 1 - 1 / (rho * rho)), weights, kernel.eps)
+
+
+def rows_of(matrix: Array) -> Array:
+    """The row of each entry of a CSR."""
+    xp = backend_of(matrix.data).xp
+    return xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
+
+
+def with_diagonal(matrix: Array, diagonal: Array) -> Any:
+    """A CSR without a diagonal, with one inserted."""
+    full = with_unit_diagonal(matrix)
+    full.data[full.indices == rows_of(full)] = diagonal
+    return full
+
+
+def local_bandwidths(laplacian: Laplacian) -> Array:
+    """The bandwidth at every point, from the diagonal ``1 - 1 / rho^2``."""
+    matrix = laplacian.operator.matrix
+    return laplacian.bandwidth / backend_of(matrix.data).xp.sqrt(1 - matrix.diagonal())

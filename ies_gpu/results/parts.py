@@ -1,0 +1,99 @@
+"""One map per part of a disconnected graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..backend import backend_of
+from ..backend.array import Array
+from ..errors import DisconnectedGraphError, warn_caller
+from ..run.inputs import Inputs
+from ..validation import check_points
+from .selection import Selection
+
+ENTRIES = ("X", "graph", "kernel")
+
+
+def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[Selection]:
+    """One result per part, the largest first: ``select`` with what was asked, for the points of each part.
+
+    At its own bandwidth a part may fall into parts again, which then count as parts themselves.
+    """
+    given = Inputs.of(**{name: asked.pop(name) for name in (*ENTRIES, "laplacian", "coordinates", "eigenvalues")})
+    if given.entry == "laplacian":
+        raise ValueError("components='each' works with X, graph or kernel; a laplacian comes with its eigenvectors")
+    if asked["checkpoint"] is not None:
+        raise ValueError("checkpoint holds one run, and components='each' makes one per part; leave one of them out")
+    value = check_points(given.value) if given.entry == "X" else given.value
+    everything = np.arange(value.shape[0])
+    waiting, done, small = [everything], [], []
+    while waiting:
+        rows = waiting.pop()
+        whole = rows is everything
+        own = {given.entry: value if whole else part_of(value, rows, given.entry)}
+        try:
+            found, messages = heard(select, own, asked | {"components": "raise" if whole else "most"})
+        except DisconnectedGraphError as error:
+            if whole and not error.parts:
+                raise
+            waiting += [rows[part] for part in error.parts if len(part) >= asked["n_components"] + 2]
+            small += [rows[part] for part in error.parts or (np.arange(len(rows)),)]
+            continue
+        except ValueError:  # too few points to estimate anything from; what was asked is sound, or the whole had failed
+            if whole:
+                raise
+            small.append(rows)
+            continue
+        done.append((in_whole(found, rows), messages))
+    done.sort(key=lambda pair: -len(pair[0].points))
+    parts = [part for part, _ in done]
+    for number, (part, messages) in enumerate(done, 1):
+        part.diagnostics["part"] = {"number": number, "of": len(done)}
+        for message in messages:
+            warn_caller(f"part {number} of {len(done)}, where rows are counted within the part: {message}")
+    say_small(small, parts, asked["n_components"])
+    return parts
+
+
+def part_of(value: Array, rows: np.ndarray, entry: str) -> Any:
+    """The points of a part, or the block of its rows and columns."""
+    chosen = backend_of(value.data if hasattr(value, "tocsr") else value).asarray(rows)
+    if entry == "X":
+        return value[chosen]
+    value = value.tocsr() if hasattr(value, "tocsr") else value
+    return value[chosen][:, chosen]
+
+
+def heard(select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]) -> tuple[Selection, list[str]]:
+    """A result, and its warnings instead of warning."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = select(**own, **asked)
+    return found, [str(warning.message) for warning in told]
+
+
+def in_whole(part: Selection, rows: np.ndarray) -> Selection:
+    """The result with its points counted in the whole input."""
+    stray = [int(rows[row]) for row in part.diagnostics["stray_points"]]
+    return replace(part, points=rows[part.points], diagnostics=part.diagnostics | {"stray_points": stray})
+
+
+def say_small(small: list[np.ndarray], parts: list[Selection], m: int) -> None:
+    """Name the rows of parts that are too small for a map; an error where all are."""
+    used = np.concatenate([part.points for part in parts]) if parts else np.empty(0, dtype=int)
+    left = np.setdiff1d(np.concatenate(small), used) if small else np.empty(0, dtype=int)
+    if not parts:
+        raise DisconnectedGraphError(
+            f"no part of the graph is large enough for n_components={m}; raise bandwidth, or lower n_components"
+        )
+    if len(left):
+        rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
+        warn_caller(
+            f"Left out {'is row' if len(left) == 1 else f'are {len(left):,} rows,'} {rows}, in parts too small for a "
+            f"map with n_components={m}"
+        )

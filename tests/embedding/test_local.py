@@ -1,0 +1,122 @@
+"""A bandwidth that follows the density, on shapes with closed forms whose density varies by 100."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu import (
+    IndependentCoordinates,
+    cometric,
+    diffusion_map,
+    load,
+    model_of,
+    save,
+    select_coordinates,
+    unexplained_variance,
+)
+from ies_gpu.embedding.local import local_bandwidths, local_kernel, local_laplacian
+from tests.manifolds import rectangle
+
+RATIO = 100.0
+LENGTH = 2.3
+
+
+def uneven_circle(n):
+    """Points at the quantiles of a density proportional to exp(a cos t), 100 times as high at t = 0 as at pi."""
+    t = np.linspace(0, 2 * np.pi, 200_001)
+    total = np.cumsum(np.exp(0.5 * np.log(RATIO) * np.cos(t)))
+    t = np.interp((np.arange(n) + 0.5) / n, (total - total[0]) / (total[-1] - total[0]), t)
+    return np.column_stack([np.cos(t), np.sin(t)])
+
+
+def uneven_rectangle(n, seed=0):
+    """Random points of [0, 2.3] x [0, 1] with a density that grows by 100 along the length."""
+    x, y = np.random.default_rng(seed).uniform(size=(2, n))
+    return np.column_stack([LENGTH * np.log(1 + x * (RATIO - 1)) / np.log(RATIO), y])
+
+
+def exact(shape):
+    if shape == "circle":
+        return np.array([1.0, 1, 4, 4, 9, 9])
+    return np.sort([np.pi**2 * ((a / LENGTH) ** 2 + b**2) for a in range(6) for b in range(6) if a + b])[:6]
+
+
+def ratios(shape, n, k):
+    X, d = (uneven_circle(n), 1) if shape == "circle" else (uneven_rectangle(n), 2)
+    laplacian = local_laplacian(local_kernel(X, k), d)
+    return laplacian.scale * diffusion_map(laplacian, n_components=6).eigenvalues / exact(shape)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["circle", "rectangle"])
+def test_eigenvalues_are_those_of_the_shape_whatever_the_density(shape):
+    np.testing.assert_allclose(ratios(shape, 10_000, 96), 1, atol=0.05)
+
+
+def test_eigenvalues_of_fewer_points():
+    np.testing.assert_allclose(ratios("rectangle", 2500, 96), 1, atol=0.15)
+
+
+def test_the_metric_of_a_rectangle_is_the_identity():
+    X = uneven_rectangle(3000)
+    inner = (X[:, 0] > 0.4) & (X[:, 0] < 1.9) & (X[:, 1] > 0.25) & (X[:, 1] < 0.75)
+    H = cometric(X, local_laplacian(local_kernel(X, 64), 2))[inner]
+    np.testing.assert_allclose(H.mean(axis=0), np.eye(2), atol=0.08)
+
+
+def test_the_transition_matrix_is_one_and_reversible(rng):
+    X = rng.normal(size=(200, 3)) ** 3
+    laplacian = local_laplacian(local_kernel(X, 20), 2)
+    P, w = laplacian.transition.toarray(), laplacian.weights
+    assert (P >= 0).all()
+    np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-12)
+    np.testing.assert_allclose(w[:, None] * P, (w[:, None] * P).T, atol=1e-12 * w.max())
+    # the bandwidth of a point is three times shorter than the distance to its last neighbour, on the median
+    furthest = np.sort(np.linalg.norm(X[:, None] - X, axis=2), axis=1)[:, 20]
+    assert np.median(furthest / local_bandwidths(laplacian)) == pytest.approx(3)
+
+
+def test_it_does_not_depend_on_the_unit(rng):
+    X = rng.normal(size=(150, 2))
+    one, other = (local_laplacian(local_kernel(scale * X, 15), 2) for scale in (1.0, 1e-150))
+    np.testing.assert_allclose(other.transition.toarray(), one.transition.toarray(), atol=1e-12)
+    assert other.bandwidth == pytest.approx(1e-150 * one.bandwidth)
+
+
+@pytest.mark.parametrize("given", [{"bandwidth": "local"}, {"n_neighbors": 40}, {"n_neighbors": 40, "bandwidth": 0.15}])
+def test_a_strip_is_unrolled(given, tmp_path):
+    X, flat, _ = rectangle(900, 4.3, degree=60)
+    found = select_coordinates(X, intrinsic_dim=2, subset_size=2, n_components=10, **given)
+    width = flat[:, 1:]
+    assert unexplained_variance(width, found.embedding) < 0.3
+    assert unexplained_variance(width, found.coordinates[:, :2]) > 0.7  # the first two would not do
+    save(found, tmp_path / "run.npz")
+    assert load(tmp_path / "run.npz").subset == found.subset
+    with pytest.raises(ValueError, match="a model needs a graph of all points within a radius"):
+        model_of(found, X)
+
+
+def test_dimension_and_size_are_found_with_it():
+    X, _, _ = rectangle(900, 4.3, degree=60)
+    found = select_coordinates(X, bandwidth="local", n_components=10)
+    assert found.diagnostics["parameters"]["intrinsic_dim"] == len(found.subset) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_neighbors": 1}, "n_neighbors must be at least 2"),
+        ({"n_neighbors": 50}, "n_neighbors must be at most 49 for 50 points"),
+        ({"n_neighbors": 5, "radius": 1.0, "bandwidth": 1.0}, "radius has no place"),
+        ({"X": None, "kernel": np.eye(30), "n_neighbors": 5}, "n_neighbors=5 works only with X"),
+    ],
+)
+def test_what_does_not_fit_is_refused(rng, given, message):
+    with pytest.raises(ValueError, match=message):
+        select_coordinates(**{"X": rng.normal(size=(50, 2)), "intrinsic_dim": 2, "subset_size": 2} | given)
+
+
+def test_a_transformer_needs_a_place_for_new_points(rng):
+    with pytest.raises(ValueError, match="no place for new points"):
+        IndependentCoordinates(bandwidth="local").fit(rng.normal(size=(200, 2)))

@@ -1,0 +1,71 @@
+"""One map per part of a disconnected graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn import datasets as theirs
+
+from ies_gpu import (
+    DisconnectedGraphError,
+    IESWarning,
+    IndependentCoordinates,
+    load,
+    radius_graph,
+    select_coordinates,
+)
+from ies_gpu.cli import main
+from tests.manifolds import rectangle
+
+STRIP, _, EPS = rectangle(900, 3.1, degree=60)
+GIVEN = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": EPS, "n_components": 8}
+STRAY = [[30.0, 30.0, 30.0]]
+TWO = np.vstack([STRIP[600:], STRIP[:600] + [0, 50, 0], STRAY])  # 300 points, 600 points and one
+
+
+@pytest.mark.parametrize("entry", ["X", "graph"])
+def test_each_part_has_the_map_of_its_points_alone(entry):
+    given = {"X": TWO} if entry == "X" else {"graph": radius_graph(TWO, radius=3 * EPS)}
+    with pytest.warns(IESWarning, match="Left out is row 900, in parts too small"):
+        large, small = select_coordinates(**given, components="each", **GIVEN)
+    np.testing.assert_array_equal(large.points, np.arange(300, 900))
+    np.testing.assert_array_equal(small.points, np.arange(300))
+    assert large.diagnostics["part"] == {"number": 1, "of": 2}
+    for part in (large, small):
+        alone = select_coordinates(TWO[part.points], **GIVEN)
+        assert part.subset == alone.subset
+        np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, atol=1e-8)
+
+
+def test_a_graph_in_one_piece_gives_one_part():
+    (only,) = select_coordinates(STRIP, components="each", **GIVEN)
+    np.testing.assert_array_equal(only.points, np.arange(900))
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_clusters_have_a_map_each_with_nothing_given():
+    X, label = theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)
+    parts = select_coordinates(X, components="each")
+    assert len(parts) == 3
+    assert all(len(part.points) >= 150 and len(set(label[part.points])) == 1 for part in parts)
+
+
+def test_what_cannot_be_split_is_refused_with_a_way_out(tmp_path):
+    with pytest.raises(ValueError, match="components='each' makes one per part"):
+        select_coordinates(TWO, components="each", checkpoint=tmp_path, **GIVEN)
+    with pytest.raises(ValueError, match="works with X, graph or kernel"):
+        select_coordinates(laplacian=1, coordinates=1, eigenvalues=1, components="each", intrinsic_dim=1, subset_size=1)
+    with pytest.raises(ValueError, match="one map per part, but a transformer has one; use components='largest'"):
+        IndependentCoordinates(components="each", **GIVEN).fit(TWO)
+    with pytest.raises(DisconnectedGraphError, match="no part of the graph is large enough for n_components=20"):
+        far = np.arange(30)[:, None] // 10 * 100 + np.random.default_rng(0).uniform(size=(30, 2))
+        select_coordinates(far, intrinsic_dim=1, subset_size=1, bandwidth=1.0, components="each")
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_the_command_line_writes_one_file_per_part(tmp_path):
+    np.save(tmp_path / "points.npy", TWO)
+    options = ["-d", "2", "-s", "2", "--bandwidth", str(EPS), "-m", "8", "--components", "each", "-q"]
+    assert main(["fit", str(tmp_path / "points.npy"), *options, "-o", str(tmp_path / "run.npz")]) == 0
+    assert sorted(path.name for path in tmp_path.glob("run*")) == ["run.part1.npz", "run.part2.npz"]
+    np.testing.assert_array_equal(load(tmp_path / "run.part2.npz").points, np.arange(300))
