@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 from .backend.array import Array
 from .parameters.automatic import PARAMETERS
-from .results.assembly import RESULT, told
+from .results.assembly import RESULT, labelled, labels_of, told
 from .results.parts import each_part
 from .results.selection import Selection
 from .run.inputs import Inputs
@@ -37,10 +37,14 @@ def select_coordinates(
     n_neighbors: int | None = ...,
     radius: float | None = ...,
     self_loops: bool = ...,
+    metric: str = ...,
+    alpha: float = ...,
     n_components: int = ...,
     zeta: float | str = ...,
     percentile: float = ...,
     search: str = ...,
+    scale: str = ...,
+    diffusion_time: float = ...,
     components: Literal["each"],
     device: str = ...,
     dtype: str = ...,
@@ -71,10 +75,14 @@ def select_coordinates(
     n_neighbors: int | None = ...,
     radius: float | None = ...,
     self_loops: bool = ...,
+    metric: str = ...,
+    alpha: float = ...,
     n_components: int = ...,
     zeta: float | str = ...,
     percentile: float = ...,
     search: str = ...,
+    scale: str = ...,
+    diffusion_time: float = ...,
     components: Literal["auto", "raise", "most", "largest"] = ...,
     device: str = ...,
     dtype: str = ...,
@@ -104,10 +112,14 @@ def select_coordinates(
     n_neighbors: int | None = None,
     radius: float | None = None,
     self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
     n_components: int = 20,
     zeta: float | str = "auto",
     percentile: float = 75,
     search: str = "exhaustive",
+    scale: str = "unit",
+    diffusion_time: float = 1.0,
     components: str = "auto",
     device: str = "auto",
     dtype: str = "float64",
@@ -168,6 +180,15 @@ def select_coordinates(
     self_loops : bool, default=True
         Whether each point is its own neighbour, ``K_ii = 1``, as in the paper. With noise in many dimensions a point
         can outweigh all its neighbours, and single points get coordinates of their own; False prevents that.
+    metric : str, default="euclidean"
+        How distances between the rows of ``X`` are measured. "cosine" and "correlation" are chords between rows of unit
+        length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". "manhattan", "chebyshev", "canberra", "braycurtis",
+        "hamming" and "haversine" are measured by scikit-learn on the CPU, and need numbers for everything that may be
+        "auto". For distances of your own pass ``graph``.
+    alpha : float, default=1.0
+        How far the sampling density is divided out, from 0 to 1: 1 as in the paper, so that only the shape counts; 1/2
+        for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the graph, which
+        is slow to leave dense regions. It changes eigenvectors and eigenvalues, and so the choice.
     n_components : int, default=20
         How many eigenvectors to choose from.
     zeta : float or "auto", default="auto"
@@ -178,6 +199,12 @@ def select_coordinates(
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
         exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
+    scale : {"unit", "rms", "diffusion"}, default="unit"
+        How long the coordinates in the result are: Euclidean length 1, as in the paper; root mean square 1, as most
+        regressors and plots like it; or lengths ``(1 - lambda_k)^t``, with which distances in all coordinates are the
+        diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
+    diffusion_time : float, default=1.0
+        The time t of ``scale="diffusion"``: the larger, the shorter are fast coordinates.
     components : {"auto", "raise", "most", "largest", "each"}, default="auto"
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
         of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
@@ -195,8 +222,8 @@ def select_coordinates(
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
     random_state : int, default=0
-        The seed for the eigensolver's start vector, which also fixes the signs of the coordinates, for the samples
-        behind "auto", and for the random starts of the submodular search.
+        The seed for the eigensolver's start vector, for the samples behind "auto", and for the random starts of the
+        submodular search. The signs of the coordinates do not depend on it; see Notes.
     tol : float, default=1e-8
         The largest residual that an eigenpair may have.
     keep_bases : bool, optional
@@ -249,6 +276,15 @@ def select_coordinates(
     estimate_resources : The memory and time that a run will need.
     IndependentCoordinates : The same as a scikit-learn transformer.
 
+    Notes
+    -----
+    Eigenvectors have no sign of their own. Each coordinate gets the sign that makes the first of these positive that is
+    at least four standard errors from zero: its third moment, its correlation with the squared distance from the mean
+    of ``X``, and its correlation with each column of ``X`` in turn. If none is so clear, the clearest decides, and
+    another sample may decide differently. Neither the seed nor the order of rows matters. Eigenvectors that share an
+    eigenvalue, as on a circle, can also be rotated among themselves; no rule prevents that. With ``client``, signs
+    follow ``random_state`` instead.
+
     References
     ----------
     .. [1] Y.-C. Chen and M. Meila, "Selecting the independent coordinates of manifolds with large aspect ratios",
@@ -281,7 +317,8 @@ def select_coordinates(
     2
     """
     if is_each(components):
-        return each_part(select_coordinates, locals())
+        parts = each_part(select_coordinates, locals())
+        return [labelled(part, labels_of(X)) for part in parts]
     given = Inputs.of(
         X=X, graph=graph, kernel=kernel, laplacian=laplacian, coordinates=coordinates, eigenvalues=eigenvalues
     )
@@ -293,10 +330,14 @@ def select_coordinates(
         n_neighbors=n_neighbors,
         radius=radius,
         self_loops=self_loops,
+        metric=metric,
+        alpha=alpha,
         n_components=given.n_components(n_components),
         zeta=zeta,
         percentile=percentile,
         search=search,
+        scale=scale,
+        diffusion_time=diffusion_time,
         components=components,
         device=device,
         dtype=dtype,
@@ -314,7 +355,7 @@ def select_coordinates(
         from .cluster.pipeline import select_on_cluster
 
         return select_on_cluster(given, client, options, progress)
-    report = None
+    given, report = given.in_metric(options.metric), None
     with Run(options, given, progress, STAGES) as run:
         if options.automatic:
             settled, report, stages = run.stage(PARAMETERS, given)
@@ -327,4 +368,4 @@ def select_coordinates(
         del matrix  # it has done its work
         found = run.stage(SEARCH, tangents, embedding)
         selection = run.stage(RESULT, graph, embedding, tangents, found)
-    return told(selection, run, report)
+    return labelled(told(selection, run, report), labels_of(X))

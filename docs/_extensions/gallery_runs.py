@@ -18,6 +18,10 @@ ARGUMENTS: dict[str, list[str] | None] = {
     "cells.py": ["3000"],
     "own_graph.py": ["3000"],
     "pipeline.py": ["2000"],
+    "biologist.py": [],
+    "chemist.py": ["2000"],
+    "astronomer.py": ["2000"],
+    "engineer.py": ["2000"],
     "workstation.py": None,
     "cluster.py": ["4000"],
 }

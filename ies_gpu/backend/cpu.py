@@ -106,7 +106,8 @@ class CpuBackend(Backend):
         return available_memory()
 
     def free_cache(self) -> None:
-        with contextlib.suppress(OSError, AttributeError):  # only glibc keeps so much, and has a way to give it back
+        # only glibc keeps so much, and has a way to give it back
+        with contextlib.suppress(OSError, AttributeError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)
 
     def owns(self, array: Array) -> bool:

@@ -54,7 +54,9 @@ def main(argv: list[str] | None = None) -> int:
     console = Console(sys.stderr, early_style(sys.argv[1:] if argv is None else argv))
     debug = False
     try:
-        args = build_parser().parse_args(argv)
+        parser = build_parser()
+        complete(parser)
+        args = parser.parse_args(argv)
         console, debug = Console(sys.stderr, style_of(args)), args.debug
         if not debug:
             logging.getLogger().addHandler(SILENT)
@@ -103,7 +105,7 @@ def sentence(error: Exception) -> str:
 
 def as_options(text: str) -> str:
     """Advice for Python, components='largest' or "use radius=0.6", in the words of the command line."""
-    text = re.sub(r"\b(components|device|dtype|search)='([\w:]+)'", r"--\1 \2", text)
+    text = re.sub(r"\b(components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bresume=True\b", "--resume", text)
     text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
     text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
@@ -171,6 +173,15 @@ def early_style(argv: list[str]) -> str:
             content = tomllib.load(file)
             asked = content.get("log-format") or content.get("log_format")
     return "json" if asked == "json" else "lines"
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell if it asks how a line may go on, and end; the shell sets the variable."""
+    if "_ARGCOMPLETE" in os.environ:
+        with suppress(ImportError):
+            import argcomplete
+
+            argcomplete.autocomplete(parser)
 
 
 def build_parser() -> argparse.ArgumentParser:

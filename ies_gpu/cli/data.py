@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from .console import Console
-from .options import add_command, add_talk, check_ending, count, seed
+from .options import add_command, add_talk, check_table, count, seed
 from .output import say
 
 
@@ -16,7 +16,7 @@ def add(commands: Any) -> None:
         commands, "data", run, "generate one of the paper's data sets, or list them", "ies-gpu data D1 -o d1.npy"
     )
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
-    data.add_argument("-o", "--output", metavar="FILE.NPY", help="file for the points")
+    data.add_argument("-o", "--output", metavar="FILE.NPY", help="file for the points (.npy, .csv, .parquet or .h5ad)")
     data.add_argument("--n", type=count, metavar="N", help="number of points (as in the paper)")
     data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..datasets.synthetic import TABLE, load
-    from ..files.writing import check_output, write_array
+    from ..files.writing import check_table_output, write_table
 
     if args.name is None:
         if args.output:
@@ -33,12 +33,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     name = args.name.upper()
     if name not in TABLE:
         args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
-    check_ending(args.parser, "-o", args.output, ".npy")
+    check_table(args.parser, "-o", args.output)
     output = args.output or f"{name.lower()}.npy"
     if args.output:
-        check_output(output, ".npy")
+        check_table_output(output)
         found = load(name, n_samples=args.n, random_state=args.seed)
-        write_array(output, found.X)
+        write_table(output, found.X, [f"x{k + 1}" for k in range(found.X.shape[1])])
         say(f"{output}: {found.X.shape[0]:,} points with {found.X.shape[1]} columns ({name}, {found.title})")
     _, _, bandwidth, d, s, chosen, usual = TABLE[name]
     say(f"the paper chooses {', '.join(f'phi{k}' for k in chosen)}")
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         say(f"bandwidth adapted to the number of points ({usual:,} in the paper) to keep as many neighbours per point")
     if not args.output:
         say(f"  ies-gpu data {name} -o {output}")
-    run = f"{output[: -len('.npy')]}-run.npz"  # a URL stays one
+    run = f"{output.rpartition('.')[0]}-run.npz"  # a URL stays one
     say(f"  ies-gpu fit {shlex.quote(output)} -d {d} -s {s} --bandwidth {bandwidth:g} -o {shlex.quote(run)}")
     return 0
 

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 from ..files.remote import file_size, is_remote, shown
 from ..run.options import Options
 from .console import Console
+from .estimate import duration
 from .job_file import layered
 from .options import (
     add_command,
     add_details,
     add_job,
     add_machine,
+    add_reading,
     add_talk,
     check_different,
     check_ending,
+    check_table,
+    chosen_of,
     count,
     or_word,
     positive,
@@ -32,6 +36,7 @@ from .report import address, check_page, name_of
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
+LONG = 20.0  # seconds from which a run is announced
 # of the options that the command shares with select_coordinates
 DEFAULTS = {field.name: field.default for field in fields(Options) if field.name not in ("entry", "keep_bases")}
 
@@ -41,7 +46,11 @@ def add(commands: Any) -> None:
         commands, "fit", run, "choose coordinates for points in a file",
         "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz",
     )  # fmt: skip
-    fit.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv file or URL, one row per point")
+    fit.add_argument(
+        "points",
+        metavar="POINTS",
+        help="file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...), or - for standard input",
+    )
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
     number, length = or_word(count, "auto"), or_word(positive, "auto", "local")
@@ -55,9 +64,11 @@ def add(commands: Any) -> None:
     )
     option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="graph of the K nearest neighbours")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
+    option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv, .parquet or .h5ad)")
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
+    add_reading(fit.add_argument_group("the file").add_argument)
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     option = fit.add_argument_group("a cluster (Dask)").add_argument
@@ -76,7 +87,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
+    check_table(args.parser, "--coordinates", args.coordinates)
     outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
+    outputs |= {"--coordinates": args.coordinates}
     check_different(args.parser, {"POINTS": args.points, **outputs})
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
@@ -86,23 +99,27 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
-    from ..files.points import read_points
-    from ..files.writing import check_output
+    from ..files.points import read_table
+    from ..files.writing import check_output, check_table_output
+    from ..results.assembly import labelled
     from ..results.export import as_plain
 
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
+    if args.coordinates:
+        check_table_output(args.coordinates)
     check_page(args.parser, "--report", args.report)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
     console.progress("read", 0, 0)
-    points = read_points(args.points)
+    points, rows, _ = read_table(args.points, **chosen_of(args))
     console.progress("read", 1, 1)
+    say_how_long(points, args, console)
     announce_compiling(console, args.device)
     found = select(points, args, console)
-    parts = found if isinstance(found, list) else [found]
+    parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
     saved = [written(part, points, args, console) for part in parts]
     console.close()
     if args.json:
@@ -122,7 +139,12 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
     """Print a result and the names of its files."""
     say(repr(selection))
     say(f"  time            {seconds:.1f} s")
-    for label, option in (("saved", "-o"), ("model", "--model"), ("picture", "--plot")):
+    for label, option in (
+        ("saved", "-o"),
+        ("model", "--model"),
+        ("picture", "--plot"),
+        ("coordinates", "--coordinates"),
+    ):
         place = own[option]
         if place:
             size = file_size(place)
@@ -143,6 +165,7 @@ def written(selection: Selection, points: Any, args: argparse.Namespace, console
             ("--model", args.model),
             ("--plot", args.plot),
             ("--report", args.report),
+            ("--coordinates", args.coordinates),
         )
     }
     if own["-o"]:
@@ -155,6 +178,10 @@ def written(selection: Selection, points: Any, args: argparse.Namespace, console
         from ..results.model import model_of, save_model
 
         save_model(model_of(selection, points), own["--model"])
+    if own["--coordinates"]:
+        from ..files.writing import write_table
+
+        write_table(own["--coordinates"], selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
     if own["--plot"]:
         draw(selection, own["--plot"])
     if own["--report"]:
@@ -166,6 +193,42 @@ def part_name(name: str, number: int) -> str:
     """The file of a part: run.part1.npz for run.npz."""
     stem, ending = os.path.splitext(name)
     return f"{stem}.part{number}{ending}"
+
+
+def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:
+    """Say roughly how long it will take, if that is long; nothing where nobody can tell."""
+    expected = expected_seconds(points, args)
+    if expected is not None and expected > LONG:
+        console.note(f"expect about {duration(expected)}, within a factor of five or so")
+
+
+def expected_seconds(points: Any, args: argparse.Namespace) -> float | None:
+    """From the number of neighbours on a sample; an automatic run tries about seven bandwidths on 10,000 points."""
+    import numpy as np
+
+    from ..backend.cpu import available_threads
+    from ..resources import estimate_resources
+
+    n, columns = points.shape
+    d = 2 if args.intrinsic_dim == "auto" else args.intrinsic_dim
+    s = d if args.subset_size == "auto" else args.subset_size
+    if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
+        return None
+    if args.device.startswith("cuda") or args.n_components > n - 2:
+        return None
+    known = {"dim": columns, "intrinsic_dim": d, "subset_size": s, "n_components": args.n_components}
+    known["n_threads"] = args.n_threads or available_threads()
+    if args.bandwidth == "auto":
+        tried = min(n, 10_000)
+        found = estimate_resources(n=tried, degree=0.06 * tried, **known).seconds
+        return None if found is None else 7 * found * max(1.0, n / 30_000)
+    rng = np.random.default_rng(0)
+    some, others = (np.asarray(points[np.sort(rng.choice(n, min(n, k), replace=False))], float) for k in (50, 4000))
+    squared = ((some[:, None, :] - others) ** 2).sum(axis=2) if columns <= 50 else None
+    if squared is None:
+        return None
+    share = float((squared <= (args.radius or 3 * args.bandwidth) ** 2).mean())
+    return estimate_resources(n=n, degree=max(share * n, 1.0), **known).seconds
 
 
 def check_numbers(args: argparse.Namespace) -> None:

@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
     def _suggest(self, rest: list[str]) -> None:
         """Name the option that a misspelt one may have meant; others are left to argparse."""
         for word in (word.partition("=")[0] for word in rest if word.startswith("--")):
-            near = get_close_matches(word, self._option_string_actions, n=1)
+            near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
             if near:
                 self.error(f"{word} is no option; did you mean {near[0]}?")
 
@@ -65,12 +65,16 @@ def add_details(option: Callable[..., Any]) -> None:
     option("-m", "--n-components", type=count, metavar="M", help="how many eigenvectors to choose from (20)")
     option("--radius", type=positive, metavar="R", help="largest distance between neighbours (3 * EPS)")
     option("--no-self-loops", action="store_true", help="no point is its own neighbour; for noise in many dimensions")
+    option("--metric", choices=CHOICES["metric"], metavar="NAME", help="how distances are measured, such as cosine")
+    option("--alpha", type=share, metavar="A", help="how far the sampling density is divided out, 0 to 1 (1)")
     option("--zeta", type=weight, metavar="Z", help="weight of the smoothness penalty, or auto (auto)")
     option("--percentile", type=percent, metavar="P", help="percentile of the regret, for --zeta auto (75)")
     searches = CHOICES["search"]
     option(
         "--search", choices=searches, metavar="HOW", help=f"{', '.join(searches[:-1])} or {searches[-1]} (exhaustive)"
     )
+    option("--scale", choices=CHOICES["scale"], help="how long the coordinates are (unit)")
+    option("--diffusion-time", type=time, metavar="T", help="time of --scale diffusion (1)")
     option(
         "--components",
         choices=(*CHOICES["components"], "each"),
@@ -78,6 +82,19 @@ def add_details(option: Callable[..., Any]) -> None:
     )
     option("--tol", type=positive, metavar="T", help="upper bound on eigenvector residuals (1e-8)")
     option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
+
+
+def add_reading(option: Callable[..., Any]) -> None:
+    """What of a file is wanted."""
+    option("--key", metavar="NAME", help="which array of a file that holds several, such as X_pca")
+    option("--columns", metavar="A,B,...", help="columns of a table that are coordinates, by name or number from 0")
+    option("--index-col", metavar="NAME", help="column of a table with the names of the rows")
+
+
+def chosen_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The same for ``read_table``."""
+    columns = None if args.columns is None else tuple(name.strip() for name in args.columns.split(","))
+    return {"key": args.key, "columns": columns, "index_col": args.index_col}
 
 
 def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:
@@ -109,6 +126,15 @@ def check_ending(parser: argparse.ArgumentParser, option: str, path: str | None,
     """Check that the name of an output has the right ending."""
     if path and os.path.splitext(shown(path))[1].lower() != ending:
         parser.error(f"{option} must name {'an' if ending[1] == 'n' else 'a'} {ending} file, got {shown(path)}")
+
+
+def check_table(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:
+    """Check that a table can be written under the name of an output."""
+    from ..files.writing import WRITTEN
+
+    if path and os.path.splitext(shown(path))[1].lower() not in WRITTEN:
+        endings = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
+        parser.error(f"{option} must name a {endings} file, got {shown(path)}")
 
 
 def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None]) -> None:
@@ -167,6 +193,20 @@ def percent(text: str) -> float:
     number = real(text)
     if not 0 <= number <= 100:
         raise argparse.ArgumentTypeError(f"must be between 0 and 100, got {text}")
+    return number
+
+
+def share(text: str) -> float:
+    number = real(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"must be between 0 and 1, got {text}")
+    return number
+
+
+def time(text: str) -> float:
+    number = real(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number, 0 or more, got {text}")
     return number
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..files.remote import shown
 from .console import Console
-from .options import add_command, add_machine, add_talk, check_different, check_ending
+from .options import add_command, add_machine, add_reading, add_talk, check_different, check_table, chosen_of
 from .output import say
 
 
@@ -19,8 +19,14 @@ def add(commands: Any) -> None:
         "ies-gpu transform model.npz new.npy -o new_phi.npy",
     )  # fmt: skip
     transform.add_argument("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
-    transform.add_argument("points", metavar="POINTS", help=".npy, .npz, .csv or .tsv file, columns as in training")
-    transform.add_argument("-o", "--output", required=True, metavar="PHI.NPY", help="file for the coordinates")
+    transform.add_argument("points", metavar="POINTS", help="file, columns as in training, or - for standard input")
+    transform.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="PHI.NPY",
+        help="file for the coordinates (.npy, .csv, .parquet or .h5ad)",
+    )
     transform.add_argument("--every", action="store_true", help="all coordinates, not only the chosen ones")
     transform.add_argument(
         "--isolated",
@@ -28,22 +34,23 @@ def add(commands: Any) -> None:
         default="nan",
         help="value for points far from the training points (nan)",
     )
+    add_reading(transform.add_argument_group("the file").add_argument)
     add_machine(transform.add_argument_group("the machine").add_argument, dtype=False)
     add_talk(transform, as_json="print a summary as one JSON object")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    check_ending(args.parser, "-o", args.output, ".npy")
+    check_table(args.parser, "-o", args.output)
     check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
     from ..choice.naming import coordinate_names
-    from ..files.points import read_points
-    from ..files.writing import check_output, write_array
+    from ..files.points import read_table
+    from ..files.writing import check_table_output, write_table
     from ..results.model import load_model
 
-    check_output(args.output, ".npy")
+    check_table_output(args.output)
     begin = time.perf_counter()
     model = load_model(args.model)
-    points = read_points(args.points)
+    points, rows, _ = read_table(args.points, **chosen_of(args))
     columns = range(model.coordinates.shape[1]) if args.every else model.subset
     found = model.transform(
         points,
@@ -54,9 +61,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         n_threads=args.n_threads,
         progress=console.progress,
     )
-    write_array(args.output, found)
-    console.close()
     names = coordinate_names(columns)
+    write_table(args.output, found, names, rows=rows, obsm="X_ies")
+    console.close()
     if args.json:
         say(json.dumps({"output": shown(args.output), "names": names, "n_points": len(found)}))
     elif not args.quiet:

@@ -108,6 +108,10 @@ def check_options(options: Options) -> None:
         )
     if options.search != "exhaustive":
         raise ValueError(f"search={options.search!r} does not work with client; use 'exhaustive'")
+    for name in ("metric", "alpha", "scale"):
+        value, usual = getattr(options, name), getattr(Options, name)
+        if value != usual:
+            raise ValueError(f"{name}={value!r} does not work with client, only {usual!r} does")
     if options.checkpoint is not None:
         raise ValueError("checkpoint does not work with client; a lost worker costs time, not the result")
     if options.memory_limit is not None or options.n_threads is not None:

@@ -33,7 +33,7 @@ class Table:
 
 
 def coordinates_of(team: Team, V: Pieces, graph: Graph, n: int, seed: int) -> list[Any]:
-    """Eigenvectors of P of unit length, with the signs of one machine: (n, m) by block."""
+    """Eigenvectors of P of unit length, with signs by the start vector: (n, m) by block."""
     phi = team.map(over_root, V.parts, graph.roots)
     squares, along = team.total(team.map(length_and_sign, phi, graph.transitions, n, seed))
     factors = np.where(along < 0, -1.0, 1.0) / np.sqrt(squares)

@@ -6,6 +6,7 @@ from .molecules import Trajectory, load_molecule, pairwise_distances, planar_ang
 from .principal_components import Components, pca
 from .spectra import Spectra, load_spectra, normalize_spectra
 from .synthetic import Dataset, load, names
+from .trajectories import trajectory_of
 from .xyz import write_xyz
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "pca",
     "planar_angles",
     "torsion",
+    "trajectory_of",
     "write_xyz",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.array import Array
-from ..files.points import ContentError
+from ..files.chosen import ContentError
 from .spectra import wavelengths_of
 
 Read = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]

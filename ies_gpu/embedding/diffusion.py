@@ -17,6 +17,7 @@ from .eigensolvers.eigenpairs import Eigenpairs, SymmetricTransition, leading_ei
 from .eigensolvers.library import SOLVERS
 from .laplacian import Laplacian, check_laplacian
 from .order import inverse_order
+from .scale_and_sign import signs
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ def diffusion_map(
     tol : float, default=1e-8
         The largest residual that a pair may have.
     random_state : int, default=0
-        The seed of the start vector, which is the same on every device. Each eigenvector has the sign that makes its
-        inner product with the start vector positive.
+        The seed of the start vector, which is the same on every device. Signs do not depend on it: the third moment of
+        each eigenvector is positive, or where that is near zero its correlation with ``laplacian.weights``.
     solver : {"auto", "eigsh"}, default="auto"
         "auto" uses our own solver, and the library's if a residual stays above ``tol``. "eigsh" uses SciPy's or CuPy's
         solver, recomputes every residual and searches for missed copies of multiple eigenvalues; if a check fails, our
@@ -163,5 +164,5 @@ def eigenmap(
         )
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi = phi / column_norms(phi)
-    phi = phi * xp.where(start @ phi < 0, -1.0, 1.0)
+    phi = phi * signs(phi, weights=laplacian.weights)
     return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], pairs.residuals[1:], pairs.info)

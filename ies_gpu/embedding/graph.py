@@ -13,6 +13,7 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..validation import (
     check_array,
+    check_choice,
     check_integer,
     check_length,
     check_points,
@@ -20,6 +21,7 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
+from .metrics import MEASURED, METRICS, in_metric, measured_graph
 from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
@@ -28,7 +30,7 @@ WIDE = 2**31  # from this number of entries on, indices have 64 bits
 
 
 @at_home
-def radius_graph(X: Array, *, radius: float) -> Array:
+def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
 
     Parameters
@@ -37,11 +39,14 @@ def radius_graph(X: Array, *, radius: float) -> Array:
         The points, one row per point.
     radius : float
         The largest distance between neighbours.
+    metric : str, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`: "cosine" and "correlation" give chords,
+        ``sqrt(2 - 2 cos)``.
 
     Returns
     -------
     sparse matrix of shape (n_samples, n_samples)
-        Euclidean distances in CSR format, symmetric and sorted, without a diagonal. The zero distance between two equal
+        Distances in CSR format, symmetric and sorted, without a diagonal. The zero distance between two equal
         points is stored.
 
     See Also
@@ -60,8 +65,21 @@ def radius_graph(X: Array, *, radius: float) -> Array:
     """
     X = check_points(X)
     radius = check_length("radius", radius)
+    check_choice("metric", metric, METRICS)
+    if metric in MEASURED:
+        return metric_graph(X, radius, metric)
+    X = in_metric(X, metric)
     order = spatial_order(X)
     return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
+
+
+def metric_graph(X: Array, radius: float, metric: str) -> Array:
+    """The radius graph of a metric that scikit-learn measures on the host, in the order of the points."""
+    backend = backend_of(X)
+    graph = measured_graph(backend.to_host(X), radius, metric)
+    kind = index_type(graph.nnz)
+    parts = (graph.data, graph.indices.astype(kind), graph.indptr.astype(kind))
+    return csr(backend, *map(backend.asarray, parts))
 
 
 def ordered_radius_graph(

@@ -13,6 +13,7 @@ from ..backend.array import Array
 from ..validation import (
     check_flag,
     check_length,
+    check_number,
     check_real_array,
     check_sparse_storage,
     check_square_sparse,
@@ -153,7 +154,13 @@ def with_unit_diagonal(matrix: Array) -> Array:
 
 @at_home
 def laplacian_of_points(
-    X: Array, *, bandwidth: float, radius: float | None = None, self_loops: bool = True
+    X: Array,
+    *,
+    bandwidth: float,
+    radius: float | None = None,
+    self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
 ) -> Laplacian:
     """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
 
@@ -167,6 +174,10 @@ def laplacian_of_points(
         Points no further apart than this are neighbours, by default ``3 * bandwidth``.
     self_loops : bool, default=True
         Whether each point is its own neighbour, with ``K_ii = 1``.
+    metric : str, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`.
+    alpha : float, default=1.0
+        How far the sampling density is divided out, as in :func:`graph_laplacian`.
 
     Returns
     -------
@@ -185,22 +196,22 @@ def laplacian_of_points(
     >>> laplacian.shape
     (400, 400)
     """
-    self_loops = check_flag("self_loops", self_loops)
+    self_loops, alpha = check_flag("self_loops", self_loops), check_alpha(alpha)
     bandwidth = check_length("bandwidth", bandwidth)
-    graph = radius_graph(X, radius=3 * bandwidth if radius is None else radius)
+    graph = radius_graph(X, radius=3 * bandwidth if radius is None else radius, metric=metric)
     kernel = SparseKernel(with_unit_diagonal(gaussian_of_distances(graph, bandwidth)))
     if not self_loops:
         kernel.drop_diagonal()
-    return laplacian_in_place(kernel, bandwidth)
+    return laplacian_in_place(kernel, bandwidth, alpha)
 
 
 @at_home
-def graph_laplacian(kernel: Array, *, bandwidth: float | None = None) -> Laplacian:
+def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: float = 1.0) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.
 
-    With ``w = K 1``, ``Lt = W^-1 K W^-1`` and ``wt = Lt 1``, the transition matrix is ``P = Wt^-1 Lt`` and the
-    Laplacian ``L = I - P``. Dividing by the density ``w`` on both sides makes the limit the Laplace-Beltrami operator,
-    whatever the sampling density.
+    With ``w = K 1``, ``Lt = W^-alpha K W^-alpha`` and ``wt = Lt 1``, the transition matrix is ``P = Wt^-1 Lt`` and the
+    Laplacian ``L = I - P``. For points of density p, ``(4 / eps^2) L f`` tends to
+    ``-(Laplace-Beltrami f + 2 (1 - alpha) grad log p . grad f)``: with ``alpha = 1`` the density drops out.
 
     Parameters
     ----------
@@ -208,6 +219,9 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None) -> Laplaci
         Symmetric affinities, none of them negative. The diagonal is used as given.
     bandwidth : float, optional
         The bandwidth eps of the kernel, for the scale ``4 / eps^2``.
+    alpha : float, default=1.0
+        How far the sampling density is divided out, from 0 to 1. The paper has 1, the Laplace-Beltrami operator; 1/2
+        gives the Fokker-Planck operator, whose process has the density of the points; 0 the usual random walk.
 
     Returns
     -------
@@ -222,19 +236,26 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None) -> Laplaci
     >>> bool(np.allclose(laplacian.transition.sum(axis=1), 1))
     True
     """
+    alpha = check_alpha(alpha)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
     matrix = check_square_sparse("kernel", kernel)
     check_symmetric("kernel", matrix)
     own = matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix
-    return laplacian_in_place(SparseKernel(own), bandwidth)
+    return laplacian_in_place(SparseKernel(own), bandwidth, alpha)
 
 
-def laplacian_in_place(kernel: Kernel, bandwidth: float | None) -> Laplacian:
+def check_alpha(alpha: Any) -> float:
+    """The exponent of the density, between 0 and 1."""
+    return check_number("alpha", alpha, low=0.0, high=1.0, closed=True)
+
+
+def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """The Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > 0).all()):
         raise ValueError(f"kernel has {int((w <= 0).sum())} rows without a positive entry; drop those points")
+    w = w**alpha
     wt = (kernel @ (1 / w)) / w
     return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
 

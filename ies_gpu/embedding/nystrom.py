@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from ..backend.array import Array
 from ..errors import warn_caller
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
+from .laplacian import check_alpha
+from .metrics import MEASURED, METRICS, PRECOMPUTED, in_metric, measured_nearest, measured_sums
 from .order import spatial_order
 
 ISOLATED = ("nan", "nearest")
@@ -32,13 +35,16 @@ def nystrom_extension(
     radius: float | None = None,
     degrees: Array = None,
     self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
     isolated: str = "nan",
     progress: Report | None = None,
 ) -> Array:
     """Extend eigenvectors from the training points to new points.
 
     With ``k(x, x_j) = exp(-|x - x_j|^2 / eps^2)`` within the radius and the training degrees ``w_j``, a new point moves
-    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels), and
+    to ``x_j`` with probability ``P(x, x_j) = (k(x, x_j) / w_j) / sum_l k(x, x_l) / w_l`` (its own degree cancels; with
+    ``alpha`` it is ``w^alpha``), and
     ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
     eigenvector equation, so it returns the training coordinates.
 
@@ -61,6 +67,10 @@ def nystrom_extension(
     self_loops : bool, default=True
         As in training. If False, a new point that equals a training point is taken to be that point and is not its own
         neighbour; other copies of it are.
+    metric : str, default="euclidean"
+        As in training; see :func:`select_coordinates`.
+    alpha : float, default=1.0
+        As in training; see :func:`graph_laplacian`.
     isolated : {"nan", "nearest"}, default="nan"
         What points without a neighbour within the radius get: NaN, or the coordinates of the nearest training point.
     progress : callable, optional
@@ -88,7 +98,8 @@ def nystrom_extension(
     (10, 5)
     """
     check_choice("isolated", isolated, ISOLATED)
-    X = check_points(X)
+    check_choice("metric", metric, METRICS)
+    alpha, X = check_alpha(alpha), check_points(X)
     home = backend_of(X)
     bandwidth, radius = check_scales(bandwidth, radius)
     self_loops = check_flag("self_loops", self_loops)
@@ -101,37 +112,42 @@ def nystrom_extension(
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
-            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
+            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
             raise ValueError(f"degrees must be {len(X)} positive numbers, one per row of X")
-        return extended(new, X, Y, values, degrees, bandwidth, radius, isolated, progress, self_loops)
+        ways = (isolated, progress, self_loops, metric, alpha)
+        return extended(new, X, Y, values, degrees, bandwidth, radius, *ways)
 
 
-def kernel_degrees(X: Array, *, bandwidth: float, radius: float | None = None, self_loops: bool = True) -> Array:
+def kernel_degrees(
+    X: Array, *, bandwidth: float, radius: float | None = None, self_loops: bool = True, metric: str = "euclidean"
+) -> Array:
     """Sum the kernel over the points within the radius: ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)``.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The points, one row per point.
+        The points, one row per point; distances between them with ``metric="precomputed"``.
     bandwidth, radius : float
         As in :func:`nystrom_extension`.
     self_loops : bool, default=True
         Whether the point itself counts.
+    metric : str, default="euclidean"
+        How distances are measured, or "precomputed".
 
     Returns
     -------
     ndarray of shape (n_samples,)
         One sum per point.
     """
-    X = check_points(X)
+    X = X if metric == PRECOMPUTED else in_metric(check_points(X), metric)
     bandwidth, radius = check_scales(bandwidth, radius)
     self_loops = check_flag("self_loops", self_loops)
     backend = backend_of(X)
     with backend.active():
         ones = backend.xp.ones((len(X), 1))
-        return kernel_sums(X, X, ones, bandwidth, radius, self_loops=self_loops)[:, 0]
+        return kernel_sums(X, X, ones, bandwidth, radius, self_loops=self_loops, metric=metric)[:, 0]
 
 
 def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
@@ -159,8 +175,11 @@ def extended(
     isolated: str,
     progress: Report | None = None,
     self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
 ) -> Array:
     """The extension of checked arrays, all on one device."""
+    new, X = in_metric(new, metric), in_metric(X, metric)
     backend = backend_of(X)
     xp = backend.xp
     mu = 1.0 - eigenvalues
@@ -174,8 +193,9 @@ def extended(
         mu[np.abs(mu) < TINY] = TINY
     if len(new) == 0:
         return xp.empty((0, Y.shape[1]))
-    share = 1.0 / degrees[:, None]
-    sums = kernel_sums(new, X, xp.concatenate([share, share * Y], axis=1), bandwidth, radius, progress, self_loops)
+    share = 1.0 / degrees[:, None] ** alpha
+    V = xp.concatenate([share, share * Y], axis=1)
+    sums = kernel_sums(new, X, V, bandwidth, radius, progress, self_loops, metric)
     alone = sums[:, 0] <= 0
     lonely = backend.to_host(xp.nonzero(alone)[0])
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
@@ -188,7 +208,7 @@ def extended(
         )
         if isolated == "nearest":
             where = backend.asarray(lonely)
-            phi[where] = Y[nearest_rows(new[where], X, backend)]
+            phi[where] = Y[nearest_rows(new[where], X, backend, metric)]
     return phi
 
 
@@ -200,6 +220,7 @@ def kernel_sums(
     radius: float,
     progress: Report | None = None,
     self_loops: bool = True,
+    metric: str = "euclidean",
 ) -> Array:
     """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
 
@@ -216,6 +237,11 @@ def kernel_sums(
     """
     backend = backend_of(X)
     xp = backend.xp
+    if metric in (*MEASURED, PRECOMPUTED):
+        weigh = partial(dense_weights, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
+        host, size = backend.to_host, backend.block_bytes()
+        sums = measured_sums(host(new), host(X), host(V), weigh, metric, bytes_a_block=size, progress=progress)
+        return backend.asarray(sums)
     order = spatial_order(X)
     Z, reach, unit = in_units_of(radius, X[order])
     V = V[order]
@@ -240,6 +266,16 @@ def kernel_sums(
             if progress is not None:
                 progress(part.stop, len(rows))
     return sums
+
+
+def dense_weights(distances: np.ndarray, *, bandwidth: float, radius: float, self_loops: bool) -> np.ndarray:
+    """The kernel of a block of distances; without ``self_loops`` the first distance of zero in a row does not count."""
+    weights = np.where(distances <= radius, np.exp(-((distances / bandwidth) ** 2)), 0.0)
+    if not self_loops:
+        itself = distances.argmin(axis=1)
+        rows = np.flatnonzero(distances[np.arange(len(distances)), itself] == 0)
+        weights[rows, itself[rows]] = 0
+    return weights
 
 
 def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Array:
@@ -271,9 +307,11 @@ def within_reach(new: Array, Z: Array, cells: Cells, unit: float, reach: float) 
     return rows, scaled[rows], boxes
 
 
-def nearest_rows(points: Array, X: Array, backend: Backend) -> Array:
+def nearest_rows(points: Array, X: Array, backend: Backend, metric: str = "euclidean") -> Array:
     """The number (r,) of the training point nearest to each of some points, in blocks."""
     xp = backend.xp
+    if metric in (*MEASURED, PRECOMPUTED):
+        return backend.asarray(measured_nearest(backend.to_host(points), backend.to_host(X), metric))
     centre = X.mean(axis=0)
     Z = X - centre
     unit = float(xp.abs(Z).max())

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .points import TEXT, check_readable
+from .points import check_readable
 from .remote import fetched, is_remote, shown
 
+TEXT = {".csv": ",", ".tsv": "\t"}
 UNKNOWN = {"", "na", "nan", "none", "null"}
 
 

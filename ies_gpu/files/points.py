@@ -1,11 +1,13 @@
-"""Reading your files: points from .npy, .npz, .csv and .tsv, and arrays of numbers from any .npz."""
+"""Reading your files: which reader takes which, points from .npy and .npz, and arrays of numbers from any .npz."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import tempfile
 import tokenize
-import warnings
+import traceback
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..backend.cpu import available_memory
-from ..errors import warn_caller
+from .chosen import Choice, ContentError, PointFile, only_points
+from .containers import read_h5ad, read_hdf5, read_mat, read_zarr
 from .remote import fetched, is_remote, shown
+from .tables import read_arrow, read_fits
+from .text import DELIMITERS, read_text
 
-TEXT = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (".npy", ".npz", *TEXT)
-NAMES = ("X", "points", "R")  # which array of an .npz holds the points, if there are several
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 
 # what a damaged file may raise, depending on where it was cut or changed
@@ -29,18 +31,15 @@ DAMAGED = (
 )
 
 
-class ContentError(ValueError):
-    """A sound file with the wrong content, unlike what NumPy raises about a damaged one."""
-
-
-def read_points(path: str | os.PathLike[str]) -> np.ndarray:
+def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
     """Read points from a file; an ``.npy`` file is mapped into memory, not read.
 
     Parameters
     ----------
     path : str or path-like
-        A file or URL: ``.npy``; ``.npz`` with a single array, one called X, points or R, or only one with two axes;
-        ``.csv`` or ``.tsv`` with or without a header line.
+        A file or URL whose ending is in ``READERS``, or "-" for standard input (text, or ``.npy``).
+    **choice
+        ``key``, ``columns`` and ``index_col``, as in :class:`Choice`.
 
     Returns
     -------
@@ -54,24 +53,71 @@ def read_points(path: str | os.PathLike[str]) -> np.ndarray:
     ValueError
         If the content does not match the name, or is not points; the message names the file and says what to do.
     """
+    return read_table(path, **choice).X
+
+
+def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
+    """The same with the names of rows and columns, where there are any."""
+    if os.fspath(path) == "-":
+        return _read_stdin(choice)
     if is_remote(path):
-        check_suffix(shown(os.fspath(path)))  # before it is fetched
+        ending_of(shown(os.fspath(path)))  # before it is fetched
         with fetched(os.fspath(path)) as local:
-            return read_points(local)
+            return read_table(local, **choice)
     path = Path(path)
-    check_readable(path)
-    check_suffix(os.fspath(path))
-    if path.stat().st_size == 0:
+    if not (path.is_dir() and path.suffix.lower() == ".zarr"):  # which is a folder
+        check_readable(path)
+    ending = ending_of(os.fspath(path))
+    if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty; save the points again")
-    read = {".npy": _read_npy, ".npz": _read_npz}.get(path.suffix.lower(), _read_text)
-    return _checked(path, read(path))
+    wanted = Choice(**choice)
+    for option, value, kinds in (("--key", wanted.key, KEYED), ("--columns", wanted.columns, TABULAR)):
+        if value is not None and ending not in kinds:
+            raise ValueError(f"{path}: {option} is for {', '.join(kinds)} files")
+    if wanted.index_col is not None and ending not in TABULAR:
+        raise ValueError(f"{path}: --index-col is for {', '.join(TABULAR)} files")
+    found = _read(path, ending, wanted)
+    rows = None if found.rows is None else tuple(map(str, found.rows))
+    return PointFile(_checked(path, found.X), rows, None if found.columns is None else tuple(map(str, found.columns)))
 
 
-def check_suffix(path: str) -> None:
-    """Check that points can be read from this kind of file."""
-    suffix = os.path.splitext(path.rpartition("/")[2])[1]
-    if suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{path}: points are read from {', '.join(SUFFIXES)} files, not from '{suffix}'")
+def _read(path: Path, ending: str, wanted: Choice) -> PointFile:
+    """What the reader of this kind of file finds; whatever a library says of a damaged one, we say that it is."""
+    try:
+        return READERS[ending](path, wanted)
+    except (MemoryError, ImportError, FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:
+        raised = traceback.extract_tb(error.__traceback__)[-1].filename
+        if Path(raised).is_relative_to(Path(__file__).parents[1]):  # a sentence of ours
+            raise
+        told = " ".join(str(error).split())[:100]
+        raise ValueError(f"{path} is cut short or damaged ({type(error).__name__}: {told}); save it again") from None
+
+
+def _read_stdin(choice: dict[str, Any]) -> PointFile:
+    """Points that come through a pipe: an ``.npy`` by its first bytes, text otherwise."""
+    content = sys.stdin.buffer.read()
+    if not content:
+        raise ValueError("nothing came through standard input; POINTS is '-'")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "standard-input.npy" if content[:6] == b"\x93NUMPY" else "standard-input.csv")
+        path.write_bytes(content)
+        try:
+            found = read_table(path, **choice)
+            return found._replace(X=np.array(found.X))  # the file goes away
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), "standard input")) from None
+
+
+def ending_of(path: str) -> str:
+    """The ending that says how to read points, or an error."""
+    name = path.rpartition("/")[2].lower().rstrip("/")
+    found = [ending for ending in READERS if name.endswith(ending)]
+    if not found:
+        suffix = os.path.splitext(path.rpartition("/")[2])[1]
+        raise ValueError(f"{path}: points are read from {', '.join(READERS)} files, not from '{suffix}'")
+    return max(found, key=len)
 
 
 def check_readable(path: Path) -> None:
@@ -97,7 +143,7 @@ def _checked(path: Path, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _read_npy(path: Path) -> np.ndarray:
+def _read_npy(path: Path, choice: Choice) -> PointFile:
     with open(path, "rb") as file:
         start = file.read(6)
     if start[:2] == b"PK":
@@ -106,26 +152,26 @@ def _read_npy(path: Path) -> np.ndarray:
         raise ValueError(f"{path} is not an .npy file; save the points with numpy.save")
     try:
         with np.errstate(over="ignore"):  # of a product of lengths that nobody has
-            return np.load(path, mmap_mode="r", allow_pickle=False)
+            return PointFile(np.load(path, mmap_mode="r", allow_pickle=False))
     except DAMAGED as error:
         if "object" in str(error).lower():  # NumPy says so of dtypes that need pickle
             raise ValueError(f"{path} contains Python objects, which are not loaded; save numbers instead") from None
         # an array without rows cannot be mapped; one that says it is longer than its file is not read
         with contextlib.suppress(*DAMAGED, MemoryError):
-            return np.load(path, allow_pickle=False)
+            return PointFile(np.load(path, allow_pickle=False))
         raise ValueError(f"{path} is cut short or damaged; save the points again") from None
 
 
-def _read_npz(path: Path) -> np.ndarray:
+def _read_npz(path: Path, choice: Choice) -> PointFile:
     try:
         with zipfile.ZipFile(path) as archive:
             if HEADER in archive.namelist():
                 raise ContentError(f"{path} is a result of ies-gpu, not points; view it with 'ies-gpu show {path}'")
             check_unpacked(path, archive)
             shapes = {name[:-4]: _shape(archive, name) for name in archive.namelist() if name.endswith(".npy")}
-        key = _only_points(path, shapes)
+        key = only_points(path, shapes, choice.key)
         with np.load(path, allow_pickle=False) as arrays:
-            return arrays[key]
+            return PointFile(arrays[key])
     except ContentError:
         raise
     except (*DAMAGED, MemoryError) as error:  # the latter of an array that says it is longer than its file
@@ -180,89 +226,12 @@ def _shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
         return read(member)[0]
 
 
-def _only_points(path: Path, shapes: dict[str, tuple[int, ...]]) -> str:
-    """The name of the one array that can be the points."""
-    if len(shapes) == 1:
-        return next(iter(shapes))
-    named = [name for name in NAMES if len(shapes.get(name, ())) == 2]
-    flat = [name for name, shape in shapes.items() if len(shape) == 2]
-    for found in (named, flat):
-        if len(found) == 1:
-            return found[0]
-    listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-    raise ContentError(f"{path} must contain one array with 2 axes or one called X; it has {listed or 'no arrays'}")
-
-
-def _read_text(path: Path) -> np.ndarray:
-    try:
-        skip, delimiter = _look(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # "input contained no data": said below, with the path
-            return np.loadtxt(
-                path, delimiter=delimiter, skiprows=skip, ndmin=2, quotechar='"', encoding="utf-8-sig", comments="#"
-            )
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8 ({error.reason}); write it again as UTF-8") from None
-    except ContentError:
-        raise
-    except ValueError as error:
-        raise ValueError(_first_bad_line(path, skip, delimiter) or f"{path}: {error}") from None
-
-
-def _look(path: Path) -> tuple[int, str]:
-    """How many lines to skip (a header and what is above it), and the separator, from the first line of data."""
-    delimiter = TEXT[path.suffix.lower()]
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            text = line.partition("#")[0].strip("\r\n")
-            if not text.strip():
-                continue
-            if delimiter not in text and (other := {",": "\t", "\t": ","}[delimiter]) in text:
-                delimiter = other
-            cells = [cell.strip().strip('"') for cell in text.split(delimiter)]
-            if any(map(_is_number, cells)):
-                _warn_of_column_numbers(path, cells)
-                return number - 1, delimiter
-            if cells[0] == "" and len(cells) > 1:
-                raise ContentError(
-                    f"{path}: the first column has no name, as when pandas writes row numbers; write the file with "
-                    "index=False"
-                )
-            return number, delimiter
-    raise ContentError(f"{path} contains no lines of numbers")
-
-
-def _warn_of_column_numbers(path: Path, cells: list[str]) -> None:
-    if len(cells) > 1 and cells == [str(k) for k in range(len(cells))]:
-        warn_caller(
-            f"{path}: the first line, {', '.join(cells[:4])}{', ...' if len(cells) > 4 else ''}, is read as a point; "
-            "if it numbers the columns, delete it",
-        )
-
-
-def _first_bad_line(path: Path, skip: int, delimiter: str) -> str | None:
-    """What is wrong with the first bad line; lines are counted as in an editor."""
-    width = 0
-    with open(path, encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            text = line.partition("#")[0].strip("\r\n")
-            if number <= skip or not text.strip():
-                continue
-            cells = [cell.strip().strip('"') for cell in text.split(delimiter)]
-            width = width or len(cells)
-            if len(cells) != width:
-                return f"{path}, line {number}: {len(cells)} cells, but {width} in the lines above; correct it"
-            for column, cell in enumerate(cells, 1):
-                if not _is_number(cell):
-                    what = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
-                    hint = "; separate cells with commas" if ";" in cell else "; correct it or remove the row"
-                    return f"{path}, line {number}, column {column}: {what}{hint}"
-    return None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # 1_000 is a number only in Python
+READERS = {
+    ".npy": _read_npy, ".npz": _read_npz,
+    **dict.fromkeys([*DELIMITERS, *(f"{ending}.gz" for ending in DELIMITERS)], read_text),
+    ".parquet": read_arrow, ".feather": read_arrow,
+    ".h5": read_hdf5, ".hdf5": read_hdf5, ".h5ad": read_h5ad, ".zarr": read_zarr, ".mat": read_mat,
+    ".fits": read_fits, ".fits.gz": read_fits,
+}  # fmt: skip
+KEYED = (".npz", ".h5", ".hdf5", ".h5ad", ".zarr", ".mat", ".fits", ".fits.gz")
+TABULAR = tuple(ending for ending, read in READERS.items() if read in (read_text, read_arrow, read_fits))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import importlib.util
+import io
 import os
 import re
+import shutil
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from ..errors import brief
+from .chosen import needs
 from .remote import check_remote_output, is_remote, uploaded
 
 SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
@@ -124,3 +130,77 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
         raise TypeError(f"arrays of Python objects cannot be written, got dtype {array.dtype}; convert it to numbers")
     with whole_or_nothing(path) as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+WRITTEN = (".npy", ".csv", ".parquet", ".h5ad")
+
+
+def check_table_output(path: str | os.PathLike[str]) -> str:
+    """The ending of a table that can be written here, before long work."""
+    ending = os.path.splitext(os.fspath(path))[1].lower()
+    if ending not in WRITTEN:
+        raise ValueError(f"{path}: the output must be a {', '.join(WRITTEN[:-1])} or {WRITTEN[-1]} file")
+    check_output(path, ending)
+    library = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}.get(ending)
+    if library and importlib.util.find_spec(library[0]) is None:
+        raise needs(Path(path), *library)
+    return ending
+
+
+def write_table(
+    path: str | os.PathLike[str],
+    X: np.ndarray,
+    columns: Sequence[str],
+    *,
+    rows: Any = None,
+    obsm: str | None = None,
+) -> None:
+    """Write numbers with names of columns and rows by the ending of the path, completely or not at all.
+
+    ``.npy`` has no names. An ``.h5ad`` file gets the numbers as X, or as ``obsm`` of that name.
+    """
+    ending, X = check_table_output(path), np.asarray(X)
+    if X.dtype.kind not in "buif":
+        raise TypeError(f"only real numbers can be written, got dtype {X.dtype}; convert them")
+    if ending == ".npy":
+        write_array(path, X)
+        return
+    names = None if rows is None else [str(row) for row in rows]
+    writers = {".csv": _write_csv, ".parquet": _write_parquet, ".h5ad": _write_h5ad}
+    with whole_or_nothing(path) as file:
+        writers[ending](file, X, [str(column) for column in columns], names, obsm)
+
+
+def _write_csv(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns if rows is None else ["name", *columns])
+    for k, line in enumerate(X.tolist()):  # floats as their shortest text that reads back to the same bits
+        writer.writerow(line if rows is None else [rows[k], *line])
+    text.flush()
+    text.detach()
+
+
+def _write_parquet(
+    file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None
+) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    table = {} if rows is None else {"name": rows}
+    pyarrow.parquet.write_table(pyarrow.table(table | {c: X[:, k] for k, c in enumerate(columns)}), file)
+
+
+def _write_h5ad(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:
+    import anndata
+
+    cells = anndata.AnnData(X=X) if obsm is None else anndata.AnnData(shape=(len(X), 0), obsm={obsm: X})
+    cells.obs_names = rows or [str(k) for k in range(len(X))]
+    if obsm is None:
+        cells.var_names = columns
+    else:
+        cells.uns[obsm.removeprefix("X_")] = {"names": np.array(columns, dtype=object)}
+    with tempfile.TemporaryDirectory() as folder:  # HDF5 wants a path
+        cells.write_h5ad(os.path.join(folder, "cells.h5ad"))
+        with open(os.path.join(folder, "cells.h5ad"), "rb") as written:
+            shutil.copyfileobj(written, file)

@@ -136,7 +136,8 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     model = make_model(
         np.asarray(X, dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
         float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
-        self_loops=bool(params["self_loops"]),
+        self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
+        alpha=float(params.get("alpha", 1.0)),
     )  # fmt: skip
     new.obsm[f"X_{key}"] = model.transform(X_new, **options)
     new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}

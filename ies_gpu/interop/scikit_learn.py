@@ -2,158 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..backend import at_home, backend_of, host_view, to_device
+from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
-from ..embedding.nystrom import ISOLATED, check_scales
+from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import warn_caller
-from ..results.model import Model, make_model, model_of
+from ..results.assembly import presented
 from ..run.inputs import Inputs
-from ..run.options import Options, is_auto, is_each, is_local
+from ..run.options import Options, is_auto
+from ..run.progress import Progress
 from ..run.stage import Run
 from ..run.stages.eigenvectors import EIGENVECTORS
 from ..run.stages.graph import GRAPH, LAPLACIAN
 from ..select import select_coordinates
-from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
+from ..validation import check_integer, check_length
+from .spectral_transformer import SpectralTransformer
 
-FEWEST = 4  # points: with fewer there is no map with two coordinates
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
 FEW = 100  # below this many points nothing can be estimated from their distances
-
-
-class SpectralTransformer(TransformerMixin, BaseEstimator):
-    """What both transformers share: input, names of the output, and new points."""
-
-    model_: Model
-    embedding_: Any
-
-    @at_home
-    def fit_transform(self, X: Array, y: Array = None) -> Any:
-        """Fit the points and return their coordinates.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            The training points.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_coordinates)
-            The coordinates of the training points.
-        """
-        return self.fit(X, y).embedding_
-
-    @at_home
-    def transform(self, X: Array) -> Any:
-        """Place new points in the map, by the Nystrom extension.
-
-        Training points get their training coordinates. A point without a training point within the radius gets the
-        coordinates of the nearest one, or NaN (see ``isolated``), with a warning.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_new, n_features)
-            New points.
-
-        Returns
-        -------
-        ndarray of shape (n_new, n_coordinates)
-            Their coordinates.
-        """
-        check_is_fitted(self)
-        return self._extend(self._input(X, reset=False))
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the coordinates, counted from 1.
-
-        Parameters
-        ----------
-        input_features : sequence of str, optional
-            Only compared with the names seen in ``fit``.
-
-        Returns
-        -------
-        ndarray of str objects
-            Names such as ``phi1`` and ``phi7``.
-        """
-        check_is_fitted(self)
-        if input_features is not None:
-            own = getattr(self, "feature_names_in_", None)
-            if own is not None and not np.array_equal(own, np.asarray(input_features, dtype=object)):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(input_features) != self.n_features_in_:
-                raise ValueError(
-                    f"input_features should have length equal to number of features ({self.n_features_in_}), got "
-                    f"{len(input_features)}"
-                )
-        return np.asarray(self.model_.names, dtype=object)
-
-    def _input(self, X: Array, *, reset: bool) -> Any:
-        """Points as float64, on their own device, with as many columns as in ``fit``."""
-        if backend_of(X).device != "cpu":
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return check_real_array("X", X, 2)
-        fewest = FEWEST if reset else 1
-        try:
-            return validate_data(self, host_view(X), reset=reset, dtype=np.float64, ensure_min_samples=fewest)
-        except MemoryError:
-            raise
-        except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            reason = " ".join(str(error).split())
-            raise kind(f"X cannot be used: {reason if len(reason) < 400 else reason[:400] + '...'}") from None
-
-    def _extend(self, X: Array) -> Any:
-        return self.model_.transform(
-            X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
-        )
-
-    def _keep(self, X: Array, points: Array, model: Model) -> None:
-        """Store the model, and the coordinates of all points: those left out of the graph count as new."""
-        self.model_, self.bandwidth_ = model, model.bandwidth
-        chosen = model.coordinates[:, list(model.subset)]
-        if len(points) < len(X):
-            left_out = np.setdiff1d(np.arange(len(X)), points)
-            whole = backend_of(X).xp.empty((len(X), chosen.shape[1]))
-            whole[points], whole[left_out] = chosen, self._extend(X[left_out])
-            chosen = whole
-        self.embedding_ = chosen
-
-    def _options(self, X: Array) -> dict[str, Any]:
-        """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
-        check_choice("isolated", self.isolated, ISOLATED)
-        if is_each(self.components):
-            raise ValueError(
-                "components='each' gives one map per part, but a transformer has one; use components='largest', or "
-                "select_coordinates"
-            )
-        if is_local(self.bandwidth):
-            raise ValueError(
-                "bandwidth='local' has no place for new points, which a transformer needs; pass a number, or use "
-                "select_coordinates"
-            )
-        own = self.get_params(deep=False)
-        asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
-        m = check_integer("n_components", self.n_components, low=1)
-        if m > len(X) - 2:
-            warn_caller(f"n_components={m} needs at least {m + 2} points; using {len(X) - 2} for {len(X)} points")
-        return asked | {"n_components": min(m, len(X) - 2), "random_state": self._seed()}
-
-    def _seed(self) -> int:
-        """A seed from what scikit-learn calls a random state."""
-        if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
-            return int(check_random_state(self.random_state).randint(2**31 - 1))
-        return check_integer("random_state", self.random_state, low=0)
 
 
 class DiffusionMap(SpectralTransformer):
@@ -169,6 +40,16 @@ class DiffusionMap(SpectralTransformer):
         Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
     self_loops : bool, default=True
         Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
+    metric : str, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`, or "precomputed": then ``fit`` takes the distances
+        between the training points, a dense matrix, and ``transform`` those from new points to the training points.
+    alpha : float, default=1.0
+        How far the sampling density is divided out, from 0 to 1; see :func:`select_coordinates`.
+    scale : {"rms", "unit", "diffusion"}, default="rms"
+        How long the coordinates are: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
+        in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
+    diffusion_time : float, default=1.0
+        The time of ``scale="diffusion"``.
     components : {"auto", "raise", "most", "largest"}, default="auto"
         What to do if the graph is disconnected; see :func:`select_coordinates`.
     isolated : {"nearest", "nan"}, default="nearest"
@@ -184,20 +65,25 @@ class DiffusionMap(SpectralTransformer):
     n_threads : int, optional
         CPU threads; by default all that the process may use.
     random_state : int, RandomState or None, default=0
-        Seed of the eigensolver's start vector.
+        Seed of the eigensolver's start vector and of the samples behind "auto".
     tol : float, default=1e-8
         Upper bound on the residual of every eigenpair.
+    progress : bool or callable, optional
+        True shows a bar per stage, in a terminal or a notebook. A function is called as
+        ``progress(stage, done, total)``.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n_samples, n_components)
-        ``phi_1 .. phi_m`` of the training points, each of unit length.
+        ``phi_1 .. phi_m`` of the training points.
     eigenvalues_ : ndarray of shape (n_components,)
         Of ``L = I - P``, in rising order.
     bandwidth_ : float
         The bandwidth that was used.
     model_ : Model
         What ``transform`` uses; :func:`save_model` writes it.
+    inverse_error_ : InverseError
+        How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -222,6 +108,10 @@ class DiffusionMap(SpectralTransformer):
         bandwidth: float | str = "auto",
         radius: float | None = None,
         self_loops: bool = True,
+        metric: str = "euclidean",
+        alpha: float = 1.0,
+        scale: str = "rms",
+        diffusion_time: float = 1.0,
         components: str = "auto",
         isolated: str = "nearest",
         device: str = "auto",
@@ -230,11 +120,16 @@ class DiffusionMap(SpectralTransformer):
         n_threads: int | None = None,
         random_state: Any = 0,
         tol: float = 1e-8,
+        progress: Progress | bool | None = None,
     ) -> None:
         self.n_components = n_components
         self.bandwidth = bandwidth
         self.radius = radius
         self.self_loops = self_loops
+        self.metric = metric
+        self.alpha = alpha
+        self.scale = scale
+        self.diffusion_time = diffusion_time
         self.components = components
         self.isolated = isolated
         self.device = device
@@ -243,6 +138,7 @@ class DiffusionMap(SpectralTransformer):
         self.n_threads = n_threads
         self.random_state = random_state
         self.tol = tol
+        self.progress = progress
 
     @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
@@ -251,7 +147,7 @@ class DiffusionMap(SpectralTransformer):
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-            The training points.
+            The training points, or with ``metric="precomputed"`` the distances between them.
         y : None
             Ignored.
 
@@ -260,29 +156,30 @@ class DiffusionMap(SpectralTransformer):
         DiffusionMap
             The fitted transformer.
         """
-        X = check_points(self._input(X, reset=True))
+        entry, X = self._given(X)
         asked = self._options(X)
-        if is_auto(self.bandwidth):
+        if is_auto(self.bandwidth) and self.metric != PRECOMPUTED:
             asked |= self._found(X, asked)
-        given = Inputs.of(X=X)
-        with Run(Options(**asked, intrinsic_dim=1, subset_size=1), given) as run:
+        options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
+        given = Inputs.of(**entry).in_metric(options.metric)
+        with Run(options, given, self.progress) as run:
             graph = run.stage(GRAPH, given)
             found = run.stage(EIGENVECTORS, graph, run.later(LAPLACIAN, given, graph))
-            coordinates = to_device(found.coordinates[run.backend.asarray(np.argsort(graph.order))], run.home)
+            back = run.backend.asarray(np.argsort(graph.order))
+            coordinates, _ = presented(run, graph, found, lambda array: to_device(array[back], run.home))
         self.eigenvalues_ = found.eigenvalues
-        points = X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
-        names, used = getattr(self, "feature_names_in_", None), run.options
-        scales = check_scales(used.bandwidth, used.radius)
-        map_of_X = (points, coordinates, found.eigenvalues)
-        model = make_model(*map_of_X, *scales, range(used.n_components), names, self_loops=used.self_loops)
-        self._keep(X, graph.points, model)
+        self._keep(
+            X,
+            graph.points,
+            self._model(X, graph.points, coordinates, range(run.options.n_components), run.options.bandwidth),
+        )
         return self
 
     def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
-            return {"bandwidth": few_points_bandwidth(X)}
-        used = select_coordinates(X, **asked, keep_bases=False).diagnostics["parameters"]
+            return {"bandwidth": few_points_bandwidth(in_metric(X, self.metric))}
+        used = select_coordinates(X, **asked, keep_bases=False, progress=self.progress).diagnostics["parameters"]
         return {"bandwidth": used["bandwidth"], "components": used["components"]}
 
 
@@ -301,6 +198,11 @@ class IndependentCoordinates(SpectralTransformer):
         Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
     self_loops : bool, default=True
         Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
+    metric : str, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`, or "precomputed": then ``fit`` takes the distances
+        between the training points, a dense matrix, and ``transform`` those from new points to the training points.
+    alpha : float, default=1.0
+        How far the sampling density is divided out, from 0 to 1; see :func:`select_coordinates`.
     n_components : int, default=20
         How many eigenvectors m to choose from. With too few points, as many as they allow, with a warning.
     zeta : float or "auto", default="auto"
@@ -309,6 +211,11 @@ class IndependentCoordinates(SpectralTransformer):
         The percentile of the regret that must not be positive.
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         How to search. See :func:`select_coordinates`.
+    scale : {"rms", "unit", "diffusion"}, default="rms"
+        How long the coordinates are: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
+        in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
+    diffusion_time : float, default=1.0
+        The time of ``scale="diffusion"``.
     components : {"auto", "raise", "most", "largest"}, default="auto"
         What to do if the graph is disconnected; see :func:`select_coordinates`.
     isolated : {"nearest", "nan"}, default="nearest"
@@ -324,14 +231,19 @@ class IndependentCoordinates(SpectralTransformer):
     n_threads : int, optional
         CPU threads; by default all that the process may use.
     random_state : int, RandomState or None, default=0
-        Seed of the eigensolver's start vector.
+        Seed of the eigensolver's start vector and of the samples behind "auto".
     tol : float, default=1e-8
         Upper bound on the residual of every eigenpair.
+    progress : bool or callable, optional
+        True shows a bar per stage, in a terminal or a notebook. A function is called as
+        ``progress(stage, done, total)``.
 
     Attributes
     ----------
     selection_ : Selection
         The chosen coordinates and everything that led to them.
+    eigenvalues_ : ndarray of shape (n_components,)
+        Of ``L = I - P``, in rising order.
     embedding_ : ndarray of shape (n_samples, s)
         The training points in the chosen coordinates.
     bandwidth_ : float
@@ -340,6 +252,8 @@ class IndependentCoordinates(SpectralTransformer):
         The dimension and the number of coordinates that were used.
     model_ : Model
         What ``transform`` uses; :func:`save_model` writes it.
+    inverse_error_ : InverseError
+        How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
@@ -374,10 +288,14 @@ class IndependentCoordinates(SpectralTransformer):
         bandwidth: float | str = "auto",
         radius: float | None = None,
         self_loops: bool = True,
+        metric: str = "euclidean",
+        alpha: float = 1.0,
         n_components: int = 20,
         zeta: float | str = "auto",
         percentile: float = 75,
         search: str = "exhaustive",
+        scale: str = "rms",
+        diffusion_time: float = 1.0,
         components: str = "auto",
         isolated: str = "nearest",
         device: str = "auto",
@@ -386,16 +304,21 @@ class IndependentCoordinates(SpectralTransformer):
         n_threads: int | None = None,
         random_state: Any = 0,
         tol: float = 1e-8,
+        progress: Progress | bool | None = None,
     ) -> None:
         self.intrinsic_dim = intrinsic_dim
         self.subset_size = subset_size
         self.bandwidth = bandwidth
         self.radius = radius
         self.self_loops = self_loops
+        self.metric = metric
+        self.alpha = alpha
         self.n_components = n_components
         self.zeta = zeta
         self.percentile = percentile
         self.search = search
+        self.scale = scale
+        self.diffusion_time = diffusion_time
         self.components = components
         self.isolated = isolated
         self.device = device
@@ -404,6 +327,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.n_threads = n_threads
         self.random_state = random_state
         self.tol = tol
+        self.progress = progress
 
     @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
@@ -412,7 +336,7 @@ class IndependentCoordinates(SpectralTransformer):
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-            The training points.
+            The training points, or with ``metric="precomputed"`` the distances between them.
         y : None
             Ignored.
 
@@ -421,15 +345,15 @@ class IndependentCoordinates(SpectralTransformer):
         IndependentCoordinates
             The fitted transformer.
         """
-        X = check_points(self._input(X, reset=True))
+        entry, X = self._given(X)
         asked = self._options(X)
-        if len(X) < FEW and any(is_auto(asked[name]) for name in SIZES):
-            asked |= few_points_sizes(X, asked)
-        self.selection_ = select_coordinates(X, **asked)
-        used = self.selection_.diagnostics["parameters"]
+        if len(X) < FEW and "X" in entry and any(is_auto(asked[name]) for name in SIZES):
+            asked |= few_points_sizes(in_metric(X, self.metric), asked)
+        self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
+        used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
-        names = getattr(self, "feature_names_in_", None)
-        self._keep(X, self.selection_.points, model_of(self.selection_, X, feature_names=names))
+        points = backend_of(found.points).to_host(found.points)
+        self._keep(X, points, self._model(X, points, found.coordinates, found.subset, used["bandwidth"]))
         return self
 
 

@@ -1,4 +1,4 @@
-"""How much of some values a set of coordinates explains, by nearest neighbours and without labels."""
+"""How much of some values a set of coordinates explains, by nearest neighbours and without labels, and the way back."""
 
 from __future__ import annotations
 
@@ -64,3 +64,18 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
                 left += float((error * error).sum())
     total = float((X * X).sum())
     return left / total if total > 0 else 1.0
+
+
+def points_at(new: Array, X: Array, Y: Array, k: int) -> Array:
+    """The same regression at other places: the mean of the k points with the nearest coordinates, in blocks."""
+    backend = backend_of(X)
+    xp = backend.xp
+    spread = Y.std(axis=0)
+    unit, found = xp.where(spread > 0, spread, 1), xp.empty((len(new), X.shape[1]))
+    Z = Y / unit
+    half = 0.5 * (Z * Z).sum(axis=1)
+    for block in backend.blocks(len(new), 8.0 * (3 * len(Z) + (k + 1) * X.shape[1]), "inverse"):
+        with block as rows:
+            apart = half - (new[rows] / unit) @ Z.T
+            found[rows] = X[xp.argpartition(apart, k - 1, axis=1)[:, :k]].mean(axis=1)
+    return found

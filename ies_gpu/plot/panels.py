@@ -65,8 +65,8 @@ def on_host(array: Any) -> np.ndarray:
 
 
 def unit_mean_square(Y: np.ndarray) -> np.ndarray:
-    """Unit vectors (n, s), which have entries like 1e-2, times sqrt(n): their mean square is 1."""
-    return Y * np.sqrt(len(Y))
+    """Coordinates (n, s) with mean square 1, whatever their scale in the result."""
+    return Y / np.maximum(np.sqrt((Y * Y).mean(axis=0)), np.finfo(float).tiny)
 
 
 def drawn_rows(n: int, most: int) -> np.ndarray:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..backend import to_device
+from ..backend import backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
 from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
+from ..embedding.scale_and_sign import scale_factors, signs
 from ..parameters.verdict import doubts_of, thin_points
 from ..run.fingerprint import versions
 from ..run.log import Report
 from ..run.stage import Run, Stage
 from ..run.stages.graph import Graph
 from ..run.stages.tangents import Tangents
+from ..validation import check_points
 from .selection import Ranking, Selection
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
@@ -36,6 +40,10 @@ def assembled(
         return to_device(array[back], run.home)
 
     values = embedding.eigenvalues
+    coordinates, sign = presented(run, graph, embedding, returned)
+    if keep:
+        bases_back = returned(bases)
+        bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     order = ranked(found.subsets, found.scores, values, found.zeta)
     losses = found.scores - found.zeta * penalties(found.subsets, values)
@@ -44,7 +52,7 @@ def assembled(
         search_order=found.search_order,
         zeta=found.zeta,
         zeta_interval=found.zeta_interval,
-        coordinates=returned(embedding.coordinates),
+        coordinates=coordinates,
         eigenvalues=values,
         laplace_beltrami_eigenvalues=None if graph.bandwidth is None else 4.0 / graph.bandwidth**2 * values,
         path=found.path,
@@ -52,11 +60,28 @@ def assembled(
         regret_percentiles=found.percentiles,
         ranking=Ranking(found.subsets[order], losses[order], found.scores[order]),
         log_volumes=returned(volumes),
-        bases=returned(bases) if keep else None,
+        bases=bases_back if keep else None,
         singular_values=returned(sigma),
         points=graph.points,
         diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run),
     )
+
+
+def presented(run: Run, graph: Graph, embedding: Embedding, returned: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """Eigenvectors in the user's order and the scale asked for, and the signs they got; given ones stay as they are."""
+    options, Y = run.options, returned(embedding.coordinates)
+    if options.entry == "laplacian":
+        return Y, run.home.xp.ones(Y.shape[1])
+    X = run.given.values.get("X")
+    if X is not None:
+        X = check_points(X)
+        X = X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
+    weights = returned(graph.weights)
+    with run.home.active():
+        sign = signs(Y, X=X, weights=weights)
+        time = options.diffusion_time
+        factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
+        return Y * (sign * factors), sign
 
 
 def diagnostics_of(
@@ -93,6 +118,23 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection
+
+
+def labels_of(X: Any) -> Any:
+    """The index of a data frame."""
+    return getattr(X, "index", None) if hasattr(X, "columns") else None
+
+
+def labelled(selection: Selection, labels: Any) -> Selection:
+    """The result with the labels of its rows, such as the index of a data frame; plain numbering is none."""
+    if labels is None:
+        return selection
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or np.array_equal(labels, np.arange(len(labels))):
+        return selection
+    if labels.dtype.hasobject:  # which no file of ours can hold
+        labels = np.array([label.decode() if isinstance(label, bytes) else str(label) for label in labels])
+    return replace(selection, index=labels[backend_of(selection.points).to_host(selection.points)])
 
 
 RESULT = Stage("result", assembled)

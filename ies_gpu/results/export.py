@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
 
 
 def as_frame(selection: Any, every: bool) -> Any:
-    """The coordinates as a ``pandas.DataFrame``, rows named by their numbers in the input."""
+    """The coordinates as a ``pandas.DataFrame``, rows named as in the input, or by their numbers there."""
     try:
         import pandas
     except ImportError:
@@ -61,5 +61,7 @@ def as_frame(selection: Any, every: bool) -> Any:
 
     Y = selection.coordinates if every else selection.embedding
     names = coordinate_names(range(Y.shape[1])) if every else selection.names
-    index = pandas.Index(backend_of(selection.points).to_host(selection.points), name="point")
+    index = selection.index
+    if index is None:
+        index = pandas.Index(backend_of(selection.points).to_host(selection.points), name="point")
     return pandas.DataFrame(backend_of(Y).to_host(Y), index=index, columns=list(names))

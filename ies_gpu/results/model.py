@@ -6,22 +6,46 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend import backend_of, device_near, get_backend, to_device
 from ..backend.array import Array
 from ..choice.naming import coordinate_names
+from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
+from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
-from ..validation import check_choice, check_members, check_points, check_real_array
+from ..validation import check_array, check_choice, check_members, check_points, check_real_array
 from .selection import Selection, check_selection
 from .storage import read_archive, write_archive
 
 FORMAT = "ies_gpu model"
-VERSION = 1  # a field that is added later has a default, so that older files stay readable
+VERSION = 2  # a field that is added later has a default, so that older files stay readable
+
+
+NEIGHBOURS = 10  # as in ``unexplained_variance``
+
+
+class InverseError(NamedTuple):
+    """How far points are from what :meth:`Model.inverse_transform` makes of their coordinates.
+
+    Each training point is left out in turn and predicted from the others.
+
+    Attributes
+    ----------
+    rms : float
+        The root mean square of the distance, in the units of the points.
+    unexplained : float
+        The share of the variance of the points that is lost, as in :func:`unexplained_variance`; ``1 - unexplained`` is
+        R squared.
+    """
+
+    rms: float
+    unexplained: float
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -33,7 +57,7 @@ class Model:
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The training points that were used.
+        The training points that were used. With ``metric="precomputed"`` it has no columns.
     degrees : ndarray of shape (n_samples,)
         The row sums of their kernel matrix.
     coordinates : ndarray of shape (n_samples, n_components)
@@ -48,6 +72,10 @@ class Model:
         The names of the columns of ``X``, if they have names.
     self_loops : bool
         Whether each point is its own neighbour.
+    metric : str
+        How distances are measured; "precomputed" if new points come as distances to the training points.
+    alpha : float
+        How far the sampling density is divided out of the kernel.
 
     Examples
     --------
@@ -67,6 +95,8 @@ class Model:
     subset: tuple[int, ...]
     feature_names: tuple[str, ...] | None = None
     self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +119,8 @@ class Model:
         Parameters
         ----------
         X_new : ndarray of shape (n_new, n_features)
-            New points, with the columns of the training points.
+            New points, with the columns of the training points. With ``metric="precomputed"``, their distances to the
+            training points, one column per training point.
         columns : sequence of int, optional
             The coordinates to compute, 0-based; the chosen set by default.
         isolated : {"nan", "nearest"}, default="nan"
@@ -122,22 +153,87 @@ class Model:
         m = self.coordinates.shape[1]
         if not all(isinstance(k, int | np.integer) and 0 <= k < m for k in chosen):
             raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
-        X_new = check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
+        X_new = self._checked(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
-            new = moved_points(X_new, X)
-            scales = (self.bandwidth, self.radius)
-            found = extended(new, X, Y[:, chosen], values, w, *scales, isolated, report, self.self_loops)
-            return to_device(found, home)
+            new = to_device(X_new, backend) if self.metric == PRECOMPUTED else moved_points(X_new, X)
+            ways = (self.bandwidth, self.radius, isolated, report, self.self_loops, self.metric, self.alpha)
+            return to_device(extended(new, X, Y[:, chosen], values, w, *ways), home)
+
+    def inverse_transform(self, Y: Array) -> Any:
+        """Return points that have given coordinates: the way back, by nearest neighbours.
+
+        The result is the mean of the 10 training points nearest in the chosen coordinates, each divided by its standard
+        deviation. :attr:`inverse_error` says how far from the truth that is. Noise is averaged away; edges shrink.
+
+        Parameters
+        ----------
+        Y : ndarray of shape (n_new, s)
+            The chosen coordinates, as :meth:`transform` returns them. A row with NaN gives NaN.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_features)
+            Points, on the device of the model.
+
+        Examples
+        --------
+        >>> from ies_gpu import datasets, model_of, select_coordinates
+        >>> X = datasets.load("D1", n_samples=400).X
+        >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+        >>> model = model_of(selection, X)
+        >>> model.inverse_transform(selection.embedding[:5]).shape
+        (5, 3)
+        >>> model.inverse_error.unexplained < 0.1
+        True
+        """
+        X, chosen = self._invertible()
+        home, Y = backend_of(X), check_array("Y", Y)
+        missing = Y != Y
+        Y = to_device(check_real_array("Y", backend_of(Y).xp.where(missing, 0.0, Y), 2), home)
+        if Y.shape[1] != chosen.shape[1]:
+            raise ValueError(f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}")
+        with home.active():
+            found = points_at(Y, X, chosen, min(NEIGHBOURS, len(X)))
+            found[to_device(missing, home).any(axis=1)] = home.xp.nan
+            return found
+
+    @cached_property
+    def inverse_error(self) -> InverseError:
+        """The error of :meth:`inverse_transform` at training points that are left out in turn."""
+        X, chosen = self._invertible()
+        share = unexplained_variance(X, chosen, n_neighbors=min(NEIGHBOURS, len(X) - 1))
+        return InverseError((share * float(X.var(axis=0).sum())) ** 0.5, share)
+
+    def _invertible(self) -> tuple[Any, Any]:
+        """The training points and their chosen coordinates."""
+        if self.metric == PRECOMPUTED:
+            raise ValueError("a model of precomputed distances knows no points; fit with points to go back to them")
+        return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
+
+    def _checked(self, X_new: Array) -> Any:
+        """New points, or their distances to the training points, of which an infinite one means "far away"."""
+        if self.metric != PRECOMPUTED:
+            return check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
+        xp, found = backend_of(X_new).xp, check_array("X_new", X_new)
+        far = found == xp.inf
+        found = check_real_array("X_new", xp.where(far, 0.0, found), 2)
+        if found.shape[1] != len(self.coordinates) or bool((found < 0).any()):
+            raise ValueError(
+                f"X_new must hold distances to the {len(self.coordinates)} training points, one column for each and "
+                f"none negative, got shape {found.shape}"
+            )
+        return xp.where(far, xp.inf, found)
 
     def __repr__(self) -> str:
         (n, columns), m = self.X.shape, self.coordinates.shape[1]
+        metric = "" if self.metric == "euclidean" else f", metric={self.metric!r}"
         return (
             f"Model of {', '.join(self.names)} from phi1..phi{m} ({n:,} points with {columns} columns, "
-            f"bandwidth={self.bandwidth:g}, radius={self.radius:g})"
+            f"bandwidth={self.bandwidth:g}, radius={self.radius:g}{metric})"
         )
 
 
@@ -196,9 +292,9 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     if len(points) < len(X):
         X = X[backend_of(X).asarray(points)]
     scales = check_scales(used["bandwidth"], used["radius"])
-    loops = used.get("self_loops", True)  # not in files of earlier versions
+    kernel = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
     map_of_X = (X, selection.coordinates, selection.eigenvalues)
-    return make_model(*map_of_X, *scales, selection.subset, feature_names, self_loops=loops)
+    return make_model(*map_of_X, *scales, selection.subset, feature_names, **kernel)
 
 
 def make_model(
@@ -211,15 +307,22 @@ def make_model(
     feature_names: Sequence[str] | None = None,
     *,
     self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
 ) -> Model:
-    """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs."""
+    """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs.
+
+    With ``metric="precomputed"``, X holds the distances between the points, and the model does not keep them.
+    """
     names = None
     if feature_names is not None:
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))
         if len(names) != X.shape[1]:
             raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
-    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
-    return Model(X, degrees, coordinates, eigenvalues, bandwidth, radius, tuple(subset), names, self_loops)
+    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
+    X = X[:, :0] if metric == PRECOMPUTED else X
+    map_of_X, scales = (X, degrees, coordinates, eigenvalues), (bandwidth, radius)
+    return Model(*map_of_X, *scales, tuple(subset), names, self_loops, metric, alpha)
 
 
 def save_model(model: Model, path: str | os.PathLike[str]) -> None:

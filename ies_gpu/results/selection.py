@@ -91,6 +91,8 @@ class Selection:
         The rows of the input that were used.
     diagnostics : dict
         How the result came about: parameters, device, seconds, warnings and more, as plain values.
+    index : ndarray of shape (n,) or None
+        The labels of the rows that were used, if the points came with some, as in a data frame.
 
     See Also
     --------
@@ -127,6 +129,7 @@ class Selection:
     singular_values: Array
     points: Array
     diagnostics: dict[str, Any]
+    index: np.ndarray | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

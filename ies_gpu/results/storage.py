@@ -21,7 +21,7 @@ from ..files.writing import check_output, check_path
 from .selection import Ranking, Selection
 
 FORMAT = "ies_gpu selection"
-VERSION = 1
+VERSION = 2  # a field that is added later has a default, so that older files stay readable
 Result = TypeVar("Result")
 RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur inside a result
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..backend import Backend, backend_of
-from ..validation import check_array
+from ..embedding.metrics import SPHERICAL, in_metric
+from ..validation import check_array, check_points
 from .options import ENTRIES
 
 
@@ -26,6 +27,12 @@ class Inputs(NamedTuple):
         if entries[0] == "laplacian" and len(late) < 2:
             raise ValueError("laplacian needs coordinates and eigenvalues too, as diffusion_map returns them")
         return cls({name: value for name, value in values.items() if value is not None})
+
+    def in_metric(self, metric: str) -> Inputs:
+        """The same with points whose Euclidean distances are those of the metric, where there are such points."""
+        if metric not in SPHERICAL:
+            return self
+        return Inputs(self.values | {"X": in_metric(check_points(self.value), metric)})
 
     @property
     def entry(self) -> str:

@@ -16,6 +16,18 @@ ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": (AUTO, "raise", "most", "largest"),
+    "metric": (
+        "euclidean",
+        "cosine",
+        "correlation",
+        "manhattan",
+        "chebyshev",
+        "canberra",
+        "braycurtis",
+        "hamming",
+        "haversine",
+    ),
+    "scale": ("unit", "rms", "diffusion"),
     "dtype": ("float64", "mixed", "float32"),
 }
 # where and how a job runs, but not what comes out of it
@@ -55,6 +67,10 @@ class Options:
         The largest distance between neighbours: ``3 * bandwidth`` if not given, once the bandwidth is known.
     self_loops : bool, default=True
         Whether each point is its own neighbour.
+    metric : str, default="euclidean"
+        How the distances between points are measured.
+    alpha : float, default=1.0
+        How far the sampling density is divided out of the kernel.
     n_components : int, default=20
         How many eigenvectors to choose from.
     zeta : float or "auto", default="auto"
@@ -63,6 +79,10 @@ class Options:
         The percentile of the regret that must not be positive.
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         How to search for the best set.
+    scale : {"unit", "rms", "diffusion"}, default="unit"
+        How long the coordinates are in the result.
+    diffusion_time : float, default=1.0
+        The time t of ``scale="diffusion"``.
     components : {"raise", "largest"}, default="raise"
         What to do with a disconnected graph.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
@@ -92,10 +112,14 @@ class Options:
     n_neighbors: int | None = None
     radius: Any = None  # a number once the bandwidth is known
     self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
     n_components: int = 20
     zeta: Any = AUTO
     percentile: float = 75
     search: str = "exhaustive"
+    scale: str = "unit"
+    diffusion_time: float = 1.0
     components: str = AUTO
     device: str = "auto"
     dtype: str = "float64"
@@ -120,6 +144,12 @@ class Options:
         else:
             check_choice("zeta", self.zeta, (AUTO,))
         keep("percentile", check_number("percentile", self.percentile, low=0.0, high=100.0, closed=True))
+        keep("alpha", check_number("alpha", self.alpha, low=0.0, high=1.0, closed=True))
+        keep("diffusion_time", check_number("diffusion_time", self.diffusion_time, closed=True))
+        if self.diffusion_time != 1 and self.scale != "diffusion":
+            raise ValueError(
+                f"diffusion_time={self.diffusion_time:g} works only with scale='diffusion', got scale={self.scale!r}"
+            )
         keep("tol", check_number("tol", self.tol, high=1.0))
         keep("random_state", check_integer("random_state", self.random_state, low=0))
         for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
@@ -131,9 +161,28 @@ class Options:
         if self.resume and self.checkpoint is None:
             raise ValueError("resume=True needs checkpoint, the folder with the finished stages")
         self._check_neighbors(keep)
+        self._check_entry()
         self._check_automatic(keep)
         self._check_scales(keep)
         self.check_sizes()
+
+    def _check_entry(self) -> None:
+        """Check that what concerns points, kernels or eigenvectors comes with an entry before them."""
+        for name, entries in (("metric", ("X",)), ("alpha", ENTRIES[:3]), ("scale", ENTRIES[:3])):
+            value, usual = getattr(self, name), getattr(type(self), name)
+            if value != usual and self.entry not in entries:
+                raise ValueError(
+                    f"{name}={value!r} works only with {' or '.join(entries)}, not with {self.entry}, which has its own"
+                )
+        if self.nearest and not self.is_euclidean:
+            raise ValueError(f"n_neighbors and bandwidth='local' do not work with metric={self.metric!r}")
+        if is_local(self.bandwidth) and self.alpha != 1:
+            raise ValueError(f"bandwidth='local' divides the density out itself; leave alpha={self.alpha:g} out")
+        if self.automatic and not self.is_euclidean:
+            raise ValueError(
+                f"{self.automatic[0]}='auto' does not work with metric={self.metric!r}, only with 'euclidean', "
+                "'cosine' and 'correlation'; pass numbers for bandwidth, intrinsic_dim and subset_size"
+            )
 
     def _check_neighbors(self, keep: Any) -> None:
         """Check that nearest neighbours are asked for only with points, and not together with a radius."""
@@ -214,6 +263,11 @@ class Options:
     def automatic(self) -> list[str]:
         """The names of the parameters to find from the points."""
         return [name for name in ("bandwidth", "intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
+
+    @property
+    def is_euclidean(self) -> bool:
+        """Whether distances are Euclidean between some points: the rows, or the rows at unit length."""
+        return self.metric in CHOICES["metric"][:3]
 
     @property
     def zeta_given(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from collections.abc import Callable
@@ -47,12 +48,16 @@ def listener(progress: Progress | bool | None) -> Progress | None:
     return progress
 
 
-def announce_compiling(device: str) -> None:
-    """Say why the first stages take longer than they will ever after."""
+def announce_compiling(device: str, *, visibly: bool) -> None:
+    """Say why the first stages take longer than they will ever after: above the bar, or in the log."""
     from ..backend.cpu import compiles_first
 
-    if device == "cpu" and compiles_first():
+    if device != "cpu" or not compiles_first():
+        return
+    if visibly:
         tqdm().write(COMPILING, file=sys.stderr)
+    else:
+        logging.getLogger("ies_gpu").info(COMPILING)
 
 
 def tqdm() -> Any:

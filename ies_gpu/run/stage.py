@@ -127,8 +127,7 @@ class Run:
         return trial
 
     def __enter__(self) -> Self:
-        if isinstance(self.log.progress, Bar):
-            announce_compiling(self.backend.device)
+        announce_compiling(self.backend.device, visibly=isinstance(self.log.progress, Bar))
         self.backend.prepare()
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())

@@ -282,7 +282,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["show", "nowhere.npz"], 1, "does not exist"),
         (["data", "D99"], 2, "there is no data set 'D99'"),
         (["data", "-o", "x.npy"], 2, "put its NAME"),
-        (["data", "D1", "-o", "x.csv"], 2, "-o must name an .npy file"),
+        (["data", "D1", "-o", "x.xls"], 2, "-o must name a .npy, .csv, .parquet or .h5ad file"),
     ],
 )
 def test_errors_are_one_line_and_have_a_status(arguments, status, message, points, capsys):
@@ -521,3 +521,16 @@ def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_pa
 def test_misspelt_options_get_a_suggestion(words, meant, capsys):
     assert cli.main(words) == 2
     assert meant in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("plain_kernels")
+def test_long_work_is_announced(tmp_path, monkeypatch, capsys):
+    from ies_gpu.cli import fit
+
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=300).X)
+    command = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "1.5", "-m", "10", "--json"]
+    assert cli.main(command) == 0
+    assert "expect about" not in capsys.readouterr().err
+    monkeypatch.setattr(fit, "LONG", 0.1)
+    assert cli.main(command) == 0
+    assert "expect about" in capsys.readouterr().err

@@ -116,7 +116,7 @@ def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):
     K = long_strip(np.random.default_rng(0), 1500)
     found = on(diffusion_map)(graph_laplacian(K), n_components=6)
     assert found.info["method"] == "factorised" and "that was done on the host" in found.info["reason"]
-    assert found.eigenvalues[0] < 1e-4 and found.residuals.max() < 1e-12
+    assert found.eigenvalues[0] < 1e-4 and found.residuals.max() < 1e-9
 
 
 def test_no_expander_is_factorised(rng):

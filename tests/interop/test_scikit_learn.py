@@ -12,7 +12,8 @@ import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -71,7 +72,7 @@ def chooser(**changes):
 
 def test_it_is_select_coordinates(strip):
     fitted = chooser().fit(strip.X)
-    expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8)
+    expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, scale="rms")
     assert fitted.selection_.subset == expected.subset
     np.testing.assert_array_equal(fitted.embedding_, expected.embedding)
     np.testing.assert_array_equal(chooser().fit_transform(strip.X), expected.embedding)
@@ -80,7 +81,7 @@ def test_it_is_select_coordinates(strip):
 
 
 def test_a_diffusion_map_has_the_same_eigenvectors(strip):
-    fitted = DiffusionMap(n_components=20, bandwidth=0.8).fit(strip.X)
+    fitted = DiffusionMap(n_components=20, bandwidth=0.8, scale="unit").fit(strip.X)
     expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8)
     np.testing.assert_array_equal(fitted.embedding_, expected.coordinates)
     np.testing.assert_array_equal(fitted.eigenvalues_, expected.eigenvalues)
@@ -228,7 +229,7 @@ def test_every_precision_is_taken(strip):
 
 def test_transformers_on_the_device(cupy, strip, tmp_path):
     points = strip.X[:700]
-    sizes = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.9, "n_components": 8}
+    sizes = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.9, "n_components": 8, "scale": "rms"}
     selection = select_coordinates(points, device="cpu", **sizes)
     chooser = IndependentCoordinates(device="cuda", **sizes).fit(points)
     np.testing.assert_allclose(np.abs(chooser.embedding_), np.abs(selection.embedding), rtol=0, atol=1e-7)
@@ -243,3 +244,75 @@ def test_transformers_on_the_device(cupy, strip, tmp_path):
     save_model(mapped.model_, tmp_path / "model.npz")
     again = load_model(tmp_path / "model.npz").transform(points[:9], device="cpu")
     np.testing.assert_allclose(again, back.get(), rtol=0, atol=1e-12)
+
+
+def test_a_ridge_needs_no_scaler(roll):
+    """Coordinates of length 1 are so short that a penalty of 1 flattens them; of rms 1 they are as good as scaled."""
+    X, along = roll
+    folds = KFold(4, shuffle=True, random_state=0)
+    known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2}
+    plain = cross_val_score(make_pipeline(chooser(**known), Ridge()), X, along, cv=folds).mean()
+    scaled = cross_val_score(make_pipeline(chooser(**known), StandardScaler(), Ridge()), X, along, cv=folds).mean()
+    short = cross_val_score(make_pipeline(chooser(**known, scale="unit"), Ridge()), X, along, cv=folds).mean()
+    assert plain == pytest.approx(scaled, abs=0.01) and plain > short + 0.2
+
+
+@pytest.mark.parametrize("scale", ["unit", "rms", "diffusion"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_new_points_in_every_scale_and_metric(strip, scale, metric):
+    X = strip.X[:300] + [20, 5, 9]
+    bandwidth = {"euclidean": 1.2, "cosine": 0.05, "manhattan": 1.5}[metric]
+    for estimator in (
+        chooser(bandwidth=bandwidth, metric=metric, scale=scale, alpha=0.5, n_components=10),
+        DiffusionMap(bandwidth=bandwidth, metric=metric, scale=scale, alpha=0.5, n_components=5),
+    ):
+        np.testing.assert_allclose(estimator.fit(X).transform(X), estimator.embedding_, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("self_loops", [True, False])
+def test_precomputed_distances_are_as_good_as_points(strip, self_loops):
+    X, new = strip.X[:400], strip.X[400:500]
+    for make in (chooser, lambda **changes: DiffusionMap(**{"bandwidth": 1.2, "n_components": 20} | changes)):
+        by_points = make(bandwidth=1.2, self_loops=self_loops).fit(X)
+        estimator = make(bandwidth=1.2, metric="precomputed", self_loops=self_loops)
+        fitted = estimator.fit_transform(pairwise_distances(X))
+        agree = np.sign((fitted * by_points.embedding_).sum(axis=0))  # columns of points settle signs, here are none
+        np.testing.assert_allclose(fitted * agree, by_points.embedding_, atol=1e-6)
+        placed = estimator.transform(pairwise_distances(new, X))
+        np.testing.assert_allclose(placed * agree, by_points.transform(new), atol=1e-6)
+        np.testing.assert_allclose(estimator.transform(pairwise_distances(X)), fitted, atol=1e-6)
+
+
+def test_precomputed_distances_in_a_search_and_in_parts(strip):
+    X, y = strip.X[:300], strip.truth[:300, 0]
+    pipe = make_pipeline(chooser(metric="precomputed", n_components=8, components="largest"), LinearRegression())
+    search = GridSearchCV(pipe, {"independentcoordinates__bandwidth": [1.5, 2.0]}, cv=3)
+    assert search.fit(pairwise_distances(X), y).best_score_ > 0.8  # folds take rows and columns
+    apart = np.vstack([X, X[:3] + 1000])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fitted = chooser(bandwidth=1.5, metric="precomputed", components="largest").fit(pairwise_distances(apart))
+    assert "4 parts" in str(said[0].message)
+    with pytest.warns(IESWarning, match="3 of 303 new points"):
+        placed = fitted.transform(pairwise_distances(apart))
+    np.testing.assert_allclose(placed[:300], fitted.embedding_[:300], atol=1e-6)
+
+
+def test_precomputed_distances_that_are_refused(strip):
+    D = pairwise_distances(strip.X[:200])
+    fitted = chooser(bandwidth=2.0, metric="precomputed").fit(D)
+    with pytest.raises(ValueError, match="needs the square matrix of distances"):
+        chooser(metric="precomputed").fit(D[:, :50])
+    with pytest.raises(ValueError, match="bandwidth is required with graph: 'auto' needs the points, X"):
+        IndependentCoordinates(metric="precomputed").fit(D)
+    with pytest.raises(ValueError, match="200 training points, one column for each and none negative"):
+        fitted.transform(-D)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.transform(np.full((2, 200), np.nan))
+
+
+def test_progress_is_shown(strip):
+    told = []
+    chooser(progress=lambda stage, done, total: told.append(stage)).fit(strip.X[:300] * 0.6)
+    assert {"graph", "eigenvectors", "search"} <= set(told)
+    assert clone(chooser(progress=True)).progress is True

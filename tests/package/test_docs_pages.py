@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.extras import needed
 
 DOCS = Path(__file__).parents[2] / "docs"
 # not real-data.md, which needs files that are not ours to ship, nor umap.md, which takes a minute
@@ -20,6 +23,20 @@ def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     assert blocks
     for block in blocks:
         exec(compile(block, page, "exec"), {})
+
+
+@pytest.mark.filterwarnings("ignore")  # of scanpy
+def test_the_page_for_biologists(tmp_path, monkeypatch):
+    """One block goes on where the other ends, and scanpy draws what it finds."""
+    needed("scanpy", "test-all")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("matplotlib.pyplot.show", lambda *_, **__: None)
+    names: dict[str, Any] = {}
+    for block in re.findall(
+        r"^```python\n(.*?)^```", (DOCS / "anndata.md").read_text(), flags=re.MULTILINE | re.DOTALL
+    ):
+        exec(compile(block, "anndata.md", "exec"), names)
+    assert names["new"].obsm["X_ies"].shape == (350, 2)
 
 
 @pytest.mark.parametrize("page", sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")]), ids=lambda page: page.name)

@@ -98,6 +98,37 @@ def test_blood(run):
     assert Path("blood.png").stat().st_size > 10_000
 
 
+@pytest.mark.filterwarnings("ignore")  # of scanpy
+def test_a_biologists_first_half_hour(run):
+    needed("scanpy", "test-all")
+    assert "old cells (350, 2) new cells (350, 2)" in run("biologist.py")
+    assert all(Path(f"biologist-{name}.png").stat().st_size > 10_000 for name in ("graph", "new"))
+    assert needed("anndata", "anndata").read_h5ad("cells.h5ad").obsm["X_ies"].shape == (350, 2)
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
+def test_a_chemists_first_half_hour(run):
+    needed("ase", "test-all")
+    out = run("chemist.py", 700)
+    assert "700 frames of CCOHHHHHH; ASE" in out and "Selection of phi1" in out
+    assert Path("chemist.png").stat().st_size > 10_000
+
+
+def test_an_astronomers_first_half_hour(run, monkeypatch):
+    needed("astropy", "astro")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    out = run("astronomer.py", 900)
+    assert "Selection of phi1" in out and out.count("star0") == 2
+    assert Path("astronomer.png").stat().st_size > 10_000
+
+
+def test_an_engineers_first_half_hour(run):
+    out = run("engineer.py", 900)
+    score, columns = (float(line.rpartition(": ")[2]) for line in out.splitlines()[:2])
+    assert score > columns + 0.3 and "Model of phi1" in out and "row" in out
+    assert Path("engineer.png").stat().st_size > 10_000
+
+
 def test_workstation_on_the_cpu(run):
     np.save("points.npy", datasets.load("D1", n_samples=800).X)
     out = run("workstation.py", *WORKSTATION, "--device", "cpu")

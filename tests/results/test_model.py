@@ -21,6 +21,7 @@ from ies_gpu import (
     save,
     save_model,
     select_coordinates,
+    unexplained_variance,
 )
 from ies_gpu.cli import main
 from ies_gpu.results import model as model_module
@@ -115,7 +116,7 @@ def test_a_round_trip_keeps_everything(model, strip, tmp_path):
     np.testing.assert_array_equal(again.transform(strip.X[::7] + 0.1), model.transform(strip.X[::7] + 0.1))
     with zipfile.ZipFile(tmp_path / "model.npz") as archive:
         header = json.loads(archive.read("header.json"), parse_constant=pytest.fail)
-    assert header["format"] == "ies_gpu model" and header["version"] == 1
+    assert header["format"] == "ies_gpu model" and header["version"] == 2
 
 
 def test_the_first_format_stays_readable():
@@ -127,7 +128,7 @@ def test_the_first_format_stays_readable():
 
 def test_a_later_version_with_more_fields_reads_it(monkeypatch):
     later = dataclasses.make_dataclass("Later", [("shift", float, 0.25)], bases=(Model,), frozen=True)
-    monkeypatch.setattr(model_module, "VERSION", 2)
+    monkeypatch.setattr(model_module, "VERSION", 3)
     monkeypatch.setattr(model_module, "Model", later)
     found = load_model(OLD)
     assert found.shift == 0.25 and found.names == ("phi1", "phi3")
@@ -214,3 +215,30 @@ def test_the_command_line_names_what_is_wrong(strip, tmp_path, monkeypatch, caps
     assert np.isnan(np.load("out.npy")).all()
     assert command("transform model.npz far.npy -o out.npy --isolated nearest --quiet") == 0
     assert np.isfinite(np.load("out.npy")).all()
+
+
+def test_the_way_back(rng):
+    """On a flat strip in space whose embedding is known, points come back to within their noise and spacing."""
+    flat = rng.uniform(0, 1, (1500, 2)) * [4, 1]
+    frame = np.linalg.qr(rng.normal(size=(5, 5)))[0][:2]
+    X = flat @ frame + 0.01 * rng.normal(size=(1500, 5))
+    known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15, "scale": "rms"}
+    train, held_out = slice(0, 1200), slice(1200, 1500)
+    model = model_of(select_coordinates(X[train], **known), X[train])
+    back = model.inverse_transform(model.transform(X[held_out]))
+    rms = np.sqrt(((back - X[held_out]) ** 2).sum(axis=1).mean())
+    assert rms < 0.12 and rms == pytest.approx(model.inverse_error.rms, rel=0.25)  # points are .06 apart, edges shrink
+    total = ((X[train] - X[train].mean(axis=0)) ** 2).sum(axis=1).mean()
+    assert model.inverse_error.unexplained == pytest.approx(model.inverse_error.rms**2 / total, rel=1e-9)
+    chosen = model.coordinates[:, list(model.subset)]
+    assert model.inverse_error.unexplained == pytest.approx(unexplained_variance(X[train], chosen), rel=1e-9)
+
+
+def test_the_way_back_of_odd_coordinates(model):
+    Y = np.vstack([model.coordinates[:3, list(model.subset)], [[np.nan, 0.0]]])
+    back = model.inverse_transform(Y)
+    assert np.isnan(back[3]).all() and np.isfinite(back[:3]).all()
+    with pytest.raises(ValueError, match=r"Y must have 2 columns \(phi1, phi\d\), got 3"):
+        model.inverse_transform(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="knows no points"):
+        dataclasses.replace(model, metric="precomputed").inverse_transform(Y)

@@ -56,13 +56,16 @@ def test_a_run_that_fails_leaves_no_bar(bars):
     assert bars.made and not any(bar.open for bar in bars.made)
 
 
-def test_what_is_compiled_is_said_once_and_only_where_it_is(bars, monkeypatch):
+def test_what_is_compiled_is_said_once_and_only_where_it_is(bars, monkeypatch, caplog):
+    caplog.set_level("INFO", "ies_gpu")
     monkeypatch.setattr("ies_gpu.backend.cpu.compiles_first", lambda: True)
-    progress.announce_compiling("cpu")
-    progress.announce_compiling("cuda:0")
-    assert bars.lines == [COMPILING]
+    progress.announce_compiling("cpu", visibly=True)
+    progress.announce_compiling("cuda:0", visibly=True)
+    assert bars.lines == [COMPILING] and not caplog.messages
+    progress.announce_compiling("cpu", visibly=False)
+    assert bars.lines == [COMPILING] and caplog.messages == [COMPILING]
     monkeypatch.setattr("ies_gpu.backend.cpu.compiles_first", lambda: False)
-    progress.announce_compiling("cpu")
+    progress.announce_compiling("cpu", visibly=True)
     assert bars.lines == [COMPILING]
 
 

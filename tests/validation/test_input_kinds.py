@@ -16,7 +16,7 @@ from ies_gpu.embedding.order import in_order, is_mapped
 from ies_gpu.interop.scikit_learn import IndependentCoordinates
 from ies_gpu.validation import check_points
 
-ARGUMENTS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8}
+ARGUMENTS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8, "scale": "rms"}
 
 
 class OnlyDlpack:

@@ -190,6 +190,7 @@ def diagnose(
         raise TypeError(f"diagnose takes a Selection from select_coordinates, got {type(selection).__name__}")
     host = backend_of(selection.coordinates).to_host
     Y, values = host(selection.coordinates), np.asarray(host(selection.eigenvalues), dtype=float)
+    Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)  # whatever their scale in the result
     n = len(Y)
     chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
     k = check_integer("n_neighbors", n_neighbors, low=3, high=n - 1, why=f" for {n} points")

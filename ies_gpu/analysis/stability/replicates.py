@@ -34,7 +34,8 @@ KEPT = 0.9  # the share of a subsample that must lie in one connected part
 FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # starting points, not options
 OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
-    "bandwidth", "n_neighbors", "radius", "self_loops", "n_components", "intrinsic_dim", "subset_size",
+    "bandwidth", "n_neighbors", "radius", "self_loops", "metric", "alpha", "n_components", "intrinsic_dim",
+    "subset_size",
     "zeta", "percentile", "search", "dtype", "random_state", "tol",
 )  # fmt: skip
 

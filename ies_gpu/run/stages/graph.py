@@ -26,6 +26,7 @@ from ...embedding.graph import (
     each_block_of_rows,
     in_units_of,
     knn_graph,
+    metric_graph,
     ordered_radius_graph,
     permuted,
 )
@@ -112,7 +113,8 @@ class Graph(NamedTuple):
 
 def connected(run: Run, given: Inputs) -> Graph:
     """Go in by the entry that was given."""
-    ways = {"X": from_points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
+    points = from_points if run.options.is_euclidean else from_metric
+    ways = {"X": points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
     graph = ways[given.entry](run, given)
     run.options.check_sizes(len(graph.points))
     return graph
@@ -149,6 +151,11 @@ def from_points(run: Run, given: Inputs) -> Graph:
         approximations=kernel.approximations,
         storage=storage,
     )
+
+
+def from_metric(run: Run, given: Inputs) -> Graph:
+    """Points whose distances scikit-learn measures, in the user's order."""
+    return from_kernel(run, run.stage(METRIC_DISTANCES, given.value))
 
 
 def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]]:
@@ -300,7 +307,7 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
         run.stage(PRODUCTS, sample)
     if isinstance(kernel, LocalKernel):
         return local_laplacian(kernel, run.options.intrinsic_dim)
-    return laplacian_in_place(kernel, run.options.bandwidth)
+    return laplacian_in_place(kernel, run.options.bandwidth, run.options.alpha)
 
 
 def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X: Array = None) -> None:
@@ -375,6 +382,14 @@ def edges(run: Run, report: Report, X: Array, radius: float) -> Any:
     return ordered_radius_graph(X, radius, diagonal=True, storage=run.options.storage, progress=report)
 
 
+def metric_distances(run: Run, report: Report, X: Array) -> Any:
+    """The kernel of points in a metric that is measured on the host."""
+    options, X = run.options, check_points(X)
+    options.check_sizes(len(X))
+    matrix = metric_graph(X, options.radius, options.metric)
+    return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
+
+
 def rows_of(graph: Any, rows: list[int]) -> list[Any]:
     """The distances of some rows of a CSR."""
     backend = backend_of(graph.data)
@@ -438,6 +453,7 @@ WRITTEN_EDGES = Stage(
 )  # fmt: skip
 WRITTEN_KERNEL = Stage("kernel", written_kernel)
 KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: SparseKernel(gaussian_of_distances(graph, bandwidth)))
+METRIC_DISTANCES = Stage("graph", metric_distances)
 GIVEN_DISTANCES = Stage("graph", given_distances)
 GIVEN_KERNEL = Stage("graph", given_kernel)
 COMPONENTS = Stage("components", lambda run, report, kernel: kernel.components())

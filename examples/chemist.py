@@ -1,0 +1,44 @@
+"""
+A chemist's first half hour
+===========================
+
+Ethanol from ASE: two torsions turn, all atoms tremble, and the map finds the torsions without being told.
+
+Run it with ``python examples/chemist.py [number of frames]`` (``pip install ase``). **The frames are made up**; pass
+your own list of ``ase.Atoms``, or an mdtraj or MDAnalysis trajectory, to ``datasets.trajectory_of``.
+"""
+
+import sys
+
+import ase.build
+import numpy as np
+
+from ies_gpu import IndependentCoordinates, datasets, plot
+
+n = int(sys.argv[1]) if len(sys.argv) > 1 else 3_000
+rng = np.random.default_rng(0)
+ethanol = ase.build.molecule("CH3CH2OH")  # C, C, O, then hydrogens: 3 on O, 4 and 5 on C1, 6 to 8 on C0
+frames = []
+for hydroxyl, methyl in rng.uniform(0, 360, (n, 2)):
+    frame = ethanol.copy()
+    frame.set_dihedral(0, 1, 2, 3, hydroxyl, indices=[3])
+    frame.set_dihedral(2, 1, 0, 6, methyl, indices=[6, 7, 8])
+    frame.rattle(0.02, rng=rng)
+    frames.append(frame)
+
+# %%
+# Angles of all triangles of atoms do not change when the molecule moves or turns as a whole.
+
+trajectory = datasets.trajectory_of(frames)
+print(trajectory)
+X = datasets.pca(trajectory.R, 20, transform=datasets.planar_angles).scores
+
+# %%
+# Vibrations are noise in many dimensions, so no frame is its own neighbour. A torus needs four coordinates.
+
+chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=4, self_loops=False, components="largest").fit(X)
+print(chooser.selection_)
+torsions = {"OH torsion": (3, 2, 1, 0), "methyl torsion": (6, 0, 1, 2)}
+colors = {name: datasets.torsion(trajectory.R, atoms)[chooser.selection_.points] for name, atoms in torsions.items()}
+plot.embedding(chooser.selection_, colors=colors, cmap="twilight").savefig("chemist.png")
+print("what the map does not explain of the shape:", round(chooser.inverse_error_.unexplained, 3))

@@ -1,0 +1,206 @@
+"""What the scikit-learn transformers share: input, names of the output, options, and new points."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+
+from ..backend import at_home, backend_of, host_view
+from ..backend.array import Array
+from ..embedding.metrics import PRECOMPUTED
+from ..embedding.nystrom import ISOLATED, check_scales
+from ..errors import warn_caller
+from ..results.model import InverseError, Model, make_model
+from ..run.options import Options, is_auto, is_each, is_local
+from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
+
+FEWEST = 4  # points: with fewer there is no map with two coordinates
+
+
+class SpectralTransformer(TransformerMixin, BaseEstimator):
+    """What both transformers share: input, names of the output, and new points."""
+
+    model_: Model
+    embedding_: Any
+
+    @at_home
+    def fit_transform(self, X: Array, y: Array = None) -> Any:
+        """Fit the points and return their coordinates.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            The training points, or with ``metric="precomputed"`` the distances between them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_coordinates)
+            The coordinates of the training points.
+        """
+        return self.fit(X, y).embedding_
+
+    @at_home
+    def transform(self, X: Array) -> Any:
+        """Place new points in the map, by the Nystrom extension.
+
+        Training points get their training coordinates. A point without a training point within the radius gets the
+        coordinates of the nearest one, or NaN (see ``isolated``), with a warning.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_new, n_features)
+            New points, or with ``metric="precomputed"`` their distances to the training points.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_coordinates)
+            Their coordinates.
+        """
+        check_is_fitted(self)
+        return self._extend(self._input(X, reset=False))
+
+    def inverse_transform(self, X: Array) -> Any:
+        """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
+
+        ``inverse_error_`` says how far from the truth that is.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_new, n_coordinates)
+            Coordinates, as ``transform`` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_new, n_features)
+            Points.
+        """
+        check_is_fitted(self)
+        return self.model_.inverse_transform(host_view(X) if backend_of(X).device == "cpu" else X)
+
+    @property
+    def inverse_error_(self) -> InverseError:
+        """The error of ``inverse_transform`` at training points that are left out in turn."""
+        check_is_fitted(self)
+        return self.model_.inverse_error
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the coordinates, counted from 1.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            Only compared with the names seen in ``fit``.
+
+        Returns
+        -------
+        ndarray of str objects
+            Names such as ``phi1`` and ``phi7``.
+        """
+        check_is_fitted(self)
+        if input_features is not None:
+            own = getattr(self, "feature_names_in_", None)
+            if own is not None and not np.array_equal(own, np.asarray(input_features, dtype=object)):
+                raise ValueError("input_features is not equal to feature_names_in_")
+            if len(input_features) != self.n_features_in_:
+                raise ValueError(
+                    f"input_features should have length equal to number of features ({self.n_features_in_}), got "
+                    f"{len(input_features)}"
+                )
+        return np.asarray(self.model_.names, dtype=object)
+
+    def _input(self, X: Array, *, reset: bool) -> Any:
+        """Points as float64, on their own device, with as many columns as in ``fit``."""
+        if backend_of(X).device != "cpu":
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return check_real_array("X", X, 2)
+        fewest = FEWEST if reset else 1
+        try:
+            checks = {"ensure_min_samples": fewest, "ensure_all_finite": self.metric != PRECOMPUTED}
+            return validate_data(self, host_view(X), reset=reset, dtype=np.float64, **checks)
+        except MemoryError:
+            raise
+        except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            reason = " ".join(str(error).split())
+            raise kind(f"X cannot be used: {reason if len(reason) < 400 else reason[:400] + '...'}") from None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.metric == PRECOMPUTED
+        return tags
+
+    def _given(self, X: Array) -> tuple[dict[str, Any], Any]:
+        """The training data by the name of its entry, checked."""
+        X = self._input(X, reset=True)
+        if self.metric != PRECOMPUTED:
+            X = check_points(X)
+            return {"X": X}, X
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"metric='precomputed' needs the square matrix of distances between the training points, got {X.shape}"
+            )
+        return {"graph": X}, X
+
+    def _extend(self, X: Array) -> Any:
+        if self.metric == PRECOMPUTED:  # distances to points that were left out of the map say nothing
+            X = X[:, self.points_]
+        return self.model_.transform(
+            X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
+        )
+
+    def _keep(self, X: Array, points: Array, model: Model) -> None:
+        """Store the model, and the coordinates of all points: those left out of the graph count as new."""
+        self.model_, self.bandwidth_, self.points_ = model, model.bandwidth, points
+        chosen = model.coordinates[:, list(model.subset)]
+        if len(points) < len(X):
+            left_out = np.setdiff1d(np.arange(len(X)), points)
+            whole = backend_of(X).xp.empty((len(X), chosen.shape[1]))
+            whole[points], whole[left_out] = chosen, self._extend(X[left_out])
+            chosen = whole
+        self.embedding_ = chosen
+
+    def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:
+        """The model of the points that are in the map."""
+        names = None if self.metric == PRECOMPUTED else getattr(self, "feature_names_in_", None)
+        if len(points) < len(X):
+            rows = backend_of(X).asarray(points)
+            X = X[rows][:, rows] if self.metric == PRECOMPUTED else X[rows]
+        scales = check_scales(bandwidth, self.radius)
+        kernel = {"self_loops": self.self_loops, "metric": self.metric, "alpha": self.alpha}
+        return make_model(X, coordinates, self.eigenvalues_, *scales, subset, names, **kernel)
+
+    def _options(self, X: Array) -> dict[str, Any]:
+        """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
+        check_choice("isolated", self.isolated, ISOLATED)
+        if is_each(self.components):
+            raise ValueError(
+                "components='each' gives one map per part, but a transformer has one; use components='largest', or "
+                "select_coordinates"
+            )
+        if is_local(self.bandwidth):
+            raise ValueError(
+                "bandwidth='local' has no place for new points, which a transformer needs; pass a number, or use "
+                "select_coordinates"
+            )
+        own = self.get_params(deep=False)
+        asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
+        if self.metric == PRECOMPUTED:
+            asked |= {"metric": "euclidean"}  # the entry says it
+            if not is_auto(self.bandwidth) and self.radius is None:
+                asked |= {"radius": 3 * check_length("bandwidth", self.bandwidth)}
+        m = check_integer("n_components", self.n_components, low=1)
+        if m > len(X) - 2:
+            warn_caller(f"n_components={m} needs at least {m + 2} points; using {len(X) - 2} for {len(X)} points")
+        return asked | {"n_components": min(m, len(X) - 2), "random_state": self._seed()}
+
+    def _seed(self) -> int:
+        """A seed from what scikit-learn calls a random state."""
+        if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
+            return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return check_integer("random_state", self.random_state, low=0)

@@ -1,0 +1,70 @@
+"""Trajectories of other libraries: ASE's own objects, and look-alikes of mdtraj's and MDAnalysis's."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets
+from tests.extras import needed
+
+Z = [8, 1, 1]
+
+
+@pytest.fixture
+def frames(rng):
+    return rng.normal(size=(5, 3, 3))
+
+
+def test_ase(frames):
+    R = frames
+    ase = needed("ase", "test-all")
+    made = [ase.Atoms(numbers=Z, positions=frame) for frame in R]
+    found = datasets.trajectory_of(made)
+    np.testing.assert_array_equal(found.R, R)
+    assert found.symbols == ("O", "H", "H") and found.path == "ASE"
+    with pytest.raises(ValueError, match="frame 1 has other atoms than frame 0"):
+        datasets.trajectory_of([made[0], ase.Atoms(numbers=[8, 8, 1], positions=R[0])])
+
+
+def test_mdtraj_is_in_nanometres(frames):
+    R = frames
+    atoms = [SimpleNamespace(element=SimpleNamespace(atomic_number=z)) for z in Z]
+    found = datasets.trajectory_of(SimpleNamespace(xyz=R / 10, topology=SimpleNamespace(atoms=atoms)))
+    np.testing.assert_allclose(found.R, R, rtol=1e-14)
+    assert found.z.tolist() == Z
+    atoms[1].element = None
+    with pytest.raises(ValueError, match="atoms without an element"):
+        datasets.trajectory_of(SimpleNamespace(xyz=R, topology=SimpleNamespace(atoms=atoms)))
+
+
+class Universe:
+    """As MDAnalysis has it: ``atoms.positions`` is that of the frame at which the iteration stands."""
+
+    def __init__(self, R, elements):
+        self.R, self.atoms = R, SimpleNamespace(positions=np.array(R[0]), elements=elements)
+
+    @property
+    def trajectory(self):
+        for frame in self.R:
+            self.atoms.positions[:] = frame  # one buffer for all frames
+            yield frame
+
+
+def test_mdanalysis_reuses_its_buffer(frames):
+    R = frames
+    found = datasets.trajectory_of(Universe(R, ["O", "H", "H"]))
+    np.testing.assert_array_equal(found.R, R)
+    assert found.z.tolist() == Z
+    with pytest.raises(ValueError, match="does not know the elements"):
+        datasets.trajectory_of(Universe(R, ["", "", ""]))
+
+
+def test_anything_else():
+    for odd in (3, ["ethanol.xyz"], np.zeros((2, 3, 3))):
+        with pytest.raises(TypeError, match="files are read by load_molecule"):
+            datasets.trajectory_of(odd)
+    with pytest.raises(ValueError, match="there are no frames"):
+        datasets.trajectory_of([])

@@ -1,0 +1,131 @@
+"""Scale: lengths and diffusion distances. Sign: what must not decide it, and what must."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ies_gpu
+from ies_gpu import datasets, diffusion_map, graph_laplacian, model_of, select_coordinates
+from ies_gpu.embedding.scale_and_sign import CLEAR, scale_factors, signs
+
+KNOWN = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2, "n_components": 10}
+
+
+@pytest.fixture(scope="module")
+def strip():
+    return datasets.load("D1", n_samples=500).X
+
+
+@pytest.fixture(scope="module")
+def unit(strip):
+    return select_coordinates(strip, **KNOWN)
+
+
+def test_lengths(strip, unit):
+    rms = select_coordinates(strip, **KNOWN, scale="rms")
+    np.testing.assert_allclose(np.linalg.norm(unit.coordinates, axis=0), 1, rtol=1e-12)
+    np.testing.assert_allclose((rms.coordinates**2).mean(axis=0), 1, rtol=1e-12)
+    np.testing.assert_allclose(rms.coordinates, unit.coordinates * np.sqrt(500), rtol=1e-9)
+
+
+@pytest.mark.parametrize("t", [0.0, 1.0, 2.5])
+def test_diffusion_distances(on, rng, t):
+    """Distances in all n - 1 scaled coordinates are those between the rows of P^t, weighted by 1 / pi."""
+    points = rng.normal(size=(30, 2))
+    kernel = np.exp(-((points[:, None] - points) ** 2).sum(axis=2))
+    laplacian = graph_laplacian(kernel)
+    pi = laplacian.weights / laplacian.weights.sum()
+    root = np.sqrt(pi)
+    symmetric = root[:, None] * laplacian.transition.toarray() / root
+    values, vectors = np.linalg.eigh((symmetric + symmetric.T) / 2)
+    power = (vectors * np.abs(values) ** t) @ vectors.T / root[:, None] * root  # P^t
+    Y, mu = (vectors / root[:, None])[:, :-1], values[:-1]
+    Y = Y / np.linalg.norm(Y, axis=0)
+    Y = Y * on(scale_factors)(Y, 1 - mu, "diffusion", weights=laplacian.weights, diffusion_time=t)
+    expected = (((power[:, None] - power) ** 2) / pi).sum(axis=2)
+    np.testing.assert_allclose(((Y[:, None] - Y) ** 2).sum(axis=2), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", ["rms", "diffusion"])
+def test_scale_changes_nothing_else(strip, unit, scale):
+    other = select_coordinates(strip, **KNOWN, scale=scale)
+    assert other.subset == unit.subset and other.zeta == unit.zeta
+    for name in ("log_volumes", "regrets", "bases", "singular_values", "eigenvalues"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(unit, name), err_msg=name)
+    factors = other.coordinates / unit.coordinates
+    np.testing.assert_allclose(factors, np.broadcast_to(factors[0], factors.shape), rtol=1e-6)
+    assert (factors > 0).all()
+    a, b = ies_gpu.diagnose(other, n_neighbors=10), ies_gpu.diagnose(unit, n_neighbors=10)
+    np.testing.assert_allclose(a.collapse, b.collapse, rtol=1e-6)
+    new = strip[:20] + 0.05
+    np.testing.assert_allclose(
+        model_of(other, strip).transform(new), model_of(unit, strip).transform(new) * factors[0][list(unit.subset)],
+        rtol=1e-9,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": "long"}, "scale must be one of 'unit', 'rms', 'diffusion'"),
+        ({"diffusion_time": 2}, "diffusion_time=2 works only with scale='diffusion'"),
+        ({"diffusion_time": -1, "scale": "diffusion"}, "diffusion_time must be a finite number, at least 0"),
+    ],
+)
+def test_scales_that_are_refused(strip, options, message):
+    with pytest.raises(ValueError, match=message):
+        select_coordinates(strip, **KNOWN, **options)
+
+
+def test_given_coordinates_stay_as_they_are(strip, unit):
+    laplacian = ies_gpu.laplacian_of_points(strip, bandwidth=1.2)
+    Y = -diffusion_map(laplacian, n_components=10).coordinates
+    known = {"laplacian": laplacian, "coordinates": Y, "eigenvalues": unit.eigenvalues}
+    same = select_coordinates(**known, intrinsic_dim=2, subset_size=2)
+    np.testing.assert_array_equal(same.coordinates, Y)
+    with pytest.raises(ValueError, match="scale='rms' works only with X or graph or kernel, not with laplacian"):
+        select_coordinates(**known, intrinsic_dim=2, subset_size=2, scale="rms")
+
+
+def test_neither_seeds_nor_rows_decide_signs(strip, unit):
+    order = np.random.default_rng(3).permutation(500)
+    for seed in range(4):
+        other = select_coordinates(strip[order], **KNOWN, random_state=seed)
+        np.testing.assert_allclose(other.coordinates, unit.coordinates[order], atol=1e-6)
+        np.testing.assert_allclose(
+            np.einsum("ikd,ild->ikl", other.bases, other.bases),
+            np.einsum("ikd,ild->ikl", unit.bases, unit.bases)[order], atol=1e-4,
+        )  # fmt: skip
+
+
+def test_other_samples_of_a_symmetric_strip_point_the_same_way():
+    """phi1 is odd along the strip: its third moment is noise, the first column of the points is not."""
+    for seed in range(4):
+        X = datasets.load("D1", n_samples=500, random_state=seed).X
+        assert np.corrcoef(select_coordinates(X, **KNOWN).coordinates[:, 0], X[:, 0])[0, 1] > 0.9
+
+
+def test_the_rule_in_its_order(on, rng):
+    x = rng.uniform(-1, 1, 4000)
+    noise = rng.uniform(-1, 1, 4000)
+    X = np.column_stack([noise, x])
+    skewed, even, odd = -np.exp(3 * x) + np.exp(3 * x).mean(), np.cos(2 * np.pi * x), np.sin(np.pi / 2 * x)
+    even = even - even.mean()
+    Y = np.column_stack([skewed, even, odd])
+    found = on(signs)(Y, X=X)
+    assert found.tolist() == [-1, 1 if np.corrcoef(even, x**2 + noise**2)[0, 1] > 0 else -1, 1]
+    # the first is settled by its own distribution, whatever the points; the last turns with its column
+    assert on(signs)(Y, X=-X).tolist() == [*found[:2], -1]
+    assert on(signs)(-Y, X=X).tolist() == (-found).tolist()
+    assert abs((skewed**3).sum()) > CLEAR * np.sqrt((skewed**6).sum())
+
+
+def test_a_grid_whose_coordinates_have_no_third_moment(on):
+    """Every moment of a symmetric grid is zero to rounding, and the sign must still not be."""
+    x = np.linspace(0, 1, 60)
+    Y = np.column_stack([np.cos(k * np.pi * (np.arange(60) + 0.5) / 60) for k in range(1, 6)])
+    jitter = 1e-13 * np.random.default_rng(0).normal(size=Y.shape)
+    for flip in (1, -1):
+        np.testing.assert_array_equal(on(signs)(flip * Y + jitter, X=x[:, None]), flip * on(signs)(Y, X=x[:, None]))
+        np.testing.assert_array_equal(on(signs)(flip * Y + jitter), flip * on(signs)(Y))
