@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import tokenize
+import traceback
 import zipfile
 import zlib
 from pathlib import Path
@@ -75,9 +76,23 @@ def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
             raise ValueError(f"{path}: {option} is for {', '.join(kinds)} files")
     if wanted.index_col is not None and ending not in TABULAR:
         raise ValueError(f"{path}: --index-col is for {', '.join(TABULAR)} files")
-    found = READERS[ending](path, wanted)
+    found = _read(path, ending, wanted)
     rows = None if found.rows is None else tuple(map(str, found.rows))
     return PointFile(_checked(path, found.X), rows, None if found.columns is None else tuple(map(str, found.columns)))
+
+
+def _read(path: Path, ending: str, wanted: Choice) -> PointFile:
+    """What the reader of this kind of file finds; whatever a library says of a damaged one, we say that it is."""
+    try:
+        return READERS[ending](path, wanted)
+    except (MemoryError, ImportError, FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:
+        raised = traceback.extract_tb(error.__traceback__)[-1].filename
+        if Path(raised).is_relative_to(Path(__file__).parents[1]):  # a sentence of ours
+            raise
+        told = " ".join(str(error).split())[:100]
+        raise ValueError(f"{path} is cut short or damaged ({type(error).__name__}: {told}); save it again") from None
 
 
 def _read_stdin(choice: dict[str, Any]) -> PointFile:

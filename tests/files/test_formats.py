@@ -19,6 +19,8 @@ from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.cli import main
 from ies_gpu.files.points import READERS, read_points, read_table
 from ies_gpu.files.writing import write_table
+from tests.files.test_damage import damages
+from tests.validation.hostile import judged
 
 NAMES = [f"cell{k}" for k in range(40)]
 
@@ -156,6 +158,23 @@ def test_damaged_files_are_said_to_be(tmp_path, ending):
     path.write_bytes(b"this is no such file" * 50)
     with pytest.raises(ValueError, match=f"points{ending}"):
         read_points(path)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather", ".h5", ".h5ad", ".mat", ".fits", ".csv.gz", ".txt"])
+@pytest.mark.filterwarnings("ignore")  # of the libraries, about what they find
+def test_flipped_bits_and_cuts(frame, tmp_path, ending):
+    """An error of ours, or numbers; these formats have few checksums."""
+    path = tmp_path / f"points{ending}"
+    write_numbers(path, frame)
+    refused = 0
+    for damaged in damages(path.read_bytes(), 60, np.random.default_rng(1)):
+        path.write_bytes(damaged)
+        try:
+            read_points(path)
+        except Exception as error:
+            assert judged(error) == "refused", repr(error)
+            refused += 1
+    assert refused
 
 
 @pytest.mark.parametrize(("library", "ending"), [("pyarrow", ".parquet"), ("h5py", ".h5"), ("zarr", ".zarr")])

@@ -9,6 +9,8 @@ from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection
 from ies_gpu.report.page import write_report
 from tests.report.conftest import HOSTILE
 
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
 READY = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done(true)))"
 # three bytes per pixel of the map, thinned: what is seen
 PIXELS = """

@@ -1,7 +1,7 @@
 """Co-metric and tangent basis of each row, fused: eigenvectors of eight small matrices at a time.
 
 Jitted functions call only jitted functions of their own file: Numba's cache notices a change of the file that a
-kernel is in, not of the files that it calls. The type of :mod:`.lanes` is the exception: what it means is in its name.
+kernel is in, not of the files that it calls. After a change of :mod:`.lanes`, empty the cache.
 """
 
 from __future__ import annotations
