@@ -66,7 +66,7 @@ class Problem:
     m: int = 20
     d: int = 2
     s: int = 2
-    candidates: float = 4_000
+    candidates: float = 520
     products: int = 400
 
     @property
@@ -93,16 +93,13 @@ def in_dtype(moved: float, operations: float, itemsize: int) -> Work:
 
 
 def graph(p: Problem, dtype: str) -> Work:
-    """Tiles of one product: 2D operations and three more for each pair; five passes over the tile; what is found.
+    """``near_pairs``, up to 32 columns: each pair of points in near cells twice, to count and to write, in float64.
 
-    In float32 the pairs found are measured again from their differences in float64.
+    A cell of 64 points reads the points of the others once for all of its own.
     """
-    pairs, item = p.n * p.candidates, stored(dtype)
-    work = in_dtype(pairs * (5 * item + 2), pairs * (2 * p.columns + 3), item)  # two: a mask, written and read
-    work += Work(p.nnz * (2 * 8 + 8 + item + INDEX))  # places of rows and columns, distances
-    if dtype != "float64":
-        work += Work(p.nnz * 2 * p.columns * 8, 0.0, p.nnz * 3 * p.columns)
-    return work
+    pairs = 2 * p.n * p.candidates
+    found = Work(p.nnz * (stored(dtype) + INDEX) + 2 * p.n * 8)
+    return found + Work(pairs / 64 * p.columns * 8, 0.0, pairs * 3 * p.columns)
 
 
 def product(n: float, nnz: float, k: int, item: int, vector: int = 8) -> Work:

@@ -18,6 +18,12 @@ def brief(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:90]}..."
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, cut short, or the name of its class if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__
+
+
 class DeviceError(RuntimeError):
     """The requested device cannot be used. The message says why and what to do."""
 

@@ -28,6 +28,8 @@ class Backend(InPieces):
         NumPy and ``scipy.sparse``, or CuPy and ``cupyx.scipy.sparse``.
     kernels : module
         The fused loops of ``ies_gpu.backend.kernels`` that run here.
+    is_remote : bool
+        Whether reading a number means waiting for all work that was begun.
     """
 
     device: str
@@ -35,6 +37,7 @@ class Backend(InPieces):
     xp: Any
     sparse: Any
     kernels: Any
+    is_remote = False
     rows_a_tile: int  # rows of one tile of the neighbour graph: enough to keep the device busy
 
     def __init__(self, *, reason: str = "", memory_limit: int | None = None, n_threads: int | None = None) -> None:
@@ -71,6 +74,10 @@ class Backend(InPieces):
         """Download as a NumPy array; no copy when it is one."""
         raise NotImplementedError
 
+    def all_to_host(self, *arrays: Array) -> list[Array]:
+        """Small arrays of float64 as NumPy arrays, in one transfer."""
+        return [self.to_host(array) for array in arrays]
+
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Distances and numbers (n, k) of each point's k nearest other points."""
         raise NotImplementedError
@@ -86,7 +93,7 @@ class Backend(InPieces):
         raise NotImplementedError
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
-        """How many connected parts a symmetric CSR has, and each row's part (n,)."""
+        """How many connected parts a symmetric CSR has, and each row's part (n,); entries that are 0 join nothing."""
         raise NotImplementedError
 
     @contextmanager

@@ -136,6 +136,9 @@ class CpuBackend(Backend):
             return failure.eigenvalues, failure.eigenvectors
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
+        if not (matrix.data > 0).all():  # a weight that has rounded to zero joins nothing
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
         # SciPy looks at the pattern alone, but would copy all entries to float64: one number stands for all of them.
         # Of a symmetric matrix strong parts are the parts, and need no transposed copy of it: a third of the time.
         ones = np.broadcast_to(np.float64(1), matrix.nnz)

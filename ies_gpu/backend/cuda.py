@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DeviceError, warn_caller
+from ..errors import DeviceError, first_line
 from .array import Array
 from .base import Backend
 from .dlpack import cuda_device, is_foreign, shared
-from .kernels import agreement, plain
-from .kernels.cuda import launch
+from .guard import Kernels
+from .kernels.arrays import column_sums
 from .nearest import nearest_by_products, without_self
-from .out_of_memory import ran_out_of_memory
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
@@ -30,8 +28,8 @@ STATUS = {
     209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
 }
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
+LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
 TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
-GUARD_TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "mixed": 1e-9}
 
 
 class Probe(NamedTuple):
@@ -56,20 +54,16 @@ def probe(number: int = 0) -> Probe:
         try:
             trouble = check(cupy, number)
         except Exception as error:
-            trouble = Probe(False, "failed", f"a first CUDA call failed ({_short(error)}); run 'ies-gpu doctor'")
+            trouble = Probe(False, "failed", f"a first CUDA call failed ({first_line(error)}); run 'ies-gpu doctor'")
         if trouble is not None:
             return trouble
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
     return Probe(True, "ok", f"CUDA device {number} ({name}) works")
 
 
-def _short(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
-
-
 def _broken(error: BaseException) -> Probe:
     how = "reinstall it with pip install --force-reinstall 'cupy-cuda12x[ctk]'"
-    return Probe(False, "broken-install", f"importing CuPy failed ({_short(error)}); {how}")
+    return Probe(False, "broken-install", f"importing CuPy failed ({first_line(error)}); {how}")
 
 
 def _check_device(cupy: Any, number: int) -> Probe | None:
@@ -85,7 +79,9 @@ def _check_device(cupy: Any, number: int) -> Probe | None:
             have, need = (f"{v // 1000}.{v % 1000 // 10}" for v in (version, runtime.runtimeGetVersion()))
             detail = f"the NVIDIA driver supports CUDA {have}, CuPy needs {need}; update the driver"
             return Probe(False, "driver-too-old", detail)
-        code, detail = STATUS.get(status or 0, ("failed", f"CUDA does not start ({_short(error)}); check nvidia-smi"))
+        code, detail = STATUS.get(
+            status or 0, ("failed", f"CUDA does not start ({first_line(error)}); check nvidia-smi")
+        )
         return Probe(False, code, detail)
     if count == 0:
         return Probe(False, *STATUS[100])
@@ -102,7 +98,7 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
         advice = "pip install 'cupy-cuda12x[ctk]' brings them"
-        return Probe(False, "missing-library", f"CUDA libraries are missing ({_short(error)}); {advice}")
+        return Probe(False, "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}")
     return None
 
 
@@ -137,127 +133,6 @@ def _check_numbers(cupy: Any, number: int) -> Probe | None:
     return None
 
 
-class Kernels:
-    """The CUDA kernels of one device, compared with their plain twins before the first use; all else is plain code.
-
-    Attributes
-    ----------
-    fault : str
-        Why they are not used, if they are not.
-    """
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.fault = ""
-        self.compared: set[str] = set()  # precisions
-
-    @property
-    def NAME(self) -> str:  # noqa: N802 - as in the kernel modules
-        return plain.NAME if self.fault else launch.NAME
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(launch, name)
-
-    def tangent_rows(
-        self, indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
-    ) -> tuple[Array, Array]:
-        sound = self.trusted(str(Y.dtype)) and (weights.dtype == Y.dtype or self.trusted("mixed"))
-        return (launch if sound else plain).tangent_rows(indptr, indices, weights, Y, rows, d)
-
-    def score_bytes(self, q: int, s: int, d: int) -> float:
-        return (plain if self.fault else launch).score_bytes(q, s, d)
-
-    def score_block(self, U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
-        score = launch.score_block if self.trusted(str(U.dtype)) else launch.score_in_parts
-        score(U, subsets, totals, best, best_score)
-
-    def spmm(self, indptr: Array, indices: Array, data: Array, V: Array) -> Array:
-        sound = data.dtype == V.dtype or self.trusted("mixed")
-        return (launch if sound else plain).spmm(indptr, indices, data, V)
-
-    def vector_product(self, indptr: Array, indices: Array, data: Array, x: Array) -> Array:
-        sound = data.dtype == x.dtype or self.trusted("mixed")
-        return (launch if sound else plain).vector_product(indptr, indices, data, x)
-
-    @property
-    def complaint(self) -> str:
-        """The fault as a sentence for people."""
-        return self.fault and (
-            f"the CUDA kernels are not used on {self.device}: {self.fault}. Plain code runs instead, slower; "
-            "please report this with the output of 'ies-gpu doctor --selftest'"
-        )
-
-    def trusted(self, name: str) -> bool:
-        """Whether the kernels agree with their twins in a precision; said once if they do not."""
-        if self.fault or name in self.compared:
-            return not self.fault
-        xp = importlib.import_module("cupy")
-        for kernel, difference in GUARDED[name].items():
-            try:
-                worst = difference(xp, name)
-            except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it
-                if isinstance(error, MemoryError) or ran_out_of_memory(error):
-                    raise
-                self.fault = f"{kernel} does not run ({_short(error)})"
-                break
-            if worst > GUARD_TOLERANCE[name]:
-                self.fault = f"{kernel} differs from plain code by {worst:.1e} on a small input"
-                break
-        self.compared.add(name)
-        if self.fault:
-            warn_caller(self.complaint)
-        return not self.fault
-
-
-def tangent_difference(xp: Any, precision: str) -> float:
-    """How far ``tangent_rows`` is from plain code, in units of the largest eigenvalue, on 40 rows of up to 69."""
-    dtype = "float64" if precision == "mixed" else precision
-    rng = np.random.default_rng(0)
-    counts = rng.integers(0, 70, 40)
-    counts[:2] = 0, 1
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    indices = rng.integers(0, 40, indptr[-1]).astype(np.int32)
-    Y = (rng.normal(size=(40, 20)) * 0.9 ** np.arange(20)).astype(dtype)
-    weights = rng.random(indptr[-1]).astype("float32" if precision == "mixed" else dtype)
-    on_host = (indptr, indices, weights, Y, rng.permutation(40))
-    starts, places, entries, points, rows = (xp.asarray(array) for array in on_host)
-    U, sigma = launch.tangent_rows(starts, places, entries, points, rows, 3)
-    return agreement.tangent_rows(starts, places, entries, points, rows, U, sigma)
-
-
-def score_difference(xp: Any, dtype: str) -> float:
-    """How far ``score_block`` is from plain code, in volumes and mean scores, on 50 points and 56 sets."""
-    bases = np.linalg.qr(np.random.default_rng(1).normal(size=(50, 8, 3)))[0]
-    U = xp.asarray(np.ascontiguousarray(bases, dtype=dtype))
-    sets = xp.asarray(np.array(list(itertools.combinations(range(8), 5)), dtype=np.int32))
-    totals, best, score = xp.zeros(len(sets)), xp.empty(50, dtype=xp.int32), xp.empty(50)
-    launch.score_block(U, sets, totals, best, score)
-    return agreement.score_block(U, sets, totals, best, score)
-
-
-def product_difference(xp: Any, precision: str) -> float:
-    """How far ``spmm`` of a float32 matrix is from plain code, on 37 rows of up to 69 and 1 and 21 columns."""
-    rng = np.random.default_rng(2)
-    counts = rng.integers(0, 70, 37)
-    counts[:2] = 0, 1
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    columns = np.concatenate([np.sort(rng.choice(80, size=count, replace=False)) for count in counts])
-    data = rng.random(indptr[-1]).astype(np.float32)
-    starts, places, entries = (xp.asarray(part) for part in (indptr, columns.astype(np.int32), data))
-    block = xp.asarray(rng.normal(size=(80, 21)))
-    return max(
-        agreement.spmm(starts, places, entries, V, launch.spmm(starts, places, entries, V))
-        for V in (block, xp.ascontiguousarray(block[:, 0]))
-    )
-
-
-GUARDED: dict[str, dict[str, Any]] = {
-    "float64": {"tangent_rows": tangent_difference, "score_block": score_difference},
-    "float32": {"tangent_rows": tangent_difference, "score_block": score_difference},
-    "mixed": {"csr_product": product_difference, "tangent_rows": tangent_difference},
-}
-
-
 def device_number(array: Array) -> int:
     """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
     return int(array.data.device.id)
@@ -271,6 +146,7 @@ def _kernels(number: int) -> Kernels:
 class CudaBackend(Backend):
     """One CUDA device, through CuPy."""
 
+    is_remote = True
     rows_a_tile = 4096
 
     def __init__(self, number: int = 0, **options: Any) -> None:
@@ -310,6 +186,11 @@ class CudaBackend(Backend):
             array = self.asarray(array)
         return array.get() if isinstance(array, self.xp.ndarray) else np.asarray(array)
 
+    def all_to_host(self, *arrays: Array) -> list[Array]:
+        flat = self.xp.concatenate([array.astype(np.float64, copy=False).ravel() for array in arrays]).get()
+        ends = np.cumsum([array.size for array in arrays])[:-1]
+        return [part.reshape(array.shape) for part, array in zip(np.split(flat, ends), arrays, strict=True)]
+
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
@@ -317,7 +198,7 @@ class CudaBackend(Backend):
         if low:
             tree = importlib.import_module("cupyx.scipy.spatial").KDTree(X)
         else:
-            centred = X - X.mean(axis=0)
+            centred = X - column_sums(X) / n
             squares = (centred * centred).sum(axis=1)
         for block in self.blocks(n, 40.0 * (k + 1) if low else 48.0 * n, "neighbours"):
             with block as rows:
@@ -339,17 +220,17 @@ class CudaBackend(Backend):
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """Smallest reachable number, by taking the neighbours' smallest and jumping to where that points."""
-        xp = self.xp
-        labels = xp.arange(matrix.shape[0])
-        rows = xp.repeat(labels, matrix.indptr[1:] - matrix.indptr[:-1])
-        while True:
-            smaller = labels.copy()
-            xp.minimum.at(smaller, rows, labels[matrix.indices])
-            smaller = smaller[smaller]
-            if bool((smaller == labels).all()):
-                names, numbers = xp.unique(labels, return_inverse=True)
-                return len(names), numbers
-            labels = smaller
+        xp, parts = self.xp, (matrix.indptr, matrix.indices, matrix.data)
+        with self.active():
+            labels = xp.arange(matrix.shape[0], dtype=xp.int32)
+            while True:
+                before = labels
+                for _ in range(LABEL_ROUNDS):
+                    smaller = self.kernels.smallest_labels(*parts, labels)
+                    labels = smaller[smaller]
+                if bool((labels == before).all()):
+                    names, numbers = xp.unique(labels, return_inverse=True)
+                    return len(names), numbers
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:
@@ -393,7 +274,7 @@ def backend_on(number: int) -> Backend:
     try:
         importlib.import_module("cupy")
     except ImportError as error:
-        raise DeviceError(f"an array on a GPU needs CuPy ({_short(error)})") from None
+        raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
     return _device_backend(number)
 
 
@@ -403,5 +284,5 @@ def backend_of_cupy(array: Array) -> Backend:
         try:
             array = importlib.import_module("cupy").asarray(array)
         except ImportError as error:
-            raise DeviceError(f"an array on a GPU needs CuPy ({_short(error)})") from None
+            raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
     return _device_backend(device_number(array))

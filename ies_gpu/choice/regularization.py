@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import column_sums
 from ..validation import check_real_array
 from .criterion import check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
@@ -140,7 +141,7 @@ def regret_of(bases: Array, subsets: np.ndarray, scores: Array) -> Array:
     """The same from a finished pass over the candidates."""
     own = volumes_of(bases, subsets)
     best_elsewhere = scores.totals[scores.best] - scores.best_scores
-    return (best_elsewhere[:, None] - (own.sum(axis=0) - own)) / (len(bases) - 1)
+    return (best_elsewhere[:, None] - (column_sums(own) - own)) / (len(bases) - 1)
 
 
 def first_acceptable(path: tuple[Segment, ...], percentiles: np.ndarray) -> int | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..backend.array import Array
+from ..backend.kernels.arrays import column_maxima, column_sums
 
 FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
 
@@ -16,8 +17,8 @@ def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], 
     A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
     on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
     """
-    squares = (coordinates / backend.xp.maximum(abs(coordinates).max(axis=0), 1e-300)) ** 2
-    spread = backend.to_host(squares.sum(axis=0) ** 2 / backend.xp.maximum((squares * squares).sum(axis=0), 1e-300))
+    squares = (coordinates / backend.xp.maximum(column_maxima(abs(coordinates)), 1e-300)) ** 2
+    spread = backend.to_host(column_sums(squares) ** 2 / backend.xp.maximum(column_sums(squares * squares), 1e-300))
     stray = np.flatnonzero(spread < min(FEW, len(coordinates) / 100))
     if len(stray) == 0:
         return [], stray

@@ -82,8 +82,14 @@ class TallKernels:
 class TallBackend:
     """What the eigensolver asks of a backend."""
 
+    is_remote = False
+
     def __init__(self, team: Team, sizes: np.ndarray) -> None:
         self.xp, self.kernels = TallArrays(team, sizes), TallKernels(team)
+
+    @staticmethod
+    def all_to_host(*arrays: Any) -> list[Any]:
+        return list(arrays)
 
     @staticmethod
     def to_host(array: Any) -> Any:

@@ -23,17 +23,7 @@ def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -
     """
     n = len(X)
     rows = np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
-    _, reach, unit = in_units_of(radius, X[:1])
-    step = max(1, min(50, int(backend.block_bytes() / (24 * n))))
-    counts: list[np.ndarray] = []
-    for first in range(0, len(rows), step):
-        part = X[backend.asarray(rows[first : first + step])] / unit
-        # piece by piece: the points may be a mapped file that is larger than what its copies would leave free
-        pieces = (X[k : k + TILE_COLUMNS] / unit for k in range(0, n, TILE_COLUMNS))
-        counts.append(backend.to_host(sum(backend.kernels.tile_graph(part, piece, reach)[0] for piece in pieces)))
-        if sum(count.sum() for count in counts) > 2_000_000 and first + step >= 50:
-            break  # many neighbours: nobody is alone, and the mean is known well enough
-    degrees = np.concatenate(counts) - 1
+    degrees = sampled_counts(X, rows, radius, backend) - 1
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
     enough = {"raise": STRAY, "most": 2 * STRAY, "largest": 1 - 1e-9}[components]
@@ -49,6 +39,27 @@ def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -
             "no shape is left to see; lower bandwidth"
         )
     return float(degrees.mean() + 1)
+
+
+def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
+    """How many points some rows have within the radius, themselves included; of the first rows only if they have many.
+
+    Piece by piece: the points may be a mapped file that is larger than what its copies would leave free.
+    """
+    n = len(X)
+    Z, reach, unit = in_units_of(radius, X if backend.is_remote else X[:1])
+    counted = backend.kernels.degrees(Z, backend.asarray(rows), reach) if backend.is_remote else None
+    if counted is not None:
+        return backend.to_host(counted)
+    step = max(1, min(50, int(backend.block_bytes() / (24 * n))))
+    counts: list[np.ndarray] = []
+    for first in range(0, len(rows), step):
+        part = X[backend.asarray(rows[first : first + step])] / unit
+        pieces = (X[k : k + TILE_COLUMNS] / unit for k in range(0, n, TILE_COLUMNS))
+        counts.append(backend.to_host(sum(backend.kernels.tile_graph(part, piece, reach)[0] for piece in pieces)))
+        if sum(count.sum() for count in counts) > 2_000_000 and first + step >= 50:
+            break  # many neighbours: nobody is alone, and the mean is known well enough
+    return np.concatenate(counts)
 
 
 def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:

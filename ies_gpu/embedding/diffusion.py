@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import column_norms
 from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
 from ..validation import check_choice, check_integer, check_number
 from .eigensolvers.eigenpairs import Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
@@ -162,6 +163,6 @@ def eigenmap(
             "raise bandwidth, or keep one of its parts"
         )
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
-    phi = phi / xp.linalg.norm(phi, axis=0)
+    phi = phi / column_norms(phi)
     phi = phi * signs(phi, weights=laplacian.weights)
     return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], pairs.residuals[1:], pairs.info)

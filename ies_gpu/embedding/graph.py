@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,10 @@ def ordered_radius_graph(
     """
     backend = backend_of(X)
     xp = backend.xp
+    if backend.is_remote:
+        found = pairs_at_once(X, radius, diagonal, storage)
+        if found is not None:
+            return found
     counts, indices, distances = [], [], []
 
     def keep(count: Array, index: Array, distance: Array) -> None:
@@ -108,6 +113,21 @@ def ordered_radius_graph(
     nnz = int(indptr[-1])
     values = gathered(distances, nnz, storage, xp)
     return csr(backend, values, gathered(indices, nnz, index_type(nnz), xp), indptr.astype(index_type(nnz)))
+
+
+def pairs_at_once(X: Array, radius: float, diagonal: bool, storage: str) -> Array | None:
+    """That graph from a kernel of the device that needs no blocks, if it has one for these points."""
+    backend = backend_of(X)
+    Z, reach, unit = in_units_of(radius, X)
+    cells = Cells(Z, reach)
+    with backend.active():
+        starts = backend.asarray(cells.starts)
+        found = backend.kernels.near_pairs(Z, starts, *cells.boxes, cells.limit, reach, diagonal, unit, storage)
+    if found is None:
+        return None
+    indptr, indices, distances = found
+    kind = index_type(len(indices))
+    return csr(backend, distances, indices.astype(kind, copy=False), indptr.astype(kind))
 
 
 def each_block_of_rows(
@@ -156,7 +176,7 @@ def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
 
 
 class Cells:
-    """Bounding boxes of consecutive runs of ordered points, kept on the host, and which of them are near others."""
+    """Bounding boxes of consecutive runs of ordered points, and which of them are near others."""
 
     def __init__(self, Z: Array, radius: float) -> None:
         self.backend = backend = backend_of(Z)
@@ -167,11 +187,21 @@ class Cells:
         self.count = len(self.starts) - 1
         # how many cells make up a block of rows
         self.a_block = self.count >> min(levels, n_levels(len(Z), backend.rows_a_tile))
-        # only the boxes go to the host; cells differ by one point at most, and the shorter name their last one twice
+        # cells differ by one point at most, and the shorter name their last one twice
         starts, width = backend.asarray(self.starts), -(-len(Z) >> levels)
         members = P[backend.xp.minimum(starts[:-1, None] + backend.xp.arange(width), starts[1:, None] - 1)]
-        self.low, self.high = backend.to_host(members.min(axis=1)), backend.to_host(members.max(axis=1))
+        self.boxes = members.min(axis=1), members.max(axis=1)
         self.limit = radius * radius * (1 + 1e-9)  # a box may be off by its own rounding
+
+    @cached_property
+    def low(self) -> np.ndarray:
+        """The lower corners, on the host."""
+        return self.backend.to_host(self.boxes[0])
+
+    @cached_property
+    def high(self) -> np.ndarray:
+        """The upper ones."""
+        return self.backend.to_host(self.boxes[1])
 
     def projected(self, Z: Array) -> Array:
         """Points in the coordinates of the boxes."""

@@ -15,8 +15,6 @@ from ..backend import Backend, Block, backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels import plain
 
-MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
-
 
 class Kernel:
     """Symmetric affinities K of n points.
@@ -95,14 +93,15 @@ class Transition:
         """``P V`` for a vector (n,) or a block (n, k)."""
         raise NotImplementedError
 
-    def bytes_a_row(self, m: int) -> float:
-        """Temporaries of one row of the co-metric on plain code: differences, weighted ones, the matrix itself."""
-        return plain.tangent_bytes(m, 1, self.nnz / max(1, self.shape[0]))
+    @property
+    def degree(self) -> float:
+        """Entries per row."""
+        return self.nnz / max(1, self.shape[0])
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
-        """Blocks whose co-metrics of m coordinates, or with d whose tangent bases alone, fit into memory.
+        """Blocks whose co-metrics of m coordinates fit into memory; what they count is the storage's own affair.
 
-        What they count is the storage's own affair.
+        With d, only the d leading eigenvectors of each are wanted, and a kernel may need less for them.
         """
         raise NotImplementedError
 
@@ -142,32 +141,33 @@ class SparseKernel(Kernel):
         return self.matrix
 
     def components(self) -> tuple[int, np.ndarray]:
-        K = self.matrix
-        if not bool((K.data > 0).all()):  # a weight that has rounded to zero joins nothing
-            K = K.copy()
-            K.eliminate_zeros()
-        count, labels = self.backend.connected_components(K)
+        count, labels = self.backend.connected_components(self.matrix)
         # one part needs no labels, and no way to the host for them
         return int(count), self.backend.to_host(labels) if count > 1 else np.zeros(self.shape[0], dtype=np.int32)
 
     def drop_diagonal(self) -> None:
         K, xp = self.matrix, self.backend.xp
-        for block in self._row_blocks("kernel"):
+        for block in self._row_blocks("kernel", 24.0 * self.degree):
             with block as rows:
                 part, counts = self._entries(rows)
                 own = xp.repeat(xp.arange(rows.start, rows.stop, dtype=K.indices.dtype), counts)
                 K.data[part] *= K.indices[part] != own
 
     def scaled(self, left: Array, right: Array) -> Array:
-        K, xp = self.matrix, self.backend.xp
-        for block in self._row_blocks("laplacian"):
+        K, kernels = self.matrix, self.backend.kernels
+        for block in self._row_blocks("laplacian", kernels.scaled_bytes(self.degree)):
             with block as rows:
-                part, counts = self._entries(rows)
-                K.data[part] *= xp.repeat(left[rows], counts) * right[K.indices[part]]
+                ends = K.indptr[rows.start : rows.stop + 1]
+                kernels.scaled_entries(ends, K.indices, K.data, left[rows], right)
         return K
 
-    def _row_blocks(self, stage: str) -> Iterator[Block]:
-        return self.backend.blocks(self.shape[0], 24 * self.nnz / max(1, self.shape[0]), stage)
+    @property
+    def degree(self) -> float:
+        """Entries per row."""
+        return self.nnz / max(1, self.shape[0])
+
+    def _row_blocks(self, stage: str, bytes_per_row: float) -> Iterator[Block]:
+        return self.backend.blocks(self.shape[0], bytes_per_row, stage)
 
     def _entries(self, rows: slice) -> tuple[slice, Array]:
         """Where the entries of some rows are, and how many each row has."""
@@ -196,9 +196,8 @@ class SparseTransition(Transition):
         return product(P.indptr, P.indices, P.data, V)
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
-        degree = self.nnz / max(1, self.shape[0])
-        size = self.bytes_a_row(m) if d is None else backend.kernels.tangent_bytes(m, d, degree)
-        return backend.blocks(self.shape[0], max(size, backend.block_bytes() / MAX_BATCH), "tangents")
+        kernels = plain if d is None else backend.kernels
+        return backend.blocks(self.shape[0], kernels.tangent_bytes(m, d or m, self.degree), "tangents")
 
     def cometric(self, Y: Array, block: slice, backend: Backend) -> tuple[slice, Array]:
         P, rows = self._matrix, backend.xp.arange(block.start, block.stop)

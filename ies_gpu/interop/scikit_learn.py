@@ -8,7 +8,7 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
 
-from ..backend import backend_of, to_device
+from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import warn_caller
@@ -140,6 +140,7 @@ class DiffusionMap(SpectralTransformer):
         self.tol = tol
         self.progress = progress
 
+    @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
         """Compute the map of the points.
 
@@ -328,6 +329,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.tol = tol
         self.progress = progress
 
+    @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
         """Choose the coordinates.
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from ..backend import backend_of, host_view
+from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales
@@ -27,6 +27,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     model_: Model
     embedding_: Any
 
+    @at_home
     def fit_transform(self, X: Array, y: Array = None) -> Any:
         """Fit the points and return their coordinates.
 
@@ -44,6 +45,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """
         return self.fit(X, y).embedding_
 
+    @at_home
     def transform(self, X: Array) -> Any:
         """Place new points in the map, by the Nystrom extension.
 

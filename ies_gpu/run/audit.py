@@ -14,6 +14,7 @@ import numpy as np
 from ..backend import Backend
 from ..backend.array import Array
 from ..backend.kernels import agreement, plain
+from ..backend.kernels.arrays import column_sums
 from ..choice.criterion import Scores
 from ..embedding.laplacian import Laplacian
 
@@ -33,8 +34,9 @@ def audit_tangents(laplacian: Laplacian, Y: Array, U: Array, sigma: Array, backe
     """
     xp, sampled = backend.xp, sampled_rows(len(Y), backend)
     P = laplacian.operator.some_rows(sampled)
+    per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
-    for block in backend.blocks(len(sampled), laplacian.operator.bytes_a_row(Y.shape[1]), "tangents"):
+    for block in backend.blocks(len(sampled), per_row, "tangents"):
         with block as part:
             rows = sampled[part]
             found = U[rows], sigma[rows] / laplacian.scale
@@ -78,7 +80,7 @@ def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> f
     kernels = backend.kernels
     for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), subsets.shape[1], U.shape[2]), "search"):
         with block as rows:
-            again += backend.to_host(kernels.log_volumes(U[rows], sets).sum(axis=0))
+            again += backend.to_host(column_sums(kernels.log_volumes(U[rows], sets)))
     return float(np.abs(again / len(U) - host[chosen]).max())
 
 
@@ -92,10 +94,10 @@ def audit_products(K: Any, backend: Backend) -> float:
     return worst if bool(backend.xp.isfinite(product.sum())) else float("inf")
 
 
-def audit_graph(X: Array, row_of: Callable[[int], Array], radius: float, backend: Backend) -> float:
+def audit_graph(X: Array, rows_of: Callable[[list[int]], list[Array]], radius: float, backend: Backend) -> float:
     """Largest relative difference over sampled rows between degrees and sums of distances and plain code.
 
-    ``row_of`` gives the distances of a row, diagonal included.
+    ``rows_of`` gives the distances of some rows, diagonal included.
     """
-    rows = sampled_rows(len(X), backend, 32).tolist()
-    return max(agreement.graph_row(X, row, row_of(row), radius) for row in rows)
+    rows = backend.to_host(sampled_rows(len(X), backend, 32)).tolist()
+    return agreement.graph_rows(X, rows, rows_of(rows), radius)

@@ -50,7 +50,7 @@ def test_rows_of_a_graph(rng):
     X = rng.uniform(size=(200, 3))
     graph = radius_graph(X, radius=0.4)
     row = np.append(graph.data[graph.indptr[7] : graph.indptr[8]], 0.0)
-    assert agreement.graph_row(X, 7, row, 0.4) < 1e-15
-    assert agreement.graph_row(X, 7, row[1:], 0.4) > 1e-3
-    assert agreement.graph_row(X, 7, 1.001 * row, 0.4) == pytest.approx(1e-3 * row.mean() / 0.4)
-    assert agreement.graph_row(X, 7, row * np.nan, 0.4) == np.inf
+    assert agreement.graph_rows(X, [7], [row], 0.4) < 1e-15
+    assert agreement.graph_rows(X, [7], [row[1:]], 0.4) > 1e-3
+    assert agreement.graph_rows(X, [7], [1.001 * row], 0.4) == pytest.approx(1e-3 * row.mean() / 0.4)
+    assert agreement.graph_rows(X, [7], [row * np.nan], 0.4) == np.inf

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 
 import ies_gpu
+from benchmarks.device_counts import stages_named
+from benchmarks.problems import strip
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import backend_of, get_backend
-from ies_gpu.backend.cuda import GUARDED
+from ies_gpu.backend.guard import GUARDED
 from ies_gpu.backend.kernels import agreement, plain
+from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
@@ -231,3 +234,127 @@ def test_an_audit_that_fails_does_not_end_a_sound_run(failure, machine, monkeypa
     assert found.diagnostics["kernels"] == "cuda"
     assert "tangent_rows" not in found.diagnostics["audit"]
     assert_agreement(found, expected)
+
+
+# --- the findings that are about time and memory, F3 to F20, each by its number ---
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """One run by the multilevel method, with what every stage took; ``transfers`` and ``reductions`` of all of it."""
+    X, bandwidth = strip(6000, 60)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("IES_GPU_DEVICE", raising=False)
+        with standing_in() as machine, stages_named(machine):
+            given = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "device": "cuda"}
+            found = select_coordinates(X, n_components=8, **given)
+            kept = machine.by_stage, dict(machine.counts), list(machine.transfers), list(machine.reductions)
+    assert found.diagnostics["solver"]["method"] == "multilevel"
+    return found, *kept
+
+
+def test_f3_no_sum_over_the_points_has_fewer_than_32_blocks(counted):
+    """The blocks of a sum over rows depend on the columns alone: what has few for 6,000 rows has few for a million."""
+    few = [shape for shape, blocks in counted[4] if len(shape) == 2 and shape[0] >= 6000 and blocks < 32]
+    assert few == []
+
+
+def test_f6_signs_go_up_as_bits(counted):
+    up = [shape for way, shape in counted[3] if way == "up" and shape[0] == 6000]
+    assert max(np.prod(shape) for shape in up) <= 3 * 6000  # the points; drawn on the host, signs were 32 columns
+
+
+def test_f7_f18_products_need_no_library_whose_sums_vary(counted, monkeypatch):
+    """Every product is a kernel of ours; CuPy's matrices only carry the arrays."""
+    assert counted[2]["kernel product_f32_f32"] > 50
+    X, bandwidth = strip(900, 60)
+
+    def refuse(*_):
+        raise AssertionError("a product by cuSPARSE")
+
+    with standing_in():
+        monkeypatch.setattr(sparse.compressed, "__matmul__", refuse)
+        monkeypatch.setattr(plain, "spmm", plain.spmm)
+        points, given = sys.modules["cupy"].asarray(X), {"n_components": 5, "tol": 1e-10}
+        with pytest.MonkeyPatch.context() as patch:  # the guard and the audit compare with it
+            patch.setattr(agreement, "spmm", lambda *_: 0.0)
+            laplacian = ies_gpu.laplacian_of_points(points, bandwidth=bandwidth)
+            runs = [ies_gpu.diffusion_map(laplacian, **given).coordinates.get() for _ in range(2)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_f8_degrees_are_sampled_by_one_launch(counted):
+    checks = counted[1]["checks"]
+    assert checks["kernel degrees"] == 2  # the guard's and ours
+    assert checks["syncs"] <= 12
+
+
+def test_f4_f9_no_stage_holds_more_than_the_matrix_twice(counted):
+    """Merging columns took 44 to 50 bytes per entry, components 32; the entries themselves are 12."""
+    found, stages = counted[0], counted[1]
+    entries = 12 * 6000 * (found.diagnostics["mean_degree"] + 1)
+    for stage in ("graph", "components", "laplacian"):
+        assert stages[stage]["peak"] <= 2 * entries, stage
+    vectors = 6000 * 8 * 2 * 2 * 20  # W and SW of twenty pairs, twice as wide
+    assert stages["eigenvectors"]["peak"] <= 2 * entries + 2 * vectors
+
+
+def test_f10_a_kernel_is_compiled_alone():
+    for name, entries in text.ENTRIES.items():
+        for entry in entries:
+            lines = [line for line in text.source(name, entry).splitlines() if line in entries.values()]
+            assert lines == [entries[entry]]
+
+
+def test_f11_restriction_is_no_difference_of_running_sums(cupy):
+    """In float32 those lose what is small beside all rows before it."""
+    n = 20_000
+    R = np.ones((n, 1), dtype=np.float32)
+    R[: n // 2] = 1e6
+    starts, weights = np.arange(0, n + 1, 4), np.ones(n, dtype=np.float32)
+    found = get_backend("cuda").kernels.restrict(*(cupy.asarray(part) for part in (starts, weights, R))).get()
+    np.testing.assert_array_equal(found[-n // 8 :], 4)
+
+
+def test_f12_blocks_of_tangents_are_those_of_the_kernel(cupy):
+    kernels = get_backend("cuda").kernels
+    assert kernels.tangent_bytes(20, 2, 2000) == kernels.tangent_bytes(20, 2, 10) < 1000
+    assert kernels.tangent_bytes(65, 2, 2000) == plain.tangent_bytes(65, 2, 2000)  # F17: beyond the kernel's sizes
+
+
+def test_f16_boxes_are_compared_on_the_device(counted):
+    graph = counted[1]["graph"]
+    assert graph["downloads"] + graph["syncs"] <= 12
+    assert graph["down"] < 6000  # bytes: not even the boxes
+
+
+def test_a_run_waits_three_hundred_times_at_most(counted):
+    found, stages, counts = counted[:3]
+    solver = found.diagnostics["solver"]
+    assert counts["syncs"] <= 300
+    # each level iterates, with two transfers per iteration: the inner products and the lengths of the residuals
+    assert stages["eigenvectors"]["syncs"] <= 40 + 2 * solver["iterations"] * (1 + len(solver["coarse_sizes"]))
+
+
+def test_estimators_and_models_work_where_their_points_live(monkeypatch):
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    pytest.importorskip("sklearn")
+    from ies_gpu import DiffusionMap, IndependentCoordinates
+
+    X = datasets.load("D1", n_samples=400).X
+    given = {"bandwidth": 1.2, "n_components": 6}
+    with standing_in(n_devices=2) as machine:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(1):
+            points = cupy.asarray(X)
+        chosen = select_coordinates(points, intrinsic_dim=2, subset_size=2, **given)
+        assert devices_in(chosen.coordinates) == {1}
+        assert devices_in(chosen.embedding) == {1}
+        assert machine.current == 0
+        model = ies_gpu.model_of(chosen, points)
+        assert devices_in(model.transform(points[:7])) == {1}
+        assert machine.current == 0
+        for estimator in (DiffusionMap(**given), IndependentCoordinates(intrinsic_dim=2, subset_size=2, **given)):
+            assert devices_in(estimator.fit_transform(points)) == {1}
+            assert devices_in(estimator.transform(points[:7])) == {1}
+            assert machine.current == 0

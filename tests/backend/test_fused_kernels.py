@@ -16,7 +16,7 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 import ies_gpu
-from ies_gpu.backend.cuda import Kernels
+from ies_gpu.backend.guard import Kernels
 from ies_gpu.backend.kernels import INTERFACE, plain
 from ies_gpu.backend.kernels.cuda import launch
 

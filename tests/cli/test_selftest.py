@@ -64,13 +64,13 @@ def test_on_a_device_every_stage_is_compared(capsys, monkeypatch, strip_only):
     assert report["tested"]["kernels"] == "cuda"
     assert report["tested"]["gpu"] == "NumPy in disguise"
     assert report["facts"]["device"] == "cuda:0"
-    for kernel in ("tangent_rows_f64", "tangent_rows_f32", "score_block_low_f64", "csr_product_f32"):
+    for kernel in ("tangent_rows_f64", "tangent_rows_f32", "score_block_2_f64", "product_f32_f64"):
         assert machine.counts[f"kernel {kernel}"] > 0
 
 
 FAULTS = {
     "tangent_rows_f64": ("tangents", lambda values: values[-1].__imul__(1.001)),  # sigma
-    "score_block_low_f64": ("scores", lambda values: values[-3].__iadd__(1.0)),  # partial totals
+    "score_block_2_f64": ("scores", lambda values: values[-3].__iadd__(1.0)),  # partial totals
 }
 
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from cupy.cuda import nvrtc
 
-from ies_gpu.backend.kernels.cuda import launch
+from ies_gpu.backend.kernels.cuda import csr, launch, neighbours, text
 
-SOURCES = ("tangent_rows", "score_block", "csr_product")
+SOURCES = ("tangent_rows", "score_block", "csr", "neighbours")
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)  # 70 with CUDA 12 only
 OPTIONS = ("--std=c++17", "-ftz=true", "--ptxas-options=-v")  # as CuPy compiles a RawKernel, and a report
 REPORT = re.compile(
@@ -44,9 +44,9 @@ def architectures() -> list[int]:
     return [arch for arch in ARCHITECTURES if arch in nvrtc.getSupportedArchs()]
 
 
-def compile_source(name: str, arch: int) -> dict[str, Resources]:
-    """Compile a source to machine code; resources by entry point."""
-    program = nvrtc.createProgram(launch.source(name), f"{name}.cu", [], [])
+def compile_source(name: str, arch: int, *entries: str) -> dict[str, Resources]:
+    """Compile a source with all of its entry points, or some, to machine code; resources by entry point."""
+    program = nvrtc.createProgram(text.source(name, *entries), f"{name}.cu", [], [])
     try:
         nvrtc.compileProgram(program, [*OPTIONS, f"-arch=sm_{arch}"])
     except nvrtc.NVRTCError as error:
@@ -64,12 +64,15 @@ def compile_source(name: str, arch: int) -> dict[str, Resources]:
 def dynamic_shared(entry: str) -> int:
     """Bytes of dynamic shared memory at the largest sizes that an entry point takes."""
     itemsize = 4 if "_f32" in entry else 8
-    sizes, d = range(1, launch.MAX_COMPONENTS + 1), launch.LOW_DIM if "_low_" in entry else launch.MAX_DIM
-    if entry.startswith("csr_product"):
-        return launch.product_launch(1).shared_bytes
+    sizes = range(1, launch.MAX_COMPONENTS + 1)
+    if entry in text.ENTRIES["neighbours"]:
+        return 2 * neighbours.CELL * neighbours.MAX_COLUMNS * 8 + neighbours.CELL * 4
+    if entry in text.ENTRIES["csr"]:
+        return csr.THREADS * 8
     if entry.startswith("tangent"):
         return max(launch.tangent_launch(1, m, itemsize).shared_bytes for m in sizes)
-    launches = (launch.score_launch(1, m, k, q, itemsize) for m in sizes for k in range(1, d + 1) for q in range(1, 65))
+    d = int(entry.split("_")[2])
+    launches = (launch.score_launch(1, m, d, q, itemsize) for m in sizes for q in range(1, 65))
     return max(launch.shared_bytes for launch in launches)
 
 

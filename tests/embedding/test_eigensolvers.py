@@ -395,8 +395,8 @@ def test_fused_loops_agree_with_the_plain_ones(k):
     results = []
     for module in (fused, plain):
         Z, left, P = np.zeros_like(V), R.copy(), V.copy()
-        squares = module.descend(Z, left, P, images[0], shift)
-        module.turn(left, P, scale)
+        squares = module.descend(Z, left, P, images[0], scale.astype(float), shift.astype(float))
+        module.turn(left, P, squares, scale.astype(float))
         results.append((squares, Z, left, P))
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, **near)

@@ -68,10 +68,10 @@ def standing_in(**options: Any) -> Iterator[Machine]:
 def forget() -> None:
     """Drop what the package remembers of a device."""
     from ies_gpu.backend import cuda
-    from ies_gpu.backend.kernels.cuda import launch
+    from ies_gpu.backend.kernels.cuda import text
 
     cuda.forget_devices()
-    launch.load_kernel.cache_clear()
+    text.load_kernel.cache_clear()
 
 
 def build_modules() -> dict[str, Module]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import scipy.spatial
 
 from ies_gpu.backend.kernels import plain
@@ -125,7 +127,7 @@ class RawKernel:
 
             Kernel(self.code, self.name)(grid, block, values, shared_mem=shared_mem)
         else:
-            TWINS[self.name.partition("_f")[0].removesuffix("_low")](*values)
+            TWINS[re.sub(r"(_\d)?_f.*", "", self.name)](*values)
         if machine.spoil is not None:
             machine.spoil(self.name, tuple(values))
 
@@ -142,10 +144,10 @@ def tangent_twin(
 
 
 def score_twin(
-    U: Any, count: Any, m: Any, d: Any, columns: Any, size: Any, n_sets: Any, start: Any, tile: Any, chunk: Any,
+    U: Any, count: Any, m: Any, columns: Any, size: Any, n_sets: Any, start: Any, tile: Any, chunk: Any,
     partial: Any, winner: Any, highest: Any,
 ) -> None:  # fmt: skip
-    assert U.shape == (count, m, d)
+    assert U.shape[:2] == (count, m)
     assert columns.shape == (size, n_sets)
     assert columns.dtype == winner.dtype == np.int32
     totals, best, score = np.zeros(n_sets), np.empty(count, np.int32), np.empty(count)
@@ -156,13 +158,134 @@ def score_twin(
 
 
 def product_twin(
-    indptr: Any, wide: Any, indices: Any, data: Any, V: Any, n_rows: Any, k: Any, out: Any
+    indptr: Any, wide: Any, indices: Any, data: Any, V: Any, n_rows: Any, k: Any, width: Any, epilogue: Any,
+    R: Any, factor: Any, out: Any, partial: Any,
 ) -> None:  # fmt: skip
+    check_matrix(indptr, wide, indices, n_rows)
+    assert (V.size, out.size, V.dtype) == (len(V) * k, n_rows * k, out.dtype)
+    assert width <= 32 and width & (width - 1) == 0
+    matrix = scipy.sparse.csr_matrix((data, indices, indptr), shape=(n_rows, len(V)))
+    out[:] = product = matrix @ V
+    if epilogue == 1:
+        out[:] = R + product * factor
+    if epilogue == 2:
+        out[:] = factor * R - product
+        partial[:] = 0
+        partial[0] = (R.astype(float) * out).sum(axis=0)
+
+
+def check_matrix(indptr: Any, wide: Any, indices: Any, n_rows: Any) -> None:
     assert (indptr.dtype.itemsize == 8) == bool(wide)
-    assert (len(indptr), V.size, out.size) == (n_rows + 1, len(V) * k, n_rows * k)
-    assert (indices.dtype, data.dtype, V.dtype, out.dtype) == (np.int32, np.float32, np.float64, np.float64)
-    out[:] = plain.spmm(indptr, indices, data, V)
+    assert (len(indptr), indices.dtype) == (n_rows + 1, np.int32)
 
 
-TWINS = {"tangent_rows": tangent_twin, "score_block": score_twin, "csr_product": product_twin}
+def scaled_twin(
+    indptr: Any, wide: Any, indices: Any, data: Any, left: Any, right: Any, n_rows: Any, out: Any
+) -> None:  # fmt: skip
+    check_matrix(indptr, wide, indices, n_rows)
+    assert left.dtype == right.dtype == np.float64
+    part = slice(indptr[0], indptr[-1])
+    out[part] = data[part] * (np.repeat(left, np.diff(indptr)) * right[indices[part]])
+
+
+def label_twin(
+    indptr: Any, wide: Any, indices: Any, data: Any, labels: Any, n_rows: Any, out: Any
+) -> None:  # fmt: skip
+    check_matrix(indptr, wide, indices, n_rows)
+    assert labels.dtype == out.dtype == np.int32
+    out[:] = plain.smallest_labels(indptr, indices, data, labels)
+
+
+def columns_twin(
+    indptr: Any, wide: Any, indices: Any, data: Any, labels: Any, weights: Any, n_rows: Any, ends: Any, counts: Any,
+    out_indices: Any, out_data: Any,
+) -> None:  # fmt: skip
+    check_matrix(indptr, wide, indices, n_rows)
+    cells = int(labels.max()) + 1
+    merged_twin(
+        plain.merge_columns(indptr, indices, data, np.searchsorted(labels, np.arange(cells + 1)), weights),
+        ends, counts, out_indices, out_data,
+    )  # fmt: skip
+
+
+def rows_twin(
+    indptr: Any, wide: Any, indices: Any, data: Any, starts: Any, weights: Any, n_cells: Any, ends: Any, counts: Any,
+    out_indices: Any, out_data: Any,
+) -> None:  # fmt: skip
+    check_matrix(indptr, wide, indices, len(weights))
+    assert (len(starts), starts.dtype) == (n_cells + 1, np.int64)
+    columns = int(indices.max(initial=0)) + 1
+    merged_twin(plain.merge_rows(indptr, indices, data, starts, weights, columns), ends, counts, out_indices, out_data)
+
+
+def merged_twin(matrix: Any, ends: Any, counts: Any, out_indices: Any, out_data: Any) -> None:
+    if isinstance(ends, np.ndarray):
+        np.testing.assert_array_equal(ends, matrix[0])
+        out_indices[:], out_data[:] = matrix[1:]
+    else:
+        counts[:] = np.diff(matrix[0])
+
+
+def restricted_twin(starts: Any, weights: Any, R: Any, n_cells: Any, k: Any, out: Any) -> None:
+    assert starts.dtype == np.int64 and out.shape == (n_cells, k)
+    out[:] = plain.restrict(starts, weights, R)
+
+
+def descend_twin(
+    Z: Any, R: Any, P: Any, image: Any, square: Any, curvature: Any, n_rows: Any, k: Any, width: Any, partial: Any
+) -> None:  # fmt: skip
+    assert P.shape == (n_rows, k) and square.dtype == curvature.dtype == np.float64
+    partial[:] = 0
+    partial[0] = plain.descend(Z, R, P, image, square, curvature) - 1e-30
+
+
+def turn_twin(R: Any, P: Any, left: Any, square: Any, size: Any, k: Any) -> None:
+    assert (P.size, P.shape[1]) == (size, k)
+    plain.turn(R, P, left, square)
+
+
+def column_twin(A: Any, B: Any, n_rows: Any, k: Any, width: Any, partial: Any) -> None:
+    assert A.shape == (n_rows, k)
+    partial[:] = 0
+    partial[0] = (A.astype(float) * (B if isinstance(B, np.ndarray) else 1.0)).sum(axis=0)
+
+
+def totals_twin(partial: Any, rows: Any, k: Any, plus: Any, out: Any) -> None:
+    assert partial.shape == (rows, k) and isinstance(plus, np.float64)
+    out[:] = partial.sum(axis=0) + plus
+
+
+def pairs_twin(
+    Z: Any, D: Any, starts: Any, low: Any, high: Any, cells: Any, A: Any, reach: Any, limit: Any, diagonal: Any,
+    unit: Any, ends: Any, counts: Any, indices: Any, distances: Any,
+) -> None:  # fmt: skip
+    assert (Z.shape[1], len(starts), low.shape, high.shape) == (D, cells + 1, (cells, A), (cells, A))
+    tree = scipy.spatial.cKDTree(Z)
+    pairs = tree.sparse_distance_matrix(tree, reach * (1 + 1e-9), output_type="ndarray")
+    i, j = pairs["i"], pairs["j"]
+    difference = Z[i] - Z[j]
+    squared = (difference * difference).sum(axis=1)
+    keep = (squared <= reach * reach) & (bool(diagonal) | (i != j))
+    order = np.lexsort((j[keep], i[keep]))
+    i, j, squared = (part[keep][order] for part in (i, j, squared))
+    if isinstance(ends, np.ndarray):
+        np.testing.assert_array_equal(ends[1:], np.cumsum(np.bincount(i, minlength=len(Z))))
+        indices[:], distances[:] = j, unit * np.sqrt(squared)
+    else:
+        counts[:] = np.bincount(i, minlength=len(Z))
+
+
+def degrees_twin(Z: Any, n: Any, D: Any, rows: Any, reach: Any, out: Any) -> None:
+    assert Z.shape == (n, D) and rows.dtype == out.dtype == np.int64
+    for k, row in enumerate(rows):
+        out[k] = (((Z - Z[row]) ** 2).sum(axis=1) <= reach * reach).sum()
+
+
+TWINS = {
+    "near_pairs": pairs_twin, "degrees": degrees_twin,
+    "tangent_rows": tangent_twin, "score_block": score_twin, "product": product_twin, "scaled": scaled_twin,
+    "smallest_label": label_twin, "merge_columns": columns_twin, "merge_rows": rows_twin,
+    "restricted": restricted_twin, "descend": descend_twin, "turn": turn_twin, "column_products": column_twin,
+    "totals": totals_twin,
+}  # fmt: skip
 POOL = MemoryPool()

@@ -14,7 +14,8 @@ import pytest
 
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
-from ies_gpu.backend.cuda import GUARD_TOLERANCE, GUARDED, probe
+from ies_gpu.backend.cuda import probe
+from ies_gpu.backend.guard import CHECKS, GUARDED, allowed
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.cli import selftest
@@ -44,10 +45,10 @@ def cupy():
     return pytest.importorskip("cupy")
 
 
-@pytest.mark.parametrize("precision", GUARDED)
-def test_kernels_agree_with_their_plain_twins(precision, cupy):
-    for difference in GUARDED[precision].values():
-        assert difference(cupy, precision) <= GUARD_TOLERANCE[precision]
+@pytest.mark.parametrize("check", CHECKS)
+def test_kernels_agree_with_their_plain_twins(check, cupy):
+    for difference in GUARDED[check.partition(" ")[0]].values():
+        assert difference(cupy, check) <= allowed(check)
 
 
 @pytest.mark.parametrize("m", [1, 7, 20, 33, 64])

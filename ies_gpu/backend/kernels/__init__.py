@@ -12,15 +12,15 @@ from typing import Any
 INTERFACE = (
     "threads",
     # points and their neighbours
-    "kd_order", "heavy_matching", "contract_pairs", "tile_graph", "tile_graph_single",
+    "kd_order", "heavy_matching", "contract_pairs", "tile_graph", "tile_graph_single", "near_pairs", "degrees",
     # products with a sparse matrix
-    "spmm", "vector_product",
+    "spmm", "vector_product", "scaled_bytes", "scaled_entries", "smallest_labels",
     # co-metric, tangent bases, volumes
     "cometric_rows", "leading_eigenvectors", "tangent_bytes", "tangent_rows",
     "score_bytes", "score_block", "table_bytes", "log_volumes",
     # the multilevel eigensolver
     "symmetric_entries", "merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend",
-    "turn", "project_out", "gram", "scaled_columns", "update",
+    "turn", "column_products", "project_out", "gram", "scaled_columns", "update",
 )  # fmt: skip
 
 

@@ -69,16 +69,22 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array, product: Any) -> 
     return largest(difference / xp.where(scale > 0, scale, 1))
 
 
-def graph_row(X: Array, row: int, distances: Array, radius: float) -> float:
-    """The distances from one point to its neighbours, itself included: how many they are, and their sum."""
+def graph_rows(X: Array, rows: list[int], distances: list[Array], radius: float) -> float:
+    """The distances from some points to their neighbours, themselves included: how many they are, and their sums."""
     xp = namespace(X)
-    expected = xp.sort(distances_to(X, row, radius))
     # a pair at the very radius may fall on either side of it by rounding
-    fewest, most = (int(n) for n in xp.searchsorted(expected, xp.asarray([1 - 1e-12, 1 + 1e-12])))
-    stored, count = distances / radius, len(distances)
-    sums = abs(float(expected[:count].sum()) - float(stored.sum(dtype="float64"))) / max(count, 1)
-    worst = max(0.0, (fewest - count) / most, (count - most) / most, sums)
-    return worst if math.isfinite(sums) else math.inf
+    edges, facts = xp.asarray([1 - 1e-12, 1 + 1e-12]), []
+    for row, stored in zip(rows, distances, strict=True):
+        expected = xp.sort(distances_to(X, row, radius))
+        sums = xp.stack([expected[: len(stored)].sum(), (stored / radius).sum(dtype="float64")])
+        facts.append(xp.concatenate([xp.searchsorted(expected, edges).astype("float64"), sums]))
+    worst = 0.0
+    for stored, (fewest, most, total, own) in zip(distances, on_host(xp.stack(facts)).tolist(), strict=True):
+        count, off = len(stored), abs(total - own) / max(len(stored), 1)
+        if not math.isfinite(off):
+            return math.inf
+        worst = max(worst, (fewest - count) / most, (count - most) / most, off)
+    return worst
 
 
 def distances_to(X: Array, row: int, unit: float) -> Array:

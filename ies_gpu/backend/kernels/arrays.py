@@ -10,6 +10,7 @@ import numpy as np
 from ..array import Array
 
 FOLD = 256  # rows side by side
+MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
 
 def namespace(array: Array) -> Any:
@@ -36,6 +37,21 @@ def column_sums(A: Any) -> Array:
     return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")
 
 
+def column_maxima(A: Any) -> Array:
+    """Maxima (k,) over the rows of A (n, k), by as many blocks."""
+    n, k = A.shape
+    head = n // FOLD * FOLD
+    if isinstance(A, np.ndarray) or n < 2 * FOLD:
+        return A.max(axis=0)
+    maxima = A[:head].reshape(-1, FOLD * k).max(axis=0).reshape(FOLD, k).max(axis=0)
+    return maxima if head == n else namespace(A).maximum(maxima, A[head:].max(axis=0))
+
+
+def column_norms(A: Array) -> Array:
+    """Lengths (k,) of the columns of A (n, k)."""
+    return namespace(A).sqrt(column_sums(A * A))
+
+
 def stacked_eigh(H: Array) -> tuple[Array, Array]:
     """Eigenvalues, rising, and eigenvectors of a stack of symmetric matrices.
 
@@ -45,6 +61,10 @@ def stacked_eigh(H: Array) -> tuple[Array, Array]:
     xp = namespace(H)
     if xp is np:
         return np.linalg.eigh(H)
+    if len(H) > MAX_BATCH:
+        parts = [stacked_eigh(H[first : first + MAX_BATCH]) for first in range(0, len(H), MAX_BATCH)]
+        values, vectors = (xp.concatenate(kind) for kind in zip(*parts, strict=True))
+        return values, vectors
     try:
         values, vectors = xp.linalg.eigh(H)
         if bool(xp.isfinite(values.sum() + vectors.sum())):

@@ -143,6 +143,25 @@ def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Arra
     return csr(indptr.astype(indices.dtype), indices, data, len(x)) @ x
 
 
+def scaled_bytes(degree: float) -> float:
+    """Temporaries of ``scaled_entries`` for one row with ``degree`` entries."""
+    return 24.0 * degree
+
+
+def scaled_entries(ends: Array, indices: Array, data: Array, left: Array, right: Array) -> None:
+    """Scale some consecutive rows of A in place, by ``diag(left) A diag(right)``; ``ends`` is their part of indptr."""
+    part = slice(int(ends[0]), int(ends[-1]))
+    data[part] *= namespace(data).repeat(left, ends[1:] - ends[:-1]) * right[indices[part]]
+
+
+def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -> Array:
+    """The smallest label of each row and of those that a positive entry joins it to."""
+    xp = namespace(data)
+    rows, smallest = xp.repeat(xp.arange(len(labels)), indptr[1:] - indptr[:-1]), labels.copy()
+    xp.minimum.at(smallest, rows, xp.where(data > 0, labels[indices], labels[rows]))
+    return smallest
+
+
 def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
     """Pairs of points no further apart than ``radius``, from one matrix product.
 
@@ -202,6 +221,23 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
         value[part] = (difference * difference).sum(axis=1)
     keep = xp.nonzero(value <= limit)[0]
     return xp.bincount(i[keep], minlength=len(rows)), j[keep], xp.sqrt(value[keep])
+
+
+def near_pairs(
+    Z: Array, starts: Array, low: Array, high: Array, limit: float, reach: float, diagonal: bool, unit: float,
+    storage: str,
+) -> tuple[Array, Array, Array] | None:  # fmt: skip
+    """All pairs of ordered points no further apart than ``reach``, as CSR; None where there is no kernel for it.
+
+    Cells begin at ``starts``; ``low`` and ``high`` are their bounding boxes, and a gap whose square is above ``limit``
+    rules out all pairs of two cells. Distances are those of the points times ``unit``, stored as ``storage``.
+    """
+    return None
+
+
+def degrees(Z: Array, rows: Array, reach: float) -> Array | None:
+    """How many points some rows have within ``reach``, themselves included; None where there is no such kernel."""
+    return None
 
 
 def kd_order(Z: Array, levels: int) -> Array:

@@ -113,17 +113,33 @@ def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P:
     return column_sums(P * image)
 
 
-def descend(Z: Array, R: Array, P: Array, image: Array, step: Array) -> Array:
-    """``Z += step P; R -= step image``; the squared lengths (k,) of the columns of R, in float64."""
+def step_lengths(square: Array, curvature: Array) -> Array:
+    """``square / curvature`` in float32, 0 where the curvature is not positive."""
+    xp = namespace(square)
+    along = curvature > 0
+    return xp.where(along, square / xp.where(along, curvature, 1), 0).astype(xp.float32)
+
+
+def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature: Array) -> Array:
+    """``Z += step P; R -= step image``, the step of each column ``square / curvature``.
+
+    Returns the squared lengths (k,) of the columns of R in float64, and 1e-30 more: they are divided by.
+    """
+    step = step_lengths(square, curvature)
     Z += step * P
     R -= step * image
-    return column_sums(R * R)
+    return column_sums(R * R) + 1e-30
 
 
-def turn(R: Array, P: Array, factor: Array) -> None:
-    """``P = R + factor P``."""
-    P *= factor
+def turn(R: Array, P: Array, left: Array, square: Array) -> None:
+    """``P = R + (left / square) P``."""
+    P *= (left / square).astype("float32")
     P += R
+
+
+def column_products(A: Array, B: Array = None) -> Array:
+    """Sums (k,) over the rows of ``A * B``, or of A, in float64."""
+    return column_sums(A if B is None else A * B)
 
 
 def project_out(W: Array, q: int, T: Array) -> None:

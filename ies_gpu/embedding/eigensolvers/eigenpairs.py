@@ -11,6 +11,7 @@ import numpy as np
 
 from ...backend import Backend, Block
 from ...backend.array import Array
+from ...backend.kernels.arrays import column_norms
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from ..order import host_of
@@ -145,7 +146,9 @@ def _our_own(
     if found is not None:
         return found
     try:
-        found = _krylov(operator, count, start, tol, info, progress, MOST_PRODUCTS if factor.fits else 20_000)
+        # to know what a factorisation takes, the matrix has to be on the host: from a device only where all else fails
+        soon = not operator.backend.is_remote and factor.fits
+        found = _krylov(operator, count, start, tol, info, progress, MOST_PRODUCTS if soon else 20_000)
         if float(found[2].max()) <= tol:
             return found
         info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
@@ -207,7 +210,7 @@ def _krylov(
     """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
     info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
     values, vectors = krylov(operator, count, start, tol, progress=progress, max_products=max_products)
-    return values, vectors, operator.backend.xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+    return values, vectors, column_norms(operator(vectors) - vectors * values)
 
 
 def wants_order(operator: SymmetricTransition, count: int) -> bool:
@@ -296,7 +299,7 @@ def _accepted_or_none(
         try:
             values, vectors = solve()
             xp = operator.backend.xp
-            residuals = xp.linalg.norm(operator(vectors) - vectors * values, axis=0)
+            residuals = column_norms(operator(vectors) - vectors * values)
             gram = float(xp.abs(vectors.T @ vectors - xp.eye(len(values))).max())
             if not gram <= ORTHONORMAL:
                 raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
@@ -313,6 +316,12 @@ def _accepted_or_none(
 
 
 def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
-    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there."""
-    start = level.backend.asarray(np.random.default_rng(level.n).normal(size=level.n))
-    return krylov(level, count, start, 1e-5)
+    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
+
+    On the host: a device would wait for each of its short products.
+    """
+    small = level.on_host() if level.backend.is_remote else level
+    start = np.random.default_rng(level.n).normal(size=level.n)
+    values, vectors = krylov(small, count, start, 1e-5)
+    level.columns = small.columns
+    return values, level.backend.asarray(vectors)

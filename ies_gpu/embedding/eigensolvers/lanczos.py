@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import Backend, backend_of
+from ...backend import backend_of
 from ...backend.array import Array
 from ...errors import NotConvergedError
 
@@ -80,25 +80,31 @@ def lanczos(
     backend = backend_of(start)
     xp = backend.xp
     n = len(start)
-    size = min(n - (0 if locked is None else len(locked)), size or max(2 * count + 1, count + 20))
+    fixed = xp.empty((0, n), dtype=xp.float64) if locked is None else locked
+    size = min(n - len(fixed), size or max(2 * count + 1, count + 20))
     basis = xp.empty((size + 1, n), dtype=xp.float64)
     projected = np.zeros((size, size))
-    basis[0] = _orthonormal(start.astype(xp.float64), [] if locked is None else [locked], backend)[0]
+    basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
     kept, products = 0, 0
     while True:
-        coupling = 0.0
-        for j in range(kept, size):
-            image = operator(basis[j])
-            products += 1
-            others = [basis[: j + 1]] if locked is None else [basis[: j + 1], locked]
-            basis[j + 1], coupling, onto = _orthonormal(image, others, backend)
-            projected[: j + 1, j] = projected[j, : j + 1] = onto[0]
-            if coupling == 0.0 and j + 1 < size:  # an invariant subspace: go on outside of it
+        coupling, j, passes = 0.0, kept, 2
+        ahead = size if backend.is_remote else 1  # products before their coefficients are read, which waits
+        while j < size:
+            notes = []
+            for column in range(j, min(j + ahead, size)):
+                image = operator(basis[column])
+                basis[column + 1], note = _orthonormal(image, [basis[: column + 1], fixed], passes)
+                notes.append(note)
+                products += 1
+                if progress is not None and products % 10 == 0:
+                    progress(products, 0)  # how many are needed is not known
+            j, coupling, doubt = _read(backend.all_to_host(*notes), projected, j, passes)
+            if doubt or coupling == 0.0:
+                ahead = 1
+            passes = 3 if doubt else 2
+            if coupling == 0.0 and j < size and not doubt:  # an invariant subspace: go on outside of it
                 fresh = xp.asarray(np.random.default_rng(j).normal(size=n))
-                others[0] = basis[: j + 1]
-                basis[j + 1] = _orthonormal(fresh, others, backend)[0]
-            if progress is not None and products % 10 == 0:
-                progress(products, 0)  # how many are needed is not known
+                basis[j] = _orthonormal(fresh, [basis[:j], fixed], 3)[0]
         values, rotation = np.linalg.eigh(projected)
         values, rotation = values[::-1], rotation[:, ::-1]
         residuals = coupling * np.abs(rotation[-1])
@@ -114,26 +120,45 @@ def lanczos(
         projected[np.arange(kept), np.arange(kept)] = values[:kept]
 
 
-def _orthonormal(vector: Array, others: list[Any], backend: Backend) -> tuple[Array, float, list[np.ndarray]]:
-    """The unit vector left of ``vector`` beside the rows of ``others``, its length, and the coefficients removed."""
-    xp = backend.xp
-    removed = [np.zeros(len(rows)) for rows in others]
-    before = float(xp.linalg.norm(vector))
-    if not np.isfinite(before):
-        raise ArithmeticError("a product with the transition matrix is not finite")
-    scale = before
-    for _ in range(3):  # once more whenever most of the vector went: twice is enough, the third is for noise
-        for rows, total in zip(others, removed, strict=True):
-            part = rows @ vector
-            vector = vector - part @ rows
-            total += backend.to_host(part)
-        length = float(xp.linalg.norm(vector))
-        if length > 0.7 * before:
-            break
-        before = length
-    if length <= 1e-14 * scale:  # an invariant subspace: nothing couples to what follows
-        return xp.zeros_like(vector), 0.0, removed
-    return vector / length, length, removed
+def _orthonormal(vector: Array, others: list[Array], passes: int = 2) -> tuple[Array, Array]:
+    """The unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
+
+    The note has the squared length before the last pass and at the end, and then the coefficients of the first of
+    ``others``. Nobody waits for it here. Twice is enough (Kahan and Parlett), except for what is nothing but rounding.
+    """
+    xp = backend_of(vector).xp
+    squares: list[Array] = []
+    onto: list[Array] = []
+    for _ in range(passes):
+        for rows in others:
+            if len(rows):
+                part = rows @ vector
+                vector = vector - part @ rows
+                if rows is others[0]:
+                    onto.append(part)
+        squares.append(vector[None] @ vector)
+    note = xp.concatenate([*squares[-2:], sum(onto[1:], onto[0] if onto else xp.zeros(0))])
+    return vector / xp.sqrt(xp.maximum(squares[-1], 1e-300)), note
+
+
+def _read(notes: list[np.ndarray], projected: np.ndarray, first: int, passes: int) -> tuple[int, float, bool]:
+    """Fill columns of the projected operator from the notes of their products.
+
+    Returns the number of columns that are sound, the length of what couples the last of them to what follows (0 in an
+    invariant subspace), and whether rounding is most of what was left of the vector behind them: then its product is
+    repeated, with one more pass.
+    """
+    for j, note in enumerate(notes, first):
+        middle, length = np.sqrt(note[:2])
+        if not np.isfinite(length):
+            raise ArithmeticError("a product with the transition matrix is not finite")
+        ends = length <= 1e-14 * np.sqrt(middle**2 + note[2:] @ note[2:])  # by Pythagoras, what there was at first
+        if length <= 0.7 * middle and not ends and passes == 2:
+            return j, 0.0, True
+        projected[: j + 1, j] = projected[j, : j + 1] = note[2:]
+        if ends:
+            return j + 1, 0.0, False
+    return first + len(notes), float(np.sqrt(notes[-1][1])), False
 
 
 def add_missed(

@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import Backend
+from ...backend import Backend, get_backend
 from ...backend.array import Array
-from ...backend.kernels.arrays import column_sums
 from ...errors import NotConvergedError
 from ..order import cells_of
 
@@ -41,6 +40,7 @@ MAX_ITERATIONS = 60
 SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
 LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
 CG_TOL, CG_STEPS = 0.1, 100
+FIRST_STEPS = 12  # of conjugate gradients before anything is known of a level on a device
 LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
 LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
 TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
@@ -62,13 +62,24 @@ class Level:
         self.n = len(top)
         self.coarse: Any = None  # the next Level, once coarsened
         self.products = self.columns = 0
+        self.steps, self.late = FIRST_STEPS, None  # of conjugate gradients: how many, and how many were needed
+
+    def on_host(self) -> Level:
+        """The same in the memory of the host."""
+        host = self.backend.to_host
+        return Level(get_backend("cpu"), tuple(map(host, self.matrix)), host(self.top))
+
+    def learn(self, late: float) -> None:
+        """Take as many steps as the last ones would have taken; ``late`` of them ended above the goal."""
+        self.steps = min(CG_STEPS, int(late) + (2 if late < self.steps else self.steps // 2))
 
     def coarsen(self, starts: np.ndarray) -> Level:
         """Attach the level whose unknowns are the cells that begin at ``starts``."""
         xp, kernels = self.backend.xp, self.backend.kernels
         self.starts = self.backend.asarray(starts)
         norms = xp.sqrt(xp.add.reduceat(self.top * self.top, self.starts[:-1]))
-        self.weights = (self.top / xp.repeat(norms, self.starts[1:] - self.starts[:-1])).astype(xp.float32)
+        cells = xp.searchsorted(self.starts, xp.arange(self.n), side="right") - 1
+        self.weights = (self.top / norms[cells]).astype(xp.float32)
         self.merged = kernels.merge_columns(*self.matrix, self.starts, self.weights)
         smaller = kernels.merge_rows(*self.merged, self.starts, self.weights, len(norms))
         self.coarse = Level(self.backend, smaller, norms)
@@ -128,18 +139,19 @@ def lonely_points(level: Level) -> np.ndarray:
     the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
     about 1 / c and lasting in a group of c points.
     """
-    backend = level.backend
-    signs = np.random.default_rng(level.n).integers(0, 2, size=(level.n, 32), dtype=np.int8)
-    Y = level.product(backend.asarray((2 * signs - 1).astype(np.float32)))
-    chances = [backend.to_host((Y * Y).mean(axis=1))]
-    Y = backend.xp.ascontiguousarray(Y[:, :8])  # enough to tell what lasts
+    backend, xp = level.backend, level.backend.xp
+    bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
+    signs = bits[:, None] >> xp.arange(32, dtype=xp.uint32) & 1
+    Y = level.product(2 * signs.astype(xp.float32) - 1)
+    chances = [(Y * Y).mean(axis=1)]
+    Y = xp.ascontiguousarray(Y[:, :8])  # enough to tell what lasts
     for step in range(2, LOOKS[-1] + 1):
         Y = level.product(Y)
         if step in LOOKS:
-            chances.append(backend.to_host((Y * Y).mean(axis=1)))
+            chances.append((Y * Y).mean(axis=1))
     first, second, last = chances
-    alone = first > max(LONELY, UNUSUAL * float(np.median(first)))
-    return np.flatnonzero(alone | ((last > TRAP) & (last > LASTING * second)))
+    alone = first > xp.maximum(LONELY, UNUSUAL * xp.median(first))
+    return backend.to_host(xp.flatnonzero(alone | ((last > TRAP) & (last > LASTING * second))))
 
 
 @dataclass
@@ -182,10 +194,17 @@ class Block:
         self.H, self.values = np.zeros((0, 0)), np.zeros(0)
         self.R, self.norms = xp.empty((level.n, 0), dtype=xp.float32), np.zeros(0)
 
-    def extend(self, T: Array, ST: Array, active: np.ndarray) -> None:
-        """Rayleigh-Ritz on ``[W, T]``, where T need not be orthogonal to W; P keeps the steps of ``active``."""
-        host, kernels, q = self.backend.to_host, self.backend.kernels, self.q
-        M, RT, PST, TT, TST = (host(part) for part in kernels.gram(self.W, q, self.R, T, ST))
+    def extend(self, T: Array, ST: Array, active: np.ndarray, coarse: Level | None = None) -> None:
+        """Rayleigh-Ritz on ``[W, T]``, where T need not be orthogonal to W; P keeps the steps of ``active``.
+
+        What the coarse level has noted of its steps comes along with the inner products.
+        """
+        kernels, q = self.backend.kernels, self.q
+        late = getattr(coarse, "late", None)
+        noted = [] if late is None else [late]
+        M, RT, PST, TT, TST, *noted = self.backend.all_to_host(*kernels.gram(self.W, q, self.R, T, ST), *noted)
+        if coarse is not None and noted:
+            coarse.learn(float(noted[0]))
         # X'ST by way of R, which is small and rounded as such: rounding of the size of ST would turn X away
         WST = np.concatenate([self.values[:, None] * M[: len(RT)] + RT, PST])
         side = WST - self.H @ M
@@ -291,7 +310,7 @@ def solve(
         before = worst
         active = active_columns(block, wanted, limit)
         T = correction(level, coarse, Q, block, active, steps)
-        block.extend(T, level.product(T), active)
+        block.extend(T, level.product(T), active, level.coarse)
     raise NotConvergedError(f"the residual was {worst:.1e} after {MAX_ITERATIONS} iterations")
 
 
@@ -357,7 +376,6 @@ def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active
 def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array:
     """Column by column ``(shift - S) z = f`` on the complement of Q, loosely, by conjugate gradients in float32."""
     xp, kernels = level.backend.xp, level.backend.kernels
-    host = level.backend.to_host
     columns = F.shape[1]
     if columns % 8:  # products come in eights; columns of zeros stay zero
         F = xp.concatenate([F, xp.zeros((len(F), -columns % 8), dtype=F.dtype)], axis=1)
@@ -365,20 +383,23 @@ def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array
     shift = xp.asarray(shift.astype(np.float32))
     R = F - Q @ (Q.T @ F)
     Z, P, image = xp.zeros_like(R), R.copy(), xp.empty_like(R)
-    square = host(column_sums(R * R)) + 1e-30
+    square = kernels.column_products(R, R) + 1e-30
     goal = CG_TOL**2 * square + 1e-29
+    lengths: list[Array] = []
     for step in range(1, CG_STEPS + 1):
         level.products += 1
         level.columns += columns
-        curvature = host(kernels.shifted_product(*level.matrix, shift, P, image))
+        curvature = kernels.shifted_product(*level.matrix, shift, P, image)
         if step % 10 == 0:  # rounding lets the removed vectors grow back
             image -= Q @ (Q.T @ image)
-        along = np.where(curvature > 0, square / np.where(curvature > 0, curvature, 1), 0)
-        left = host(kernels.descend(Z, R, P, image, xp.asarray(along.astype(np.float32)))) + 1e-30
-        if (left <= goal).all():
+        left = kernels.descend(Z, R, P, image, square, curvature)
+        lengths.append(left)
+        if step >= level.steps if level.backend.is_remote else (left <= goal).all():
             break
-        kernels.turn(R, P, xp.asarray((left / square).astype(np.float32)))
+        kernels.turn(R, P, left, square)
         square = left
+    if level.backend.is_remote:  # looked at with the next transfer: to wait for each step would take longer than it
+        level.late = (xp.stack(lengths) > goal).any(axis=1).sum().astype(xp.float64)
     Z = Z[:, :columns]
     return Z - Q @ (Q.T @ Z)
 

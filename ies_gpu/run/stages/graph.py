@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -390,9 +390,12 @@ def metric_distances(run: Run, report: Report, X: Array) -> Any:
     return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
 
 
-def row_of(graph: Any) -> Callable[[int], Any]:
-    """The distances of a row of a CSR."""
-    return lambda row: graph.data[int(graph.indptr[row]) : int(graph.indptr[row + 1])]
+def rows_of(graph: Any, rows: list[int]) -> list[Any]:
+    """The distances of some rows of a CSR."""
+    backend = backend_of(graph.data)
+    where = backend.asarray(np.array([rows, [row + 1 for row in rows]]))
+    ends = backend.to_host(graph.indptr[where])
+    return [graph.data[first:last] for first, last in ends.T.tolist()]
 
 
 def written_edges(run: Run, report: Report, X: Array, radius: float) -> RowFile:
@@ -442,11 +445,11 @@ NEAREST = Stage("graph", nearest)
 MATRIX_ORDER = Stage("order", by_affinity)
 EDGES = Stage(
     "graph", edges, kernel="tile_graph",
-    difference=lambda run, graph, X, radius: audit_graph(X, row_of(graph), radius, run.backend),
+    difference=lambda run, graph, X, radius: audit_graph(X, partial(rows_of, graph), radius, run.backend),
 )  # fmt: skip
 WRITTEN_EDGES = Stage(
     "graph", written_edges, kernel="tile_graph",
-    difference=lambda run, rows, X, radius: audit_graph(X, rows.row, radius, run.backend),
+    difference=lambda run, file, X, radius: audit_graph(X, lambda r: [*map(file.row, r)], radius, run.backend),
 )  # fmt: skip
 WRITTEN_KERNEL = Stage("kernel", written_kernel)
 KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: SparseKernel(gaussian_of_distances(graph, bandwidth)))

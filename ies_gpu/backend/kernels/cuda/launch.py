@@ -1,31 +1,31 @@
 """The CUDA kernels; what has no kernel of its own is plain code on CuPy arrays.
 
-The sources are the ``.cu`` files beside this module. NVRTC compiles them at first use, and CuPy is imported only then.
-Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
+The sources are the ``.cu`` files beside this module, of which NVRTC compiles one entry point at a time, at its first
+use. Here are the launches of tangent bases and scores; those over the rows of a sparse matrix are in :mod:`.csr`, those
+of the graph in :mod:`.neighbours`. Sizes beyond a kernel's limits (m up to 64, d up to 8) run on plain code.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...array import Array
+from .. import kernels_in, plain
 from .. import of_plain as __getattr__  # noqa: F401 - where there is no CUDA kernel
-from .. import plain
 from ..arrays import namespace
+from . import csr, neighbours, text
+
+globals().update(kernels_in(csr, neighbours))
 
 NAME = "cuda"
 MAX_COMPONENTS = 64
 MAX_DIM = 8
-LOW_DIM = 3  # up to here the entries with fewer registers
 MAX_TANGENT_BLOCKS = 65_535
 MAX_SCORE_BLOCKS = 2_048  # with MAX_SETS: at most 32 MB of partial totals
 MAX_SETS = 2_048  # in one launch
-MAX_PRODUCT_BLOCKS = 65_535
 PART_BYTES = 64 << 20  # temporaries of the plain code that stands in for score_block, at a time
 
 
@@ -63,29 +63,10 @@ def score_launch(n_points: int, m: int, d: int, n_sets: int, itemsize: int) -> L
     return Launch(min(-(-n_points // tile), MAX_SCORE_BLOCKS), 256, shared_bytes, (np.int32(tile), np.int32(chunk)))
 
 
-def product_launch(n_rows: int) -> Launch:
-    """Launch of ``csr_product``: four rows a block, a warp and 32 sums in shared memory for each."""
-    return Launch(min(-(-n_rows // 4), MAX_PRODUCT_BLOCKS), 128, 128 * 8)
-
-
-def source(name: str) -> str:
-    """Text of the CUDA source ``name``.cu."""
-    return resources.files(__package__).joinpath(f"{name}.cu").read_text(encoding="utf-8")
-
-
-@functools.cache
-def load_kernel(name: str, entry: str) -> Any:
-    """The kernel ``entry`` of ``name``.cu; CuPy compiles it when it is first called, for each device."""
-    import cupy
-
-    return cupy.RawKernel(source(name), entry, options=("--std=c++17",))
-
-
-def suffix(dtype: Any) -> str:
-    """End of an entry point's name: ``f32`` or ``f64``."""
-    if dtype not in (np.float32, np.float64):
-        raise TypeError(f"the CUDA kernels take float32 or float64, got {dtype}")
-    return f"f{8 * np.dtype(dtype).itemsize}"
+def tangent_bytes(m: int, d: int, degree: float) -> float:
+    """What the kernel takes for one row beside the result: bases, eigenvalues and a row number, once more."""
+    beyond = m > MAX_COMPONENTS or d > MAX_DIM
+    return plain.tangent_bytes(m, d, degree) if beyond else 8.0 * (m * d + d + 1)
 
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
@@ -100,8 +81,8 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
     xp = namespace(Y)
     U = xp.empty((len(rows), m, d), dtype=Y.dtype)
     sigma = xp.empty((len(rows), d), dtype=Y.dtype)
-    other = "" if weights.dtype == Y.dtype else f"_w{suffix(weights.dtype)[1:]}"
-    kernel = load_kernel("tangent_rows", f"tangent_rows_{suffix(Y.dtype)}{other}")
+    other = "" if weights.dtype == Y.dtype else f"_w{text.suffix(weights.dtype)[1:]}"
+    kernel = text.load_kernel("tangent_rows", f"tangent_rows_{text.suffix(Y.dtype)}{other}")
     if len(rows) == 0:
         return U, sigma
     wide = indptr.dtype.itemsize == 8
@@ -120,6 +101,20 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
         sigma,
     )
     kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
+    return U, sigma
+
+
+def tangents_in_parts(
+    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int
+) -> tuple[Array, Array]:
+    """``plain.tangent_rows`` with bounded temporaries, for blocks that were sized for the kernel."""
+    xp, m = namespace(Y), Y.shape[1]
+    U, sigma = xp.empty((len(rows), m, d), dtype=Y.dtype), xp.empty((len(rows), d), dtype=Y.dtype)
+    degree = len(weights) / max(1, len(indptr) - 1)
+    step = max(1, int(PART_BYTES / plain.tangent_bytes(m, d, degree)))
+    for first in range(0, len(rows), step):
+        part = slice(first, first + step)
+        U[part], sigma[part] = plain.tangent_rows(indptr, indices, weights, Y, rows[part], d)
     return U, sigma
 
 
@@ -147,8 +142,7 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
         score_in_parts(U, subsets, totals, best, best_score)
         return
     xp = namespace(U)
-    entry = f"score_block_{'low_' if d <= LOW_DIM else ''}{suffix(U.dtype)}"
-    kernel = load_kernel("score_block", entry)
+    kernel = text.load_kernel("score_block", f"score_block_{d}_{text.suffix(U.dtype)}")
     if n_points == 0:
         return
     bases = xp.ascontiguousarray(U)
@@ -164,7 +158,6 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
             bases,
             np.int64(n_points),
             np.int32(m),
-            np.int32(d),
             columns,
             np.int32(size),
             np.int32(n_sets),
@@ -178,37 +171,6 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
         totals[start : start + n_sets] += partial.sum(axis=0)
     best[:] = winner
     best_score[:] = highest
-
-
-def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
-    """See ``plain.spmm``; a matrix in float32 with vectors in float64 is not copied, and summed in float64."""
-    xp = namespace(V)
-    if data.dtype != np.float32 or V.dtype != np.float64 or indices.dtype != np.int32 or len(indptr) == 1:
-        return plain.spmm(indptr, indices, data, V)
-    kernel = load_kernel("csr_product", "csr_product_f32")
-    n_rows = len(indptr) - 1
-    wide = indptr.dtype.itemsize == 8
-    product = xp.empty((n_rows, *V.shape[1:]), dtype=np.float64)
-    launch = product_launch(n_rows)
-    arguments = (
-        xp.ascontiguousarray(indptr, dtype=np.int64 if wide else np.int32),
-        np.int32(wide),
-        xp.ascontiguousarray(indices),
-        xp.ascontiguousarray(data),
-        xp.ascontiguousarray(V),
-        np.int64(n_rows),
-        np.int32(1 if V.ndim == 1 else V.shape[1]),
-        product,
-    )
-    kernel((launch.blocks,), (launch.threads,), arguments, shared_mem=launch.shared_bytes)
-    return product
-
-
-def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
-    """``A x`` (n,) in float64."""
-    if data.dtype == x.dtype:
-        return plain.vector_product(indptr, indices, data, x)
-    return spmm(indptr, indices, data, x)
 
 
 def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:

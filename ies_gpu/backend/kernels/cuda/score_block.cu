@@ -7,8 +7,8 @@
 // A block takes tiles of points and, for each tile, chunks of sets: (1) all threads fill a table of scores, points x
 // sets, in shared memory; (2) some threads add up its columns while others search its rows. No atomics: block b adds to
 // its own row of `partial` (grid, sets), the rows are added by the caller, and results are the same from run to run.
-// The readable twin is score_block in plain.py, the launch configuration is in launch.py (score_launch). Compiles
-// alone, without -D.
+// The readable twin is score_block in plain.py, the launch configuration is in launch.py (score_launch).
+// text.py appends the entry points.
 
 namespace {
 
@@ -120,32 +120,17 @@ __device__ void score_block(const T* __restrict__ U, long long n_points, int m, 
     }
 }
 
-// The d of the launch becomes the D of the template, so that the coefficients lie in registers.
-template <int D, int LAST, typename T, typename... Rest>
-__device__ void score_block_for(int d, const T* U, Rest... rest) {
-    if (d == D) {
-        score_block<T, D>(U, rest...);
-    } else if constexpr (D < LAST) {
-        score_block_for<D + 1, LAST>(d, U, rest...);
-    }
-}
-
 }  // namespace
 
 // subsets: (s, n_sets), one set a column, numbers first_set .. first_set + n_sets - 1. partial (grid, n_sets): zeros.
 // best and best_score are read where first_set > 0. Launch: cuda_.score_launch.
 //
-// A kernel takes the registers of its largest case: the _low_ entries, for d <= 3, leave room for more blocks.
-#define ENTRY(NAME, T, LAST, BLOCKS)                                                                             \
+// d is a template argument, so that the coefficients lie in registers; a low one leaves room for more blocks.
+#define SCORE_BLOCK(NAME, T, D, BLOCKS)                                                                          \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                \
-        NAME(const T* U, long long n_points, int m, int d, const int* subsets, int s, int n_sets, int first_set, \
+        NAME(const T* U, long long n_points, int m, const int* subsets, int s, int n_sets, int first_set,        \
              int tile, int chunk, double* partial, int* best, double* best_score) {                              \
         extern __shared__ double shared_memory[];                                                                \
-        score_block_for<1, LAST>(d, U, n_points, m, subsets, s, n_sets, first_set, tile, chunk, partial, best,   \
-                                 best_score, shared_memory);                                                     \
+        score_block<T, D>(U, n_points, m, subsets, s, n_sets, first_set, tile, chunk, partial, best, best_score, \
+                          shared_memory);                                                                        \
     }
-
-ENTRY(score_block_f32, float, 8, 2)
-ENTRY(score_block_f64, double, 8, 2)
-ENTRY(score_block_low_f32, float, 3, 3)
-ENTRY(score_block_low_f64, double, 3, 3)

@@ -4,7 +4,7 @@
 //     H = 1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'        m x m,  1 <= m <= 64,  1 <= d <= 8,  d <= m.
 //
 // One block of threads a row; H never leaves shared memory. The readable twin is tangent_rows in plain.py, the launch
-// configuration and the layout of the shared memory are in launch.py (tangent_launch). Compiles alone, without -D.
+// configuration and the layout of the shared memory are in launch.py (tangent_launch). text.py appends the entry points.
 //
 // The eigenvectors come from Householder's tridiagonal form and implicit QL: products of reflections and rotations
 // only, so that U is orthonormal for repeated and for zero eigenvalues too, and one m x m array is enough (Jacobi needs
@@ -366,8 +366,3 @@ __device__ void tangent_rows(const void* indptr, int wide, const int* __restrict
         tangent_rows<T, W>(indptr, wide, indices, weights, Y, rows, n_rows, m, d, U, sigma,                         \
                            reinterpret_cast<T*>(shared_memory));                                                    \
     }
-
-TANGENT_ROWS(tangent_rows_f32, float, float)
-TANGENT_ROWS(tangent_rows_f32_w64, float, double)
-TANGENT_ROWS(tangent_rows_f64, double, double)
-TANGENT_ROWS(tangent_rows_f64_w32, double, float)

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from ...array import Array
+from ..plain_multilevel import step_lengths
 from .tasks import SPARSE_CHUNK, compiled, in_threads
 
 WIDTHS = (8, 16, 24, 32)  # columns of a block product, known when it is compiled
@@ -290,19 +291,21 @@ def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P:
     return np.sum(in_threads(chunk, len(P), SPARSE_CHUNK), axis=0)
 
 
-def descend(Z: Array, R: Array, P: Array, image: Array, step: Array) -> Array:
+def descend(Z: Array, R: Array, P: Array, image: Array, square: Array, curvature: Array) -> Array:
     """See :func:`.plain_multilevel.descend`."""
+    step = step_lengths(square, curvature)
 
     def chunk(first: int, last: int) -> Array:
         total = np.zeros(P.shape[1])
         descended(Z, R, P, image, step, first, last, total)
         return total
 
-    return np.sum(in_threads(chunk, len(P), 4 * CHUNK), axis=0)
+    return np.sum(in_threads(chunk, len(P), 4 * CHUNK), axis=0) + 1e-30
 
 
-def turn(R: Array, P: Array, factor: Array) -> None:
+def turn(R: Array, P: Array, left: Array, square: Array) -> None:
     """See :func:`.plain_multilevel.turn`."""
+    factor = (left / square).astype(np.float32)
     in_threads(lambda a, b: turned(R, P, factor, a, b), len(P), 4 * CHUNK)
 
 

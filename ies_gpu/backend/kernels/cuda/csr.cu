@@ -1,0 +1,331 @@
+// Kernels over the rows of a CSR matrix: int32 columns, sorted within a row; indptr int32, or int64 where `wide` is 1.
+// Blocks of vectors are row-major with k columns. Every sum has a fixed order, so results are the same from run to run.
+//
+// The readable twins are in plain.py and plain_multilevel.py, the launches in csr.py. Macros at the end make an entry
+// point for one choice of types; csr.py appends the line that does, so that NVRTC compiles one at a time.
+
+namespace rows {
+
+constexpr int WARP = 32;
+constexpr int THREADS = 128;
+
+__device__ long long row_start(const void* indptr, int wide, long long row) {
+    return wide ? static_cast<const long long*>(indptr)[row] : static_cast<const int*>(indptr)[row];
+}
+
+// What a product becomes before it is written.
+enum Epilogue { PLAIN, ADDED, SHIFTED };
+
+// The sum of each group's column over the groups of a block, in their order, as one row of `partial`.
+__device__ void write_partial(double* sums, double own, int width, int c, int k, double* partial) {
+    sums[threadIdx.x] = own;
+    __syncthreads();
+    if (threadIdx.x < width && c < k) {
+        double total = 0;
+        for (int other = threadIdx.x; other < THREADS; other += width) total += sums[other];
+        partial[static_cast<long long>(blockIdx.x) * k + c] = total;
+    }
+    __syncthreads();  // before the next columns overwrite the sums
+}
+
+// A V with one column: a warp takes a row, its lanes share the entries.
+template <typename M, typename T>
+__device__ void vector_product(const void* indptr, int wide, const int* indices, const M* data, const T* V,
+                               long long n_rows, T* out, double* sums) {
+    const int lane = threadIdx.x % WARP, own = threadIdx.x / WARP;
+    constexpr int ROWS = THREADS / WARP;
+    for (long long begin = static_cast<long long>(blockIdx.x) * ROWS; begin < n_rows;
+         begin += static_cast<long long>(gridDim.x) * ROWS) {
+        const long long row = begin + own;
+        const long long last = row < n_rows ? row_start(indptr, wide, row + 1) : 0;
+        double sum = 0;
+        if (row < n_rows) {
+            for (long long e = row_start(indptr, wide, row) + lane; e < last; e += WARP) {
+                sum += static_cast<double>(data[e]) * static_cast<double>(V[indices[e]]);
+            }
+        }
+        sums[threadIdx.x] = sum;
+        __syncthreads();
+        if (lane == 0 && row < n_rows) {
+            double total = 0;
+            for (int other = 0; other < WARP; ++other) total += sums[threadIdx.x + other];
+            out[row] = static_cast<T>(total);
+        }
+        __syncthreads();  // before the next rows overwrite the sums
+    }
+}
+
+// PLAIN: out = A V.  ADDED: out = R + factor * A V.  SHIFTED: out = factor * R - A V, and R . out in `partial`.
+// A group of `width` threads takes a row, each of them a column.
+template <typename M, typename T>
+__device__ void product(const void* indptr, int wide, const int* indices, const M* data, const T* V, long long n_rows,
+                        int k, int width, int epilogue, const T* R, const T* factor, T* out, double* partial,
+                        double* sums) {
+    const int groups = THREADS / width, group = threadIdx.x / width;
+    for (int first = 0; first < k; first += width) {
+        const int c = first + threadIdx.x % width;
+        double dot = 0;
+        for (long long row = static_cast<long long>(blockIdx.x) * groups + group; c < k && row < n_rows;
+             row += static_cast<long long>(gridDim.x) * groups) {
+            const long long last = row_start(indptr, wide, row + 1), place = row * k + c;
+            T sum = 0;
+            for (long long e = row_start(indptr, wide, row); e < last; ++e) {
+                sum += static_cast<T>(data[e]) * V[static_cast<long long>(indices[e]) * k + c];
+            }
+            if (epilogue == ADDED) sum = R[place] + sum * factor[c];
+            if (epilogue == SHIFTED) {
+                sum = factor[c] * R[place] - sum;
+                dot += static_cast<double>(R[place]) * static_cast<double>(sum);
+            }
+            out[place] = sum;
+        }
+        if (epilogue == SHIFTED) write_partial(sums, dot, width, c, k, partial);
+    }
+}
+
+// Entries of diag(left) A diag(right); weights that are not wanted on the diagonal become 0.
+template <typename M, typename O>
+__device__ void scaled(const void* indptr, int wide, const int* indices, const M* data, const double* left,
+                       const double* right, long long n_rows, O* out) {
+    const int lane = threadIdx.x % WARP;
+    const long long step = static_cast<long long>(gridDim.x) * (THREADS / WARP);
+    for (long long row = static_cast<long long>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP; row < n_rows;
+         row += step) {
+        const long long last = row_start(indptr, wide, row + 1);
+        const double factor = left[row];
+        for (long long e = row_start(indptr, wide, row) + lane; e < last; e += WARP) {
+            out[e] = static_cast<O>(static_cast<double>(data[e]) * (factor * right[indices[e]]));
+        }
+    }
+}
+
+// The smallest label among a row's own and those that a positive entry joins it to. A warp takes a row.
+template <typename M>
+__device__ void smallest_label(const void* indptr, int wide, const int* indices, const M* data, const int* labels,
+                               long long n_rows, int* out, int* found) {
+    const int lane = threadIdx.x % WARP;
+    constexpr int ROWS = THREADS / WARP;
+    for (long long begin = static_cast<long long>(blockIdx.x) * ROWS; begin < n_rows;
+         begin += static_cast<long long>(gridDim.x) * ROWS) {
+        const long long row = begin + threadIdx.x / WARP;
+        const long long last = row < n_rows ? row_start(indptr, wide, row + 1) : 0;
+        int least = row < n_rows ? labels[row] : 0;
+        if (row < n_rows) {
+            for (long long e = row_start(indptr, wide, row) + lane; e < last; e += WARP) {
+                if (data[e] > 0) least = min(least, labels[indices[e]]);
+            }
+        }
+        found[threadIdx.x] = least;
+        __syncthreads();
+        if (lane == 0 && row < n_rows) {
+            for (int other = 1; other < WARP; ++other) least = min(least, found[threadIdx.x + other]);
+            out[row] = least;
+        }
+        __syncthreads();  // before the next rows overwrite what was found
+    }
+}
+
+// A P0 as CSR, P0 with the entry weights[j] at (j, labels[j]) and labels rising: runs of a sorted row become one entry.
+// Without `ends` the entries of each row are counted, with them they are written. A thread takes a row.
+__device__ void merge_columns(const void* indptr, int wide, const int* indices, const float* data, const int* labels,
+                              const float* weights, long long n_rows, const long long* ends, long long* counts,
+                              int* out_indices, float* out_data) {
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long row = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; row < n_rows; row += step) {
+        const long long last = row_start(indptr, wide, row + 1);
+        long long place = ends ? ends[row] : 0;
+        int label = -1;
+        double sum = 0;
+        for (long long e = row_start(indptr, wide, row); e < last; ++e) {
+            const int next = labels[indices[e]];
+            if (next != label && label >= 0) {
+                if (ends) out_indices[place] = label, out_data[place] = static_cast<float>(sum);
+                ++place;
+                sum = 0;
+            }
+            label = next;
+            if (ends) sum += static_cast<double>(data[e]) * static_cast<double>(weights[indices[e]]);
+        }
+        if (label >= 0) {
+            if (ends) out_indices[place] = label, out_data[place] = static_cast<float>(sum);
+            ++place;
+        }
+        if (!ends) counts[row] = place;
+    }
+}
+
+// The first entry of a row whose column is not below `column`.
+__device__ long long lower_bound(const int* indices, long long first, long long last, int column) {
+    while (first < last) {
+        const long long middle = first + (last - first) / 2;
+        if (indices[middle] < column) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
+    }
+    return first;
+}
+
+// P0' A as CSR: the rows of each cell, which begin at `starts`, become one. A thread takes a cell, and looks in each of
+// its rows for the column that comes next.
+__device__ void merge_rows(const void* indptr, int wide, const int* indices, const float* data, const long long* starts,
+                           const float* weights, long long n_cells, const long long* ends, long long* counts,
+                           int* out_indices, float* out_data) {
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long cell = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; cell < n_cells; cell += step) {
+        long long place = ends ? ends[cell] : 0;
+        for (int column = 0;; ++column, ++place) {
+            int next = -1;
+            double sum = 0;
+            for (long long row = starts[cell]; row < starts[cell + 1]; ++row) {
+                const long long last = row_start(indptr, wide, row + 1);
+                const long long e = lower_bound(indices, row_start(indptr, wide, row), last, column);
+                if (e == last || (next >= 0 && indices[e] > next)) continue;
+                if (indices[e] != next) sum = 0;
+                next = indices[e];
+                sum += static_cast<double>(weights[row]) * static_cast<double>(data[e]);
+            }
+            if (next < 0) break;
+            if (ends) out_indices[place] = next, out_data[place] = static_cast<float>(sum);
+            column = next;
+        }
+        if (!ends) counts[cell] = place;
+    }
+}
+
+// P0' R: a thread takes a cell and a column.
+__device__ void restricted(const long long* starts, const float* weights, const float* R, long long n_cells, int k,
+                           float* out) {
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < n_cells * k; e += step) {
+        const long long cell = e / k;
+        double sum = 0;
+        for (long long row = starts[cell]; row < starts[cell + 1]; ++row) {
+            sum += static_cast<double>(weights[row]) * static_cast<double>(R[row * k + e % k]);
+        }
+        out[e] = static_cast<float>(sum);
+    }
+}
+
+// One step of conjugate gradients: Z += a P, R -= a image, a = square / curvature, and R . R in `partial`.
+__device__ void descend(float* Z, float* R, const float* P, const float* image, const double* square,
+                        const double* curvature, long long n_rows, int k, int width, double* partial, double* sums) {
+    const int groups = THREADS / width, group = threadIdx.x / width;
+    for (int first = 0; first < k; first += width) {
+        const int c = first + threadIdx.x % width;
+        const float step = c < k && curvature[c] > 0 ? static_cast<float>(square[c] / curvature[c]) : 0.0f;
+        double dot = 0;
+        for (long long row = static_cast<long long>(blockIdx.x) * groups + group; c < k && row < n_rows;
+             row += static_cast<long long>(gridDim.x) * groups) {
+            const long long place = row * k + c;
+            Z[place] += step * P[place];
+            const float left = R[place] - step * image[place];
+            R[place] = left;
+            dot += static_cast<double>(left) * static_cast<double>(left);
+        }
+        write_partial(sums, dot, width, c, k, partial);
+    }
+}
+
+// P = R + (left / square) P.
+__device__ void turn(const float* R, float* P, const double* left, const double* square, long long size, int k) {
+    const long long step = static_cast<long long>(gridDim.x) * THREADS;
+    for (long long e = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; e < size; e += step) {
+        const int c = static_cast<int>(e % k);
+        P[e] = R[e] + static_cast<float>(left[c] / square[c]) * P[e];
+    }
+}
+
+// Sums (k,) of the rows of A * B, or of A alone, as partial sums of each block.
+template <typename T>
+__device__ void column_products(const T* A, const T* B, long long n_rows, int k, int width, double* partial,
+                                double* sums) {
+    const int groups = THREADS / width, group = threadIdx.x / width;
+    for (int first = 0; first < k; first += width) {
+        const int c = first + threadIdx.x % width;
+        double dot = 0;
+        for (long long row = static_cast<long long>(blockIdx.x) * groups + group; c < k && row < n_rows;
+             row += static_cast<long long>(gridDim.x) * groups) {
+            const long long place = row * k + c;
+            dot += static_cast<double>(A[place]) * (B ? static_cast<double>(B[place]) : 1.0);
+        }
+        write_partial(sums, dot, width, c, k, partial);
+    }
+}
+
+// The sums of the columns of `partial` (rows, k), and `plus`: a block of threads takes a column.
+__device__ void totals(const double* partial, long long rows, int k, double plus, double* out, double* sums) {
+    for (int c = blockIdx.x; c < k; c += gridDim.x) {
+        double own = 0;
+        for (long long row = threadIdx.x; row < rows; row += THREADS) own += partial[row * k + c];
+        sums[threadIdx.x] = own;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            double total = plus;
+            for (int other = 0; other < THREADS; ++other) total += sums[other];
+            out[c] = total;
+        }
+        __syncthreads();  // before the next column overwrites the sums
+    }
+}
+
+}  // namespace rows
+
+#define BEGIN(NAME, ...) extern "C" __global__ void __launch_bounds__(rows::THREADS) NAME(__VA_ARGS__)
+#define MATRIX(M) const void *indptr, int wide, const int *indices, const M *data
+#define PASSED indptr, wide, indices, data
+
+#define PRODUCT(NAME, M, T)                                                                                            \
+    BEGIN(NAME, MATRIX(M), const T* V, long long n_rows, int k, int width, int epilogue, const T* R,                   \
+          const T* factor, T* out, double* partial) {                                                                  \
+        extern __shared__ double sums[];                                                                               \
+        if (k == 1 && epilogue == rows::PLAIN) {                                                                       \
+            rows::vector_product<M, T>(PASSED, V, n_rows, out, sums);                                                  \
+        } else {                                                                                                       \
+            rows::product<M, T>(PASSED, V, n_rows, k, width, epilogue, R, factor, out, partial, sums);                 \
+        }                                                                                                              \
+    }
+#define SCALED(NAME, M, O)                                                                                             \
+    BEGIN(NAME, MATRIX(M), const double* left, const double* right, long long n_rows, O* out) {                        \
+        rows::scaled<M, O>(PASSED, left, right, n_rows, out);                                                          \
+    }
+#define SMALLEST_LABEL(NAME, M)                                                                                        \
+    BEGIN(NAME, MATRIX(M), const int* labels, long long n_rows, int* out) {                                            \
+        extern __shared__ int found[];                                                                                 \
+        rows::smallest_label<M>(PASSED, labels, n_rows, out, found);                                                   \
+    }
+#define MERGE_COLUMNS(NAME)                                                                                            \
+    BEGIN(NAME, MATRIX(float), const int* labels, const float* weights, long long n_rows, const long long* ends,       \
+          long long* counts, int* out_indices, float* out_data) {                                                      \
+        rows::merge_columns(PASSED, labels, weights, n_rows, ends, counts, out_indices, out_data);                     \
+    }
+#define MERGE_ROWS(NAME)                                                                                               \
+    BEGIN(NAME, MATRIX(float), const long long* starts, const float* weights, long long n_cells,                       \
+          const long long* ends, long long* counts, int* out_indices, float* out_data) {                               \
+        rows::merge_rows(PASSED, starts, weights, n_cells, ends, counts, out_indices, out_data);                       \
+    }
+#define RESTRICTED(NAME)                                                                                               \
+    BEGIN(NAME, const long long* starts, const float* weights, const float* R, long long n_cells, int k, float* out) { \
+        rows::restricted(starts, weights, R, n_cells, k, out);                                                         \
+    }
+#define DESCEND(NAME)                                                                                                  \
+    BEGIN(NAME, float* Z, float* R, const float* P, const float* image, const double* square,                          \
+          const double* curvature, long long n_rows, int k, int width, double* partial) {                              \
+        extern __shared__ double sums[];                                                                               \
+        rows::descend(Z, R, P, image, square, curvature, n_rows, k, width, partial, sums);                             \
+    }
+#define TURN(NAME)                                                                                                     \
+    BEGIN(NAME, const float* R, float* P, const double* left, const double* square, long long size, int k) {           \
+        rows::turn(R, P, left, square, size, k);                                                                       \
+    }
+#define COLUMN_PRODUCTS(NAME, T)                                                                                       \
+    BEGIN(NAME, const T* A, const T* B, long long n_rows, int k, int width, double* partial) {                         \
+        extern __shared__ double sums[];                                                                               \
+        rows::column_products<T>(A, B, n_rows, k, width, partial, sums);                                               \
+    }
+#define TOTALS(NAME)                                                                                                   \
+    BEGIN(NAME, const double* partial, long long n_rows, int k, double plus, double* out) {                            \
+        extern __shared__ double sums[];                                                                               \
+        rows::totals(partial, n_rows, k, plus, out, sums);                                                             \
+    }
