@@ -92,6 +92,10 @@ print(shown.stdout)
 # "the graph has ... parts; continuing with the largest"
 #   Rows were left out; ``selection.points`` has those that were used. If they are strays, all is well. If they are
 #   many, you have clusters: see :doc:`when_not_to_use_it`.
+# "in parts too small for a map with n_components="
+#   With ``components="each"``, parts with too few points get no map.
+# "part ... of ..., where rows are counted within the part:"
+#   With ``components="each"``: what follows was said of this part.
 # "the bandwidth connects ... of all pairs of points"
 #   Nearly everything is a neighbour of everything. Lower the bandwidth, or leave it on ``"auto"``.
 # "... live on a few stray points each"
@@ -101,22 +105,27 @@ print(shown.stdout)
 # About parameters that were found
 # ................................
 #
-# "bandwidth=... is a narrow choice"
-#   Neighbouring values explain clearly less. Run half-way values by hand and compare the pictures. If they agree, go
-#   on.
-# "bandwidth=... is uncertain:"
-#   There was nothing to compare with. Look at the picture with care, or leave out strays and run again.
-# "intrinsic_dim=... is uncertain"
-#   Run with one dimension more and one less. Keep the smallest with which the volumes stay away from 0.
+# "the automatic choice is doubtful:"
+#   One of the reasons below follows. Give values of your own and compare the pictures.
+# "the chosen coordinates explain ... of the variance of X"
+#   The map leaves out much of the data. It may be noise, or a part of the shape: colour the map by the columns.
+# "of the points the map has several sheets on top of each other"
+#   The map folds. Try one coordinate more.
+# "no set passes the regret"
+#   See "About the choice" below.
+# "only one bandwidth keeps the points together"
+#   There was nothing to compare with. Leave out strays and run again.
+# "other bandwidths near ... explain visibly less"
+#   Try values in between.
+# "coordinates, the most that were tried, may be too few"
+#   Pass a larger ``subset_size``.
+# "coordinates may be better than"
+#   Run with this number too.
 # "the points seem to have ... dimensions, but subset_size and n_components leave room for"
 #   You asked for fewer coordinates than the data seem to need. Raise ``subset_size``, or set ``intrinsic_dim`` if you
 #   know it.
-# "subset_size=... is the largest that was tried"
-#   One more coordinate would still explain more. Pass a larger ``subset_size`` and compare.
 # "column ... of X has nearly all of the variance"
 #   One column is much wider than the others. If the units differ, scale the columns.
-# "the bandwidth found on ... points does not suit all points"
-#   It was found on a sample. Pass ``bandwidth=`` and try values below and above.
 # "... points are too few to estimate anything from them"
 #   Fewer than 100 points. The values are guesses; give your own.
 # "n_components=... needs at least ... points"

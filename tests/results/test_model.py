@@ -201,7 +201,7 @@ def test_the_command_line_names_what_is_wrong(strip, tmp_path, monkeypatch, caps
     cases = {
         "transform model.npz two.npy -o out.npy": (1, "X_new must have 3 columns like the training points, got 2"),
         "transform train.npy two.npy -o out.npy": (1, "train.npy is not an .npz file"),
-        "transform model.npz two.npy -o out.txt": (2, "-o must name an .npy file"),
+        "transform model.npz two.npy -o out.txt": (2, "-o must name a .npy, .csv"),
         "transform model.npz two.npy": (2, "-o/--output"),
         "show model.npz": (1, "is an ies_gpu model, not a result"),
         "fit train.npy -d 2 -s 2 --bandwidth 0.7 --model a.npy": (2, "--model must name an .npz file"),

@@ -57,7 +57,7 @@ def expected_fill(pattern: scipy.sparse.csr_matrix) -> Cost:
 
     Rows of width h in the reverse Cuthill-McKee order mean separators of about h points. Dissection along them leaves
     dense blocks of that size: h^2 entries in all beside a small multiple of the matrix's own. On 20 graphs (strips,
-    squares and cubes of degree 6 to 170, points in 5 dimensions, expanders) the factor had .25 to 1.2 times this many.
+    squares and cubes of degree 6 to 170, points in 5 dimensions, expanders) the factor had .1 to 1.2 times this many.
     """
     n = pattern.shape[0]
     order = scipy.sparse.csgraph.reverse_cuthill_mckee(pattern, symmetric_mode=True)
