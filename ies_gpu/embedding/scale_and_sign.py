@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import column_maxima, column_norms, column_sums
 
 CLEAR = 4.0  # standard errors from zero: no other sample of the same points' distribution would say the opposite
 ROUNDING = 1e-3  # standard errors that may be nothing but rounding
@@ -27,7 +28,7 @@ def scale_factors(
     if scale == "diffusion":
         lengths = xp.sqrt((weights @ (Y * Y)) / weights.sum())
         return abs(1.0 - backend.asarray(eigenvalues)) ** diffusion_time / lengths
-    return (len(Y) ** 0.5 if scale == "rms" else 1.0) / xp.linalg.norm(Y, axis=0)
+    return (len(Y) ** 0.5 if scale == "rms" else 1.0) / column_norms(Y)
 
 
 def signs(Y: Array, *, X: Array = None, weights: Array = None) -> Array:
@@ -58,9 +59,9 @@ def signs(Y: Array, *, X: Array = None, weights: Array = None) -> Array:
 def _invariants(Y: Array, X: Array, weights: Array) -> Iterator[Array]:
     """How many standard errors quantities that change sign with the eigenvectors are from zero, in the rule's order."""
     xp = backend_of(Y).xp
-    Z = Y / xp.abs(Y).max(axis=0)
+    Z = Y / column_maxima(xp.abs(Y))
     cubes = Z * Z * Z
-    yield (cubes.sum(axis=0) / xp.linalg.norm(cubes, axis=0))[:, None]
+    yield (column_sums(cubes) / column_norms(cubes))[:, None]
     if X is None:
         if weights is not None:
             yield _standard_errors(Y, weights[:, None])
@@ -82,6 +83,6 @@ def _invariants(Y: Array, X: Array, weights: Array) -> Iterator[Array]:
 def _standard_errors(Y: Array, V: Array) -> Array:
     """The covariance (m, q) of every column of Y with every column of V, in its own standard errors."""
     xp = backend_of(Y).xp
-    V = V - V.mean(axis=0)
+    V = V - column_sums(V) / len(V)
     spread = xp.sqrt((Y * Y).T @ (V * V))
     return (Y.T @ V) / xp.where(spread > 0, spread, 1.0)
