@@ -19,7 +19,7 @@ import numpy as np
 
 from ..errors import brief
 from .chosen import needs
-from .remote import check_remote_output, is_remote, uploaded
+from .remote import check_remote_output, is_remote, shown, uploaded
 
 SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
 
@@ -137,9 +137,9 @@ WRITTEN = (".npy", ".csv", ".parquet", ".h5ad")
 
 def check_table_output(path: str | os.PathLike[str]) -> str:
     """The ending of a table that can be written here, before long work."""
-    ending = os.path.splitext(os.fspath(path))[1].lower()
+    ending = os.path.splitext(shown(os.fspath(path)))[1].lower()
     if ending not in WRITTEN:
-        raise ValueError(f"{path}: the output must be a {', '.join(WRITTEN[:-1])} or {WRITTEN[-1]} file")
+        raise ValueError(f"{shown(os.fspath(path))}: the output must be a {', '.join(WRITTEN[:-1])} or {WRITTEN[-1]} file")
     check_output(path, ending)
     library = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}.get(ending)
     if library and importlib.util.find_spec(library[0]) is None:

@@ -43,7 +43,8 @@ def assembled(
     coordinates, sign = presented(run, graph, embedding, returned)
     if keep:
         bases_back = returned(bases)
-        bases_back *= sign[:, None].astype(bases_back.dtype)
+        with run.home.active():
+            bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     order = ranked(found.subsets, found.scores, values, found.zeta)
     losses = found.scores - found.zeta * penalties(found.subsets, values)
@@ -76,7 +77,7 @@ def presented(run: Run, graph: Graph, embedding: Embedding, returned: Callable[[
     if X is not None:
         X = check_points(X)
         X = X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
-    weights = returned(graph.weights)
+    weights = returned(graph.weights) if X is None or options.scale == "diffusion" else None
     with run.home.active():
         sign = signs(Y, X=X, weights=weights)
         time = options.diffusion_time

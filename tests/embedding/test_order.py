@@ -103,7 +103,8 @@ def test_a_selection_from_a_kernel_is_that_of_the_points(early, tmp_path):
     found = select_coordinates(kernel=K, checkpoint=tmp_path / "run", **common)
     assert found.diagnostics["solver"]["method"] == "multilevel"
     assert "order" in found.diagnostics["seconds"] and found.subset == expected.subset
-    np.testing.assert_allclose(found.coordinates, expected.coordinates, atol=1e-7)
+    signs = np.sign((found.coordinates * expected.coordinates).sum(axis=0))  # without points they follow another rule
+    np.testing.assert_allclose(found.coordinates * signs, expected.coordinates, atol=1e-7)
     np.testing.assert_allclose(found.log_volumes, expected.log_volumes, atol=1e-4)
     again = select_coordinates(kernel=K, checkpoint=tmp_path / "run", resume=True, **common)
     np.testing.assert_array_equal(again.coordinates, found.coordinates)
