@@ -139,7 +139,8 @@ def check_table_output(path: str | os.PathLike[str]) -> str:
     """The ending of a table that can be written here, before long work."""
     ending = os.path.splitext(shown(os.fspath(path)))[1].lower()
     if ending not in WRITTEN:
-        raise ValueError(f"{shown(os.fspath(path))}: the output must be a {', '.join(WRITTEN[:-1])} or {WRITTEN[-1]} file")
+        kinds = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
+        raise ValueError(f"{shown(os.fspath(path))}: the output must be a {kinds} file")
     check_output(path, ending)
     library = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}.get(ending)
     if library and importlib.util.find_spec(library[0]) is None:
