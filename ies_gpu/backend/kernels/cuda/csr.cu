@@ -276,56 +276,56 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
 #define MATRIX(M) const void *indptr, int wide, const int *indices, const M *data
 #define PASSED indptr, wide, indices, data
 
-#define PRODUCT(NAME, M, T)                                                                                            \
-    BEGIN(NAME, MATRIX(M), const T* V, long long n_rows, int k, int width, int epilogue, const T* R,                   \
-          const T* factor, T* out, double* partial) {                                                                  \
-        extern __shared__ double sums[];                                                                               \
-        if (k == 1 && epilogue == rows::PLAIN) {                                                                       \
-            rows::vector_product<M, T>(PASSED, V, n_rows, out, sums);                                                  \
-        } else {                                                                                                       \
-            rows::product<M, T>(PASSED, V, n_rows, k, width, epilogue, R, factor, out, partial, sums);                 \
-        }                                                                                                              \
+#define PRODUCT(NAME, M, T)                                                                                           \
+    BEGIN(NAME, MATRIX(M), const T* V, long long n_rows, int k, int width, int epilogue, const T* R, const T* factor, \
+          T* out, double* partial) {                                                                                  \
+        extern __shared__ double sums[];                                                                              \
+        if (k == 1 && epilogue == rows::PLAIN) {                                                                      \
+            rows::vector_product<M, T>(PASSED, V, n_rows, out, sums);                                                 \
+        } else {                                                                                                      \
+            rows::product<M, T>(PASSED, V, n_rows, k, width, epilogue, R, factor, out, partial, sums);                \
+        }                                                                                                             \
     }
-#define SCALED(NAME, M, O)                                                                                             \
-    BEGIN(NAME, MATRIX(M), const double* left, const double* right, long long n_rows, O* out) {                        \
-        rows::scaled<M, O>(PASSED, left, right, n_rows, out);                                                          \
+#define SCALED(NAME, M, O)                                                                      \
+    BEGIN(NAME, MATRIX(M), const double* left, const double* right, long long n_rows, O* out) { \
+        rows::scaled<M, O>(PASSED, left, right, n_rows, out);                                   \
     }
-#define SMALLEST_LABEL(NAME, M)                                                                                        \
-    BEGIN(NAME, MATRIX(M), const int* labels, long long n_rows, int* out) {                                            \
-        extern __shared__ int found[];                                                                                 \
-        rows::smallest_label<M>(PASSED, labels, n_rows, out, found);                                                   \
+#define SMALLEST_LABEL(NAME, M)                                             \
+    BEGIN(NAME, MATRIX(M), const int* labels, long long n_rows, int* out) { \
+        extern __shared__ int found[];                                      \
+        rows::smallest_label<M>(PASSED, labels, n_rows, out, found);        \
     }
-#define MERGE_COLUMNS(NAME)                                                                                            \
-    BEGIN(NAME, MATRIX(float), const int* labels, const float* weights, long long n_rows, const long long* ends,       \
-          long long* counts, int* out_indices, float* out_data) {                                                      \
-        rows::merge_columns(PASSED, labels, weights, n_rows, ends, counts, out_indices, out_data);                     \
+#define MERGE_COLUMNS(NAME)                                                                                      \
+    BEGIN(NAME, MATRIX(float), const int* labels, const float* weights, long long n_rows, const long long* ends, \
+          long long* counts, int* out_indices, float* out_data) {                                                \
+        rows::merge_columns(PASSED, labels, weights, n_rows, ends, counts, out_indices, out_data);               \
     }
-#define MERGE_ROWS(NAME)                                                                                               \
-    BEGIN(NAME, MATRIX(float), const long long* starts, const float* weights, long long n_cells,                       \
-          const long long* ends, long long* counts, int* out_indices, float* out_data) {                               \
-        rows::merge_rows(PASSED, starts, weights, n_cells, ends, counts, out_indices, out_data);                       \
+#define MERGE_ROWS(NAME)                                                                         \
+    BEGIN(NAME, MATRIX(float), const long long* starts, const float* weights, long long n_cells, \
+          const long long* ends, long long* counts, int* out_indices, float* out_data) {         \
+        rows::merge_rows(PASSED, starts, weights, n_cells, ends, counts, out_indices, out_data); \
     }
 #define RESTRICTED(NAME)                                                                                               \
     BEGIN(NAME, const long long* starts, const float* weights, const float* R, long long n_cells, int k, float* out) { \
         rows::restricted(starts, weights, R, n_cells, k, out);                                                         \
     }
 #define DESCEND(NAME)                                                                                                  \
-    BEGIN(NAME, float* Z, float* R, const float* P, const float* image, const double* square,                          \
-          const double* curvature, long long n_rows, int k, int width, double* partial) {                              \
+    BEGIN(NAME, float* Z, float* R, const float* P, const float* image, const double* square, const double* curvature, \
+          long long n_rows, int k, int width, double* partial) {                                                       \
         extern __shared__ double sums[];                                                                               \
         rows::descend(Z, R, P, image, square, curvature, n_rows, k, width, partial, sums);                             \
     }
-#define TURN(NAME)                                                                                                     \
-    BEGIN(NAME, const float* R, float* P, const double* left, const double* square, long long size, int k) {           \
-        rows::turn(R, P, left, square, size, k);                                                                       \
+#define TURN(NAME)                                                                                           \
+    BEGIN(NAME, const float* R, float* P, const double* left, const double* square, long long size, int k) { \
+        rows::turn(R, P, left, square, size, k);                                                             \
     }
-#define COLUMN_PRODUCTS(NAME, T)                                                                                       \
-    BEGIN(NAME, const T* A, const T* B, long long n_rows, int k, int width, double* partial) {                         \
-        extern __shared__ double sums[];                                                                               \
-        rows::column_products<T>(A, B, n_rows, k, width, partial, sums);                                               \
+#define COLUMN_PRODUCTS(NAME, T)                                                               \
+    BEGIN(NAME, const T* A, const T* B, long long n_rows, int k, int width, double* partial) { \
+        extern __shared__ double sums[];                                                       \
+        rows::column_products<T>(A, B, n_rows, k, width, partial, sums);                       \
     }
-#define TOTALS(NAME)                                                                                                   \
-    BEGIN(NAME, const double* partial, long long n_rows, int k, double plus, double* out) {                            \
-        extern __shared__ double sums[];                                                                               \
-        rows::totals(partial, n_rows, k, plus, out, sums);                                                             \
+#define TOTALS(NAME)                                                                        \
+    BEGIN(NAME, const double* partial, long long n_rows, int k, double plus, double* out) { \
+        extern __shared__ double sums[];                                                    \
+        rows::totals(partial, n_rows, k, plus, out, sums);                                  \
     }

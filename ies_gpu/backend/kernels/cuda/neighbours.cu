@@ -28,7 +28,8 @@ __device__ void near_pairs(const double* Z, int D, const long long* starts, cons
             const int other = begin + thread;
             double gap2 = 0;
             for (int a = 0; a < A && other < cells; ++a) {
-                const long long mine = static_cast<long long>(cell) * A + a, its = static_cast<long long>(other) * A + a;
+                const long long mine = static_cast<long long>(cell) * A + a,
+                                its = static_cast<long long>(other) * A + a;
                 const double gap = fmax(0.0, fmax(low[its] - high[mine], low[mine] - high[its]));
                 gap2 += gap * gap;
             }
@@ -94,9 +95,9 @@ __device__ void degrees(const double* Z, long long n, int D, const long long* ro
         pairs::near_pairs<O>(Z, D, starts, low, high, cells, A, reach, limit, diagonal, unit, ends, counts, indices,   \
                              distances, shared);                                                                       \
     }
-#define DEGREES(NAME)                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(256)                                                                  \
-        NAME(const double* Z, long long n, int D, const long long* rows, double reach, long long* out) {               \
-        extern __shared__ double shared[];                                                                             \
-        pairs::degrees(Z, n, D, rows, reach, out, reinterpret_cast<long long*>(shared));                               \
+#define DEGREES(NAME)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(256)                                                    \
+        NAME(const double* Z, long long n, int D, const long long* rows, double reach, long long* out) { \
+        extern __shared__ double shared[];                                                               \
+        pairs::degrees(Z, n, D, rows, reach, out, reinterpret_cast<long long*>(shared));                 \
     }

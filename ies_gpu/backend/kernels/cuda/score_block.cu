@@ -126,11 +126,11 @@ __device__ void score_block(const T* __restrict__ U, long long n_points, int m, 
 // best and best_score are read where first_set > 0. Launch: cuda_.score_launch.
 //
 // d is a template argument, so that the coefficients lie in registers; a low one leaves room for more blocks.
-#define SCORE_BLOCK(NAME, T, D, BLOCKS)                                                                          \
-    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                \
-        NAME(const T* U, long long n_points, int m, const int* subsets, int s, int n_sets, int first_set,        \
-             int tile, int chunk, double* partial, int* best, double* best_score) {                              \
-        extern __shared__ double shared_memory[];                                                                \
-        score_block<T, D>(U, n_points, m, subsets, s, n_sets, first_set, tile, chunk, partial, best, best_score, \
-                          shared_memory);                                                                        \
+#define SCORE_BLOCK(NAME, T, D, BLOCKS)                                                                             \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                                                   \
+        NAME(const T* U, long long n_points, int m, const int* subsets, int s, int n_sets, int first_set, int tile, \
+             int chunk, double* partial, int* best, double* best_score) {                                           \
+        extern __shared__ double shared_memory[];                                                                   \
+        score_block<T, D>(U, n_points, m, subsets, s, n_sets, first_set, tile, chunk, partial, best, best_score,    \
+                          shared_memory);                                                                           \
     }

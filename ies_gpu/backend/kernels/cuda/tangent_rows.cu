@@ -4,7 +4,8 @@
 //     H = 1/2 sum_j w_ij (y_j - y_i)(y_j - y_i)'        m x m,  1 <= m <= 64,  1 <= d <= 8,  d <= m.
 //
 // One block of threads a row; H never leaves shared memory. The readable twin is tangent_rows in plain.py, the launch
-// configuration and the layout of the shared memory are in launch.py (tangent_launch). text.py appends the entry points.
+// configuration and the layout of the shared memory are in launch.py (tangent_launch). text.py appends the entry
+// points.
 //
 // The eigenvectors come from Householder's tridiagonal form and implicit QL: products of reflections and rotations
 // only, so that U is orthonormal for repeated and for zero eigenvalues too, and one m x m array is enough (Jacobi needs
