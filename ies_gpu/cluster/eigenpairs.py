@@ -27,7 +27,7 @@ from ..embedding.eigensolvers.eigenpairs import (
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.graph import index_type
 from ..embedding.laplacian import Laplacian
-from ..embedding.order import cell_starts, n_levels
+from ..embedding.order import cells_of
 from ..errors import ClusterError, NotConvergedError
 from .matrix import Graph, Rows
 from .team import Pieces, Team, joined
@@ -112,7 +112,7 @@ class TallLevel(Level):
         team = self.team
         squares = team.total(team.map(square_sum, self.graph.roots, self.graph.sizes.tolist()))
         starts = self._cells()
-        cells = team.map(cells_of, starts, self.graph.roots, float(np.sqrt(squares)))
+        cells = team.map(own_cells, starts, self.graph.roots, float(np.sqrt(squares)))
         counts = np.array(team.gather(team.map(count_of, starts)))
         first = np.concatenate([[0], np.cumsum(counts)])
         shown = team.map(labels_and_weights, cells, first[:-1].tolist())
@@ -162,9 +162,9 @@ class TallLevel(Level):
     def start(self, wanted: int, last: Any, guards: int) -> CoarsePairs:
         found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, block=0)
         values = self.team.gather([self.team.submit(item, found, 0, block=0)])[0]
-        k, following = kept_pairs(values, wanted, guards)
+        k = multilevel.kept_pairs(values, wanted, guards)
         vectors = self.team.submit(first_columns, found, k, block=0)
-        return CoarsePairs(values[:k], Remote(vectors, (self.coarse_size, k)), following)
+        return CoarsePairs(values[:k], Remote(vectors, (self.coarse_size, k)), float(values[k]))
 
     def coarse_solution(self, F: list[Any], shift: np.ndarray, Q: Remote) -> Remote:
         future = self.team.submit(coarse_solution, self.coarse, shift, Q.future, *F, block=0)
@@ -359,10 +359,8 @@ def chances(backend: Backend, Y: Any) -> np.ndarray:
 
 
 def starts_of(backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float) -> np.ndarray:
-    alone = first > max(multilevel.LONELY, multilevel.UNUSUAL * median)
-    lasting = (last > multilevel.TRAP) & (last > multilevel.LASTING * second)
-    lonely, n = np.flatnonzero(alone | lasting), len(first)
-    return np.unique(np.concatenate([cell_starts(n, n_levels(n, multilevel.LEAF)), lonely, lonely + 1]))
+    lonely = np.flatnonzero(multilevel.is_lonely(first, second, last, median, np))
+    return np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
 
 
 def count_of(backend: Backend, starts: np.ndarray) -> int:
@@ -382,7 +380,7 @@ class Cells:
     weights: Any
 
 
-def cells_of(backend: Backend, starts: np.ndarray, root: Any, length: float) -> Cells:
+def own_cells(backend: Backend, starts: np.ndarray, root: Any, length: float) -> Cells:
     xp, first = backend.xp, backend.asarray(starts)
     top = root[: int(starts[-1])] / length
     norms = xp.sqrt(xp.add.reduceat(top * top, first[:-1]))
@@ -462,13 +460,15 @@ def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: int, *part
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     fine = np.unique(np.concatenate([first + own for first, own in zip(offsets, starts, strict=False)]))
     lonely = np.concatenate([first + own[:-1][np.diff(own) == 1] for first, own in zip(offsets, starts, strict=False)])
-    cuts = [n_levels(n, multilevel.LEAF) - multilevel.RATIO for n in sizes]
-    while min(cuts) >= 0 and sum(1 << c for c in cuts) >= max(multilevel.SMALLEST, 4 * count):
-        cells = [first + cell_starts(n, c) for first, n, c in zip(offsets, sizes, cuts, strict=False)]
-        coarser = np.unique(np.concatenate([*cells, lonely, lonely + 1]))
+    cuts = multilevel.LEAF + multilevel.RATIO
+    while True:
+        own = [first + cells_of(n, True, cuts) for first, n in zip(offsets, sizes, strict=False)]
+        cells = np.unique(np.concatenate(own))
+        if not max(multilevel.SMALLEST, 4 * count) < len(cells) < len(fine):
+            return top
+        coarser = np.unique(np.concatenate([cells, lonely, lonely + 1]))
         level = level.coarsen(np.searchsorted(fine, coarser))
-        fine, cuts = coarser, [c - multilevel.RATIO for c in cuts]
-    return top
+        fine, cuts = coarser, cuts + multilevel.RATIO
 
 
 def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int) -> tuple[np.ndarray, Any]:
@@ -476,14 +476,6 @@ def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int) -> tu
         level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, last_level_pairs
     )
     return values, vectors[:, : wanted + guards].astype("float32")
-
-
-def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> tuple[int, float]:
-    """How many coarse pairs to keep, up to the widest gap, and the value behind them."""
-    fewest, many = wanted + multilevel.FEWEST_GUARDS, wanted + guards
-    gaps = values[fewest - 1 : many - 1] - values[fewest:many]
-    k = fewest + int(np.argmax(gaps))
-    return k, float(values[k])
 
 
 def first_columns(backend: Backend, found: tuple[np.ndarray, Any], k: int) -> Any:

@@ -150,8 +150,13 @@ def lonely_points(level: Level) -> np.ndarray:
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
     first, second, last = chances
-    alone = first > xp.maximum(LONELY, UNUSUAL * xp.median(first))
-    return backend.to_host(xp.flatnonzero(alone | ((last > TRAP) & (last > LASTING * second))))
+    return backend.to_host(xp.flatnonzero(is_lonely(first, second, last, xp.median(first), xp)))
+
+
+def is_lonely(first: Array, second: Array, last: Array, median: Any, xp: Any) -> Array:
+    """Which rows have such chances of return at the three looks; ``median`` is that of the first."""
+    alone = first > xp.maximum(LONELY, UNUSUAL * median)
+    return alone | ((last > TRAP) & (last > LASTING * second))
 
 
 @dataclass
@@ -330,11 +335,15 @@ def check_pace(history: list[float], limit: float, distance: float) -> None:
 
 def start_pairs(level: Level, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int) -> CoarsePairs:
     """Pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut."""
-    many = wanted + guards
-    values, vectors, _ = solve(level.coarse, many, REFRESH, COARSE_TOL, last)
-    gaps = values[wanted + FEWEST_GUARDS - 1 : many - 1] - values[wanted + FEWEST_GUARDS : many]
-    k = wanted + FEWEST_GUARDS + int(np.argmax(gaps))
+    values, vectors, _ = solve(level.coarse, wanted + guards, REFRESH, COARSE_TOL, last)
+    k = kept_pairs(values, wanted, guards)
     return CoarsePairs(values[:k], level.backend.xp.ascontiguousarray(vectors[:, :k]), float(values[k]))
+
+
+def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:
+    """How many of the coarse pairs to keep: up to the widest gap."""
+    fewest, many = wanted + FEWEST_GUARDS, wanted + guards
+    return fewest + int(np.argmax(values[fewest - 1 : many - 1] - values[fewest:many]))
 
 
 def closed_group(values: np.ndarray, wanted: int) -> int:
