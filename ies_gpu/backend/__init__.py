@@ -107,7 +107,7 @@ def to_device(value: Any, backend: Backend, dtype: Any = None) -> Array:
     if home.sparse.issparse(value):
         data, indices, indptr = (to_device(part, backend) for part in (value.data, value.indices, value.indptr))
         data = backend.asarray(data, dtype=dtype)
-        return backend.sparse.csr_matrix((data, indices, indptr), shape=value.shape)
+        return backend.csr(data, indices, indptr, value.shape)
     return backend.asarray(value if home.device == backend.device else home.to_host(value), dtype=dtype)
 
 

@@ -13,6 +13,12 @@ from .array import Array
 from .out_of_memory import InPieces
 
 current: ContextVar[Backend | None] = ContextVar("ies_gpu_backend", default=None)
+WIDE = 2**31  # from this number of entries on, places in a sparse matrix have 64 bits
+
+
+def index_type(entries: int) -> str:
+    """The type of a matrix's indices: 32 bits where its number of entries fits into them, as ``indptr`` holds it."""
+    return "int32" if entries < WIDE else "int64"
 
 
 class Backend(InPieces):
@@ -77,6 +83,16 @@ class Backend(InPieces):
     def all_to_host(self, *arrays: Array) -> list[Array]:
         """Small arrays of float64 as NumPy arrays, in one transfer."""
         return [self.to_host(array) for array in arrays]
+
+    def column_type(self, entries: int) -> str:
+        """The type of the columns of a matrix, which the library wants to be that of ``indptr``."""
+        return index_type(entries)
+
+    def csr(self, data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Array:
+        """A CSR from its parts, with indices no longer than they must be."""
+        kind = index_type(len(data))
+        parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
+        return self.sparse.csr_matrix(parts, shape=shape)
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Distances and numbers (n, k) of each point's k nearest other points."""

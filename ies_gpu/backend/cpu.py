@@ -19,6 +19,7 @@ import scipy.spatial
 from threadpoolctl import threadpool_limits
 
 from ..errors import OutOfMemoryError
+from . import cgroup
 from .address_space import KERNELS, headroom
 from .array import Array
 from .base import Backend
@@ -30,9 +31,8 @@ from .nearest import without_self
 def available_threads() -> int:
     """Threads this process may use: affinity, the cgroup's quota and ``OMP_NUM_THREADS``, whichever is least."""
     counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        counts.append(max(1, int(int(quota) / int(period))))  # "max" is no number: no limit
+    if (quota := cgroup.processors()) is not None:
+        counts.append(quota)
     with contextlib.suppress(KeyError, ValueError):
         counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
     return min(counts)
@@ -44,11 +44,7 @@ def available_memory() -> int:
     with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    with contextlib.suppress(OSError, ValueError):
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        sizes.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    if (left := headroom()) is not None:
-        sizes.append(left)
+    sizes += [left for left in (cgroup.memory_left(), headroom()) if left is not None]
     if not sizes:  # no Linux: total memory is the best that the standard library knows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
     return max(min(sizes), 64 << 20)

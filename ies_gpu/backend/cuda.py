@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import DeviceError, first_line
 from .array import Array
-from .base import Backend
+from .base import Backend, index_type
 from .dlpack import cuda_device, is_foreign, shared
 from .guard import Kernels
 from .kernels.arrays import column_sums
@@ -190,6 +190,19 @@ class CudaBackend(Backend):
         flat = self.xp.concatenate([array.astype(np.float64, copy=False).ravel() for array in arrays]).get()
         ends = np.cumsum([array.size for array in arrays])[:-1]
         return [part.reshape(array.shape) for part, array in zip(np.split(flat, ends), arrays, strict=True)]
+
+    def column_type(self, entries: int) -> str:
+        return "int32"  # our kernels take them with an ``indptr`` of 64 bits
+
+    def csr(self, data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Array:
+        kind = index_type(len(data))
+        if kind == "int32" or shape[1] >= 2**31:
+            return super().csr(data, indices, indptr, shape)
+        # CuPy's constructor would copy the columns to 64 bits, and each of our kernels back: the parts are set instead
+        ends = self.xp.zeros(shape[0] + 1, dtype="int32")
+        matrix = self.sparse.csr_matrix((data[:0], indices[:0].astype("int32"), ends), shape=shape)
+        matrix.data, matrix.indices, matrix.indptr = data, indices.astype("int32", copy=False), indptr.astype(kind)
+        return matrix
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)

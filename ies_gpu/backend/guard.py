@@ -49,12 +49,12 @@ class Kernels:
             return getattr(launch, name)
 
         @functools.wraps(getattr(plain, name))
-        def guarded(*arguments: Any) -> Any:
+        def guarded(*arguments: Any, **more: Any) -> Any:
             """The kernel, if it agrees with plain code for arrays of these types."""
             group = OVER_ROWS[name]
             if group == "rows":
                 group += "".join(f" {a.dtype}" for a in (arguments[2], arguments[3]) if a.dtype.kind == "f")
-            return getattr(launch if self.trusted(group) else plain, name)(*arguments)
+            return getattr(launch if self.trusted(group) else plain, name)(*arguments, **more)
 
         return guarded
 

@@ -10,9 +10,9 @@ from ..errors import DisconnectedGraphError
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
-STRAY = 0.05  # share of the points that components="most" may leave out
+STRAY = 0.05  # share of the points that components="most" may leave out,
+SCATTERED = 0.1, 0.01  # or this share, if no part that is left out holds more than that one: strays, not clusters
 CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
-FEWEST = {"raise": 1.0, "most": 1 - STRAY, "largest": 0.0}  # share of the points that the largest part must hold
 
 
 def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -> float:
@@ -26,7 +26,7 @@ def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -
     degrees = sampled_counts(X, rows, radius, backend) - 1
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
-    enough = {"raise": STRAY, "most": 2 * STRAY, "largest": 1 - 1e-9}[components]
+    enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[components]
     if alone > enough * len(degrees):
         lonely = rows[: len(degrees)][degrees == 0][:50]
         raise DisconnectedGraphError(
@@ -60,6 +60,16 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
         if sum(count.sum() for count in counts) > 2_000_000 and first + step >= 50:
             break  # many neighbours: nobody is alone, and the mean is known well enough
     return np.concatenate(counts)
+
+
+def holds_enough(sizes: np.ndarray, n: int, components: str) -> bool:
+    """Whether the largest part of n points holds as many as ``components`` asks for; ``sizes`` are those of all parts.
+
+    Points that were left out before are missing in ``sizes``.
+    """
+    most = sizes.max() >= (1 - STRAY) * n
+    scattered = sizes.max() >= (1 - SCATTERED[0]) * n and np.sort(sizes)[-2:][0] <= SCATTERED[1] * n
+    return {"raise": sizes.max() == n, "most": bool(most or scattered), "largest": True}[components]
 
 
 def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:

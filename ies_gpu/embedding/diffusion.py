@@ -163,6 +163,6 @@ def eigenmap(
             "raise bandwidth, or keep one of its parts"
         )
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
-    phi = phi / column_norms(phi)
-    phi = phi * signs(phi, weights=laplacian.weights)
+    phi /= column_norms(phi)
+    phi *= signs(phi, weights=laplacian.weights)
     return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], pairs.residuals[1:], pairs.info)

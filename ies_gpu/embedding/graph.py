@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import row_slots
 from ..validation import (
     check_array,
     check_choice,
@@ -26,7 +27,6 @@ from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, pr
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
-WIDE = 2**31  # from this number of entries on, indices have 64 bits
 
 
 @at_home
@@ -77,9 +77,7 @@ def metric_graph(X: Array, radius: float, metric: str) -> Array:
     """The radius graph of a metric that scikit-learn measures on the host, in the order of the points."""
     backend = backend_of(X)
     graph = measured_graph(backend.to_host(X), radius, metric)
-    kind = index_type(graph.nnz)
-    parts = (graph.data, graph.indices.astype(kind), graph.indptr.astype(kind))
-    return csr(backend, *map(backend.asarray, parts))
+    return csr(backend, *map(backend.asarray, (graph.data, graph.indices, graph.indptr)))
 
 
 def ordered_radius_graph(
@@ -112,7 +110,7 @@ def ordered_radius_graph(
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
     nnz = int(indptr[-1])
     values = gathered(distances, nnz, storage, xp)
-    return csr(backend, values, gathered(indices, nnz, index_type(nnz), xp), indptr.astype(index_type(nnz)))
+    return csr(backend, values, gathered(indices, nnz, backend.column_type(nnz), xp), indptr)
 
 
 def pairs_at_once(X: Array, radius: float, diagonal: bool, storage: str) -> Array | None:
@@ -126,8 +124,7 @@ def pairs_at_once(X: Array, radius: float, diagonal: bool, storage: str) -> Arra
     if found is None:
         return None
     indptr, indices, distances = found
-    kind = index_type(len(indices))
-    return csr(backend, distances, indices.astype(kind, copy=False), indptr.astype(kind))
+    return csr(backend, distances, indices, indptr)
 
 
 def each_block_of_rows(
@@ -212,10 +209,25 @@ class Cells:
         a, b = np.searchsorted(self.starts, (first, last))
         return self.near_box(self.low[a:b].min(axis=0), self.high[a:b].max(axis=0))
 
+    @cached_property
+    def runs(self) -> tuple[int, np.ndarray, np.ndarray]:
+        """How many cells make up a run, about as many as there are runs, and the boxes around each, on the host."""
+        length = 1 << (n_levels(self.count, 1) + 1) // 2
+        first = np.arange(0, self.count, length)
+        return length, np.minimum.reduceat(self.low, first, axis=0), np.maximum.reduceat(self.high, first, axis=0)
+
     def near_box(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """The same for any box, given by its corners on the host."""
-        gap = np.maximum(0, np.maximum(self.low - high, low - self.high))
-        return np.flatnonzero((gap * gap).sum(axis=1) <= self.limit)
+        """The same for any box, given by its corners on the host; only cells of runs that are near are looked at."""
+        length, run_low, run_high = self.runs
+        runs = np.flatnonzero(self._within(run_low, run_high, low, high))
+        cells = (runs[:, None] * length + np.arange(length)).ravel()
+        cells = cells[: np.searchsorted(cells, self.count)]
+        return cells[self._within(self.low[cells], self.high[cells], low, high)]
+
+    def _within(self, lows: np.ndarray, highs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Which of the boxes reach within the radius of another."""
+        gap = np.maximum(0, np.maximum(lows - high, low - highs))
+        return (gap * gap).sum(axis=1) <= self.limit
 
     def columns_near(self, first: int, last: int) -> list[Any]:
         """The points of those cells, rising, in pieces that keep a tile small."""
@@ -267,14 +279,9 @@ def gathered(blocks: list[Any], size: int, dtype: Any, xp: Any) -> Array:
     return out
 
 
-def index_type(nnz: int) -> str:
-    """The type of a matrix's indices: 32 bits where its number of entries fits into them, as ``indptr`` holds it."""
-    return "int32" if nnz < WIDE else "int64"
-
-
 def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:
     """A square CSR from its parts, known to be sorted."""
-    matrix = backend.sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1,) * 2)
+    matrix = backend.csr(data, indices, indptr, (len(indptr) - 1,) * 2)
     matrix.has_sorted_indices = True
     return matrix
 
@@ -282,10 +289,7 @@ def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:
 def permuted(matrix: Array, order: Array) -> Array:
     """A symmetric CSR in another order, stored zeros kept: entry (a, b) is the old (order[a], order[b])."""
     backend = backend_of(matrix.data)
-    xp = backend.xp
-    counts = (matrix.indptr[1:] - matrix.indptr[:-1])[order]
-    indptr = xp.concatenate([xp.zeros(1, dtype=matrix.indptr.dtype), xp.cumsum(counts).astype(matrix.indptr.dtype)])
-    slots = xp.repeat(matrix.indptr[:-1][order] - indptr[:-1], counts) + xp.arange(matrix.nnz)
+    indptr, slots = row_slots(matrix.indptr, order)
     columns = inverse_order(order).astype(matrix.indices.dtype)[matrix.indices[slots]]
     result = backend.sparse.csr_matrix((matrix.data[slots], columns, indptr), shape=matrix.shape)
     result.sort_indices()
@@ -337,8 +341,7 @@ def knn_graph(X: Array, *, n_neighbors: int) -> Array:
     keys, first = xp.unique(keys, return_index=True)
     counts = xp.bincount(keys // n, minlength=n)
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
-    values, kind = xp.concatenate([values, values])[first], index_type(len(keys))
-    return csr(backend, values, (keys % n).astype(kind), indptr.astype(kind))
+    return csr(backend, xp.concatenate([values, values])[first], keys % n, indptr)
 
 
 def check_graph(graph: Array, *, radius: float | None = None) -> Array:
@@ -377,5 +380,4 @@ def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -
     xp = backend.xp
     counts = xp.bincount(rows, minlength=n)
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
-    kind = index_type(len(data))
-    return csr(backend, data, columns.astype(kind), indptr.astype(kind))
+    return csr(backend, data, columns, indptr)

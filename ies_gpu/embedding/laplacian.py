@@ -19,7 +19,7 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
-from .graph import check_graph, csr, index_type, permuted, radius_graph
+from .graph import check_graph, csr, permuted, radius_graph
 from .order import matrix_order
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
@@ -54,6 +54,7 @@ class Laplacian:
         return self.transition if isinstance(self.transition, Transition) else SparseTransition(self.transition)
 
     @cached_property
+    @at_home
     def matrix(self) -> Array:
         """The Laplacian ``L = I - P`` as a sparse matrix."""
         P = self.operator.matrix
@@ -77,6 +78,7 @@ class Laplacian:
         return 1.0 if self.bandwidth is None else 4.0 / self.bandwidth**2
 
     @property
+    @at_home
     def scaled(self) -> Array:
         """The scaled Laplacian ``(4 / eps^2) L``, which approximates the Laplace-Beltrami operator."""
         return self.scale * self.matrix
@@ -144,12 +146,11 @@ def with_unit_diagonal(matrix: Array) -> Array:
     place = xp.arange(matrix.nnz) + rows + right
     left_counts = xp.bincount(rows[~right], minlength=n)
     on_diagonal = matrix.indptr[:-1] + xp.arange(n) + left_counts
-    kind = index_type(matrix.nnz + n)
-    indices = xp.empty(matrix.nnz + n, dtype=kind)
+    indices = xp.empty(matrix.nnz + n, dtype=backend.column_type(matrix.nnz + n))
     data = xp.empty(matrix.nnz + n, dtype=matrix.data.dtype)
     indices[place], data[place] = matrix.indices, matrix.data
     indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), 1.0
-    return csr(backend, data, indices, (matrix.indptr + xp.arange(n + 1)).astype(kind))
+    return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1))
 
 
 @at_home

@@ -15,11 +15,11 @@ ROUNDING = 1e-13  # of ``1 - mu``: some hundred times that of a number near 1
 
 
 def error_of(one: Problem) -> tuple[float, float, dict]:
-    """Solve and compare: the worst relative error of ``lambda = 1 - mu`` beyond rounding, the time, and how it went."""
+    """Solve and compare: the worst relative error of ``1 - mu`` beyond rounding, processor time, and how it went."""
     S, root = symmetric(one.kernel)
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = diffusion_map(graph_laplacian(one.kernel), n_components=one.count)
-    took = time.perf_counter() - begin
+    took = time.process_time() - begin
     V = found.coordinates * root[:, None]
     V = np.column_stack([root / np.linalg.norm(root), V / np.linalg.norm(V, axis=0)])
     values = np.concatenate([[0.0], found.eigenvalues])

@@ -12,7 +12,7 @@ from ies_gpu.embedding.eigensolvers import multilevel
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
 from ies_gpu.embedding.graph import ordered_radius_graph
-from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, laplacian_in_place
+from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, graph_laplacian, laplacian_in_place
 from ies_gpu.embedding.order import spatial_order
 from ies_gpu.embedding.transition import SparseKernel
 from tests.backends import cpu_backend, sent, to_host
@@ -100,6 +100,31 @@ def test_multilevel_agrees_with_dense_eigh(backend, forced):
     assert found.info["method"] == "multilevel", found.info
     np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
     check(laplacian, found)
+
+
+@pytest.mark.parametrize("stored", [np.float32, np.float64])
+def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, forced, monkeypatch, stored):
+    """Very large problems do without it, and storage in float32 without the entries of S."""
+    laplacian = strip(3000)
+    laplacian.transition.data = laplacian.transition.data.astype(stored)
+    usual = pairs(laplacian, quick, 12, method="multilevel")
+    monkeypatch.setattr("ies_gpu.embedding.eigensolvers.multilevel.MERGED_UP_TO", 100)
+    found = pairs(laplacian, quick, 12, method="multilevel")
+    assert found.info["method"] == usual.info["method"] == "multilevel", found.info
+    assert found.info["iterations"] == usual.info["iterations"]
+    np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12 if stored == np.float64 else 1e-7)
+    np.testing.assert_allclose(found.values, usual.values, atol=1e-12)
+    assert found.residuals.max() <= 1e-8
+
+
+def test_a_long_last_level_is_factorised(quick, forced, monkeypatch):
+    laplacian = strip(3000)
+    usual = pairs(laplacian, quick, 12, method="multilevel")
+    monkeypatch.setattr("ies_gpu.embedding.eigensolvers.eigenpairs.FACTORISED_FROM", 100)
+    found = pairs(laplacian, quick, 12, method="multilevel")
+    assert found.info["method"] == "multilevel", found.info
+    assert found.info["coarse_products"][-1] < usual.info["coarse_products"][-1]  # solves, instead of products
+    np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
 
 
 @pytest.mark.parametrize("tol", [1e-5, 1e-8, 1e-11])
@@ -361,6 +386,7 @@ def test_progress_is_reported(quick, forced):
 @pytest.mark.parametrize("k", [1, 8, 13, 24, 40])
 def test_fused_loops_agree_with_the_plain_ones(k):
     fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
+    products = pytest.importorskip("ies_gpu.backend.kernels.fused.products")
     rng = np.random.default_rng(k)
     n, cells = 2500, 313
     matrix = scipy.sparse.random(n, n, density=0.01, format="csr", rng=rng, dtype=np.float64)
@@ -371,7 +397,7 @@ def test_fused_loops_agree_with_the_plain_ones(k):
     single = plain.symmetric_entries(indptr, indices, data, root)
     np.testing.assert_allclose(fused.symmetric_entries(indptr, indices, data, root), single, rtol=1e-6)
     x = rng.normal(size=n)
-    np.testing.assert_allclose(fused.vector_product(indptr, indices, data, x), matrix @ x, atol=1e-13)
+    np.testing.assert_allclose(products.vector_product(indptr, indices, data, x), matrix @ x, atol=1e-13)
     merged = plain.merge_columns(indptr, indices, single, starts, weights)
     small = plain.merge_rows(*merged, starts, weights, cells)
     for ours, theirs in zip(fused.merge_columns(indptr, indices, single, starts, weights), merged, strict=True):
@@ -381,13 +407,21 @@ def test_fused_loops_agree_with_the_plain_ones(k):
     V, R = (rng.normal(size=(n, k)).astype(np.float32) for _ in range(2))
     scale, shift = (rng.uniform(1, 2, k).astype(np.float32) for _ in range(2))
     near = {"rtol": 1e-4, "atol": 1e-4}
-    for extra in ((), (R, scale)):
-        a, b = (module.block_product(indptr, indices, single, V, *extra) for module in (fused, plain))
+    wide, columns = rng.normal(size=(n, 3 * k)).astype(np.float32), rng.integers(0, 3 * k, k)
+    roots = root.astype(np.float32), (1 / root).astype(np.float32)
+    for extra, more in (
+        ((), {}),
+        ((R, scale), {}),
+        ((wide, scale), {"chosen": (columns, shift)}),
+        ((), {"root": roots}),
+    ):
+        a, b = (module.block_product(indptr, indices, single, V, *extra, **more) for module in (fused, plain))
         assert a.dtype == b.dtype == np.float32
         np.testing.assert_allclose(a, b, **near)
+    # the product that scales A is that with the scaled entries
+    twice = plain.symmetric_entries(indptr, indices, single, root)
+    np.testing.assert_allclose(a, plain.block_product(indptr, indices, twice, V), **near)
     np.testing.assert_allclose(fused.restrict(starts, weights, R), plain.restrict(starts, weights, R), **near)
-    columns = np.arange(k)[::2]
-    np.testing.assert_array_equal(*(m.scaled_columns(R, columns, scale[::2]) for m in (fused, plain)))
     images = [np.empty((n, k), dtype=np.float32) for _ in range(2)]
     sums = [m.shifted_product(indptr, indices, single, shift, V, images[i]) for i, m in enumerate((fused, plain))]
     np.testing.assert_allclose(*images, **near)
@@ -402,23 +436,95 @@ def test_fused_loops_agree_with_the_plain_ones(k):
         np.testing.assert_allclose(ours, theirs, **near)
 
 
-@pytest.mark.parametrize(("q", "k", "t"), [(0, 0, 5), (7, 4, 3), (30, 20, 24)])
-def test_fused_tall_products_agree_with_the_plain_ones(q, k, t):
+def exact_step(rng, n, k, p, t):
+    """X, R, P, SP, T, ST as the solver holds them for a symmetric S, which comes last."""
+    S = rng.normal(size=(n, n))
+    S = (S + S.T) / n
+    X = np.linalg.qr(rng.normal(size=(n, k)))[0]
+    values = np.linalg.eigvalsh(X.T @ S @ X)[::-1]
+    R = (S @ X - X * values).astype(np.float32)
+    P, T = (rng.normal(size=(n, width)).astype(np.float32) for width in (p, t))
+    return (X, R, P, (S @ P).astype(np.float32), T, (S @ T).astype(np.float32)), values, S
+
+
+@pytest.mark.parametrize("kernels", ["plain", "fused"])
+@pytest.mark.parametrize(("k", "p", "t"), [(0, 0, 5), (4, 0, 3), (4, 3, 3), (20, 16, 24)])
+def test_inner_products_and_the_step_are_what_they_are_called(kernels, k, p, t):
+    """Against dense algebra with S itself: the residuals and images that the step writes belong to its vectors."""
+    module = plain if kernels == "plain" else pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
+    rng = np.random.default_rng(k)
+    tall, before, S = exact_step(rng, 300, k, p, t)
+    X, R, P, _, T, _ = tall
+    Y = np.concatenate([P, T], axis=1).astype(float)
+    for ours, exact in zip(module.gram(*tall), (X.T @ R, X.T @ Y, R.T @ Y, Y.T @ Y, Y.T @ S @ Y), strict=True):
+        np.testing.assert_allclose(ours, exact, atol=1e-4)
+    np.testing.assert_allclose(module.inner(X, R), X.T @ R, atol=1e-5)
+    new = k or 3
+    active, values = np.arange(new)[:: max(1, new // t + 1)], rng.normal(size=new)
+    a, b, from_Y = rng.normal(size=(k, new)), rng.normal(size=(k, len(active))), rng.normal(size=(p + t, new))
+    if not k:
+        tall = (np.empty((300, new)), np.empty((300, new), dtype=np.float32), *tall[2:])
+    from_X = np.concatenate([a, before[:, None] * a - a * values, -b, -before[:, None] * b], axis=1)
+    step = Y @ from_Y
+    expected, beside = X @ a + step, step[:, active] - X @ b
+    idle = T[:, len(active) :].copy()
+    squares = module.update(*tall, from_X, np.concatenate([a, -b], axis=1), from_Y, values, active)
+    X, R, _, _, T, ST = tall
+    np.testing.assert_allclose(X, expected, atol=1e-10)
+    np.testing.assert_allclose(R, S @ expected - expected * values, atol=1e-4)
+    np.testing.assert_allclose(squares, ((S @ expected - expected * values) ** 2).sum(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(T[:, : len(active)], beside, atol=1e-4)
+    np.testing.assert_allclose(ST[:, : len(active)], S @ beside, atol=1e-4)
+    np.testing.assert_array_equal(T[:, len(active) :], idle)
+
+
+@pytest.mark.parametrize(("k", "p", "t"), [(0, 0, 8), (7, 8, 8), (30, 16, 24)])
+def test_fused_tall_products_agree_with_the_plain_ones(k, p, t):
+    """Over several chunks, with columns of zeros and rows that are huge."""
     fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
-    rng = np.random.default_rng(q)
-    n, new = 5000, min(q + t, 32)
-    W, SW = rng.normal(size=(2, n, 40))
-    R, T, ST = (rng.normal(size=(n, width)).astype(np.float32) for width in (k, t, t))
-    for ours, theirs in zip(fused.gram(W, q, R, T, ST), plain.gram(W, q, R, T, ST), strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-9)
-    basis = np.linalg.qr(rng.normal(size=(n, 40)))[0]
-    a, b = T.copy(), T.copy()
-    fused.project_out(basis, q, a)
-    plain.project_out(basis, q, b)
-    np.testing.assert_allclose(a, b, atol=1e-5)
-    onto_W, onto_T, values = rng.normal(size=(q, new)), rng.normal(size=(t, new)), rng.normal(size=new)
-    ours, theirs = (W.copy(), SW.copy()), (W.copy(), SW.copy())
-    left = fused.update(*ours, q, T, ST, onto_W, onto_T, values)
-    right = plain.update(*theirs, q, T, ST, onto_W, onto_T, values)
-    for x, y in zip((*ours, *left), (*theirs, *right), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)
+    rng = np.random.default_rng(k)
+    n, new = 5000, k or 6
+    X = rng.normal(size=(n, new))
+    R, P, SP, T, ST = (rng.normal(size=(n, width)).astype(np.float32) for width in (new, p, p, t, t))
+    for tall in (X, R, P, SP, T, ST):
+        tall[::1000] *= 1e3
+    T[:, -2:] = ST[:, -2:] = 0
+    start = X[:, :k], R[:, :k], P, SP, T, ST
+    for ours, theirs in zip(fused.gram(*start), plain.gram(*start), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12 * np.abs(theirs).max(initial=1))
+    np.testing.assert_allclose(fused.inner(X, R), plain.inner(X, R), rtol=1e-9, atol=1e-6)
+    active = np.arange(0, new, 2)[:5]
+    small = [rng.normal(size=(k, 2 * new + 2 * len(active))), rng.normal(size=(k, new + len(active)))]
+    small += [rng.normal(size=(p + t, new)), rng.normal(size=new), active]
+    results = []
+    for module in (fused, plain):
+        tall = [part.copy() for part in (X, R, P, SP, T, ST)]
+        results.append([*tall, module.update(*tall, *small)])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5 * np.abs(theirs).max(initial=1))
+
+
+def test_an_iteration_without_a_chance_ends_early(monkeypatch):
+    """A ring of 6,000 points, eigenvalues 1e-7 apart, and no room for a factor: 7,000 products instead of 40,000."""
+    from ies_gpu.embedding.eigensolvers import lanczos as own
+    from ies_gpu.errors import NotConvergedError
+
+    n = 6000
+    ring = scipy.sparse.diags([np.ones(n - 1), np.ones(n), np.ones(n - 1)], [-1, 0, 1]).tolil()
+    ring[0, n - 1] = ring[n - 1, 0] = 1.0
+    monkeypatch.setattr(eigen.Factorisation, "fits", False)
+    monkeypatch.setattr(own, "PATIENCE", 1000)
+    operator = SymmetricTransition(graph_laplacian(ring.tocsr(), bandwidth=1.0), cpu_backend("plain"))
+    start = np.random.default_rng(0).normal(size=n)
+    with operator.backend.active(), pytest.raises(NotConvergedError, match=r"falls too slowly.* raise memory_limit"):
+        leading_eigenpairs(operator, 11, start=start)
+    assert 1000 <= operator.products < 1100
+
+
+def test_the_pace_of_an_iteration_foretells_its_end():
+    """A residual that halves every 100 products has 30 halvings to go from 1 to 1e-9."""
+    from ies_gpu.embedding.eigensolvers.lanczos import expected_products
+
+    pace = [(at, 0.5 ** (at / 100)) for at in range(100, 1001, 100)]
+    assert expected_products(pace, 2.0**-30) == pytest.approx(3000)
+    assert expected_products([(100, 1.0), (200, 1.0)], 1e-8) == np.inf

@@ -8,8 +8,9 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import knn_graph, radius_graph
-from ies_gpu.embedding import graph, laplacian
-from ies_gpu.embedding.graph import check_graph, csr, ordered_radius_graph, permuted
+from ies_gpu.backend import base
+from ies_gpu.embedding import laplacian
+from ies_gpu.embedding.graph import Cells, check_graph, ordered_radius_graph, permuted
 from ies_gpu.embedding.order import cell_starts, inverse_order, n_levels, spatial_order
 
 
@@ -149,19 +150,31 @@ def test_indices_are_wide_where_the_number_of_entries_is(monkeypatch, rng):
     """At 2^31 entries; here at a smaller number, since the types are chosen before SciPy looks at the values."""
     X = rng.normal(size=(40, 2))
     close = radius_graph(X, radius=1.0)
-    seen = []
+    seen, original = [], scipy.sparse.csr_matrix
 
-    def watched(backend, data, indices, indptr):
-        seen.append((indices.dtype.name, indptr.dtype.name))
-        return csr(backend, data, indices, indptr)
+    def watched(parts, shape):
+        seen.append((parts[1].dtype.name, parts[2].dtype.name))
+        return original(parts, shape=shape)
 
-    monkeypatch.setattr(graph, "csr", watched)
-    monkeypatch.setattr(laplacian, "csr", watched)
+    monkeypatch.setattr(scipy.sparse, "csr_matrix", watched)
     for limit, expected in ((close.nnz + 40, "int64"), (close.nnz + 41, "int32")):
-        monkeypatch.setattr(graph, "WIDE", limit, raising=False)
+        monkeypatch.setattr(base, "WIDE", limit)
         laplacian.with_unit_diagonal(close)  # 40 entries more than the graph has
         assert seen.pop() == (expected, expected)
-    monkeypatch.setattr(graph, "WIDE", 10)
+    monkeypatch.setattr(base, "WIDE", 10)
     knn_graph(X, n_neighbors=3)
     check_graph(cdist(X, X), radius=1.0)
     assert set(seen) == {("int64", "int64")}
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "radius"), [(37, 2, 0.3), (3000, 3, 0.05), (20_000, 2, 0.01), (5000, 12, 0.9)]
+)
+def test_no_near_cell_is_missed_by_looking_at_runs_of_cells_first(rng, n, columns, radius):
+    X = rng.uniform(size=(n, columns))
+    X = X[spatial_order(X)]
+    cells = Cells(X, radius)
+    for first in range(0, cells.count, max(1, cells.count // 20)):
+        low, high = cells.low[first], cells.high[first]
+        gap = np.maximum(0, np.maximum(cells.low - high, low - cells.high))
+        np.testing.assert_array_equal(cells.near_box(low, high), np.flatnonzero((gap**2).sum(axis=1) <= cells.limit))

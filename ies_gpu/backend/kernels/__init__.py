@@ -20,7 +20,7 @@ INTERFACE = (
     "score_bytes", "score_block", "table_bytes", "log_volumes",
     # the multilevel eigensolver
     "symmetric_entries", "merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend",
-    "turn", "column_products", "project_out", "gram", "scaled_columns", "update",
+    "turn", "column_products", "inner", "gram", "update",
 )  # fmt: skip
 
 

@@ -81,3 +81,11 @@ def csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
     matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
     matrix.has_canonical_format = True  # CuPy would otherwise look, and wait, before each product
     return matrix
+
+
+def row_slots(indptr: Array, rows: Array) -> tuple[Array, Array]:
+    """Some rows of a CSR one after the other: where each begins, and the place of every entry in the matrix."""
+    xp = namespace(indptr)
+    counts = indptr[rows + 1] - indptr[rows]
+    ends = xp.concatenate([xp.zeros(1, dtype=indptr.dtype), xp.cumsum(counts).astype(indptr.dtype)])
+    return ends, xp.repeat(indptr[rows] - ends[:-1], counts) + xp.arange(int(ends[-1]))

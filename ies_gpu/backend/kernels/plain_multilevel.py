@@ -1,8 +1,8 @@
 """The loops of the multilevel eigensolver as readable array code, for NumPy and CuPy alike.
 
 Names: A is a CSR passed as ``indptr, indices, data``; cells are runs of consecutive rows that begin at ``starts`` and
-end at its last entry; ``weights`` are the entries of P0, whose c-th column lives on cell c. W and SW are tall float64
-arrays whose first columns hold an orthonormal basis and its image; T and ST are tall float32 arrays.
+end at its last entry; ``weights`` are the entries of P0, whose c-th column lives on cell c. X is a tall float64 array
+of orthonormal columns and R its residuals; P and T are directions, SP and ST their images, all tall and float32.
 """
 
 from __future__ import annotations
@@ -95,10 +95,24 @@ def contract_pairs(
     return small.indptr.astype(np.int64), small.indices, small.data.astype(np.float32), labels
 
 
-def block_product(indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None) -> Array:
-    """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column."""
-    product = _csr(indptr, indices, data, len(V)) @ V
-    return product if R is None else R + product * scale
+def block_product(
+    indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
+    root: Any = None,
+) -> Array:  # fmt: skip
+    """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column.
+
+    Parameters
+    ----------
+    chosen : (columns, factors), optional
+        ``R[:, columns] * factors`` stands in for R.
+    root : pair of arrays (n,) of float32, optional
+        A vector and its inverse: ``diag(root) A diag(1 / root)`` stands in for A.
+    """
+    A = _csr(indptr, indices, data, len(V))
+    product = A @ V if root is None else root[0][:, None] * (A @ (root[1][:, None] * V))
+    if R is None:
+        return product
+    return (R if chosen is None else R[:, chosen[0]] * chosen[1]) + product * scale
 
 
 def restrict(starts: Array, weights: Array, R: Array) -> Array:
@@ -142,46 +156,75 @@ def column_products(A: Array, B: Array = None) -> Array:
     return column_sums(A if B is None else A * B)
 
 
-def project_out(W: Array, q: int, T: Array) -> None:
-    """``T -= W (W'T)`` over the first ``q`` columns of W."""
-    W = W[:, :q]
-    T -= (W @ (W.T @ T.astype("float64"))).astype("float32")
+def _row_blocks(n: int, columns: int) -> list[slice]:
+    """So many rows at a time that their temporaries in float64 stay small."""
+    step = max(1, ENTRIES // max(1, columns))
+    return [slice(first, min(n, first + step)) for first in range(0, n, step)]
 
 
-def gram(W: Array, q: int, R: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """``W'T, R'T, P'ST, T'T, T'ST`` in float64, W the first ``q`` columns, P those of them behind the columns of R."""
-    R, T, ST = R.astype("float64"), T.astype("float64"), ST.astype("float64")
-    W, P = W[:, :q], W[:, R.shape[1] : q]
-    return W.T @ T, R.T @ T, P.T @ ST, T.T @ T, T.T @ ST
+def _side_by_side(*parts: Array) -> Array:
+    return namespace(parts[0]).concatenate([part.astype("float64") for part in parts], axis=1)
 
 
-def scaled_columns(R: Array, columns: Array, factor: Array) -> Array:
-    """The chosen columns, each times its factor."""
-    return R[:, columns] * factor
+def inner(A: Array, B: Array) -> Array:
+    """``A' B`` in float64."""
+    blocks = _row_blocks(len(A), A.shape[1] + B.shape[1])
+    return sum(A[rows].astype("float64").T @ B[rows].astype("float64") for rows in blocks)
+
+
+def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """``X'R, X'Y, R'Y, Y'Y, Y'SY`` in float64, with ``Y = [P, T]``."""
+
+    def part(rows: slice) -> tuple[Array, ...]:
+        Y, SY = _side_by_side(P[rows], T[rows]), _side_by_side(SP[rows], ST[rows])
+        left, right = X[rows].T, R[rows].astype("float64")
+        return left @ right, left @ Y, right.T @ Y, Y.T @ Y, Y.T @ SY
+
+    parts = [part(rows) for rows in _row_blocks(len(X), 3 * (P.shape[1] + T.shape[1]))]
+    coupling, onto_X, onto_R, own, images = (sum(some) for some in zip(*parts, strict=True))
+    return coupling, onto_X, onto_R, own, images
 
 
 def update(
-    W: Array, SW: Array, q: int, T: Array, ST: Array, onto_W: Array, onto_T: Array, values: Array
-) -> tuple[Array, Array]:
-    """Put ``W onto_W + T onto_T`` into the first columns of W, the same of the images into SW; return the residuals.
+    X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array, from_Y: Array,
+    values: Array, active: Array,
+) -> Array:  # fmt: skip
+    """Take a step ``V = [P, T] from_Y`` beside the columns of X, whose image is ``S X = X values_before + R``.
+
+    Put ``X a + V`` in the place of X, its residuals in that of R, and the part of V beside X, ``V[:, active] - X b``,
+    with its image into the first columns of T and ST; the small matrices make that ::
+
+        X   <-  X a + V
+        R   <-  X c + R a + SV - V values           c = values_before a - a values: nothing large cancels
+        T   <-  V[:, active] - X b
+        ST  <-  SV[:, active] - X values_before b - R b
 
     Parameters
     ----------
-    W, SW : array (n, at least max(q, new)) of float64
-    T, ST : array (n, t) of float32
-    onto_W, onto_T : array (q, new), (t, new) of float64
-    values : array (r,) of float64
-        Ritz values of the first r new columns.
+    X, R : array (n, k) of float64, of float32
+        Written row by row; read are as many columns as ``from_X`` has rows, q.
+    P, SP, T, ST : array (n, p), (n, t) of float32
+    from_X : array (q, 2 k + 2 active) of float64
+        ``[a, c, -b, -values_before b]``.
+    from_R : array (q, k + active) of float64
+        ``[a, -b]``.
+    from_Y : array (p + t, k) of float64
+    values : array (k,) of float64
+        The new Ritz values.
 
     Returns
     -------
-    R : array (n, r) of float32
-        ``SW - W values``, not scaled.
-    squares : array (r,) of float64
-        Squared lengths of its columns.
+    array (k,) of float64
+        Squared lengths of the residuals.
     """
-    new, r = onto_W.shape[1], len(values)
-    W[:, :new] = W[:, :q] @ onto_W + T.astype("float64") @ onto_T
-    SW[:, :new] = SW[:, :q] @ onto_W + ST.astype("float64") @ onto_T
-    R = SW[:, :r] - W[:, :r] * values
-    return R.astype("float32"), column_sums(R * R)
+    q, k, a, squares = len(from_X), len(values), len(active), []
+    for rows in _row_blocks(len(X), 6 * (P.shape[1] + T.shape[1])):
+        V, SV = _side_by_side(P[rows], T[rows]) @ from_Y, _side_by_side(SP[rows], ST[rows]) @ from_Y
+        old, image = X[rows, :q] @ from_X, R[rows, :q].astype("float64") @ from_R
+        T[rows, :a] = V[:, active] + old[:, 2 * k : 2 * k + a]
+        ST[rows, :a] = SV[:, active] + old[:, 2 * k + a :] + image[:, k:]
+        residual = old[:, k : 2 * k] + image[:, :k] + SV - V * values
+        X[rows] = old[:, :k] + V
+        R[rows] = residual
+        squares.append(column_sums(residual * residual))
+    return sum(squares)

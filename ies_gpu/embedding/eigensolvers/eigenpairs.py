@@ -11,15 +11,16 @@ import numpy as np
 
 from ...backend import Backend, Block
 from ...backend.array import Array
-from ...backend.kernels.arrays import column_norms
+from ...backend.kernels.arrays import column_norms, csr
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from ..order import host_of
 from ..transition import Kernel, Transition
 from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
-from .lanczos import GUARDS, add_missed, is_small, krylov
+from .lanczos import GUARDS, TooSlowError, add_missed, is_small, krylov
 from .library import ORTHONORMAL, library_eigenpairs
 from .multilevel import multilevel_eigenpairs
+from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, for the multilevel method to be tried
@@ -28,6 +29,7 @@ SPARSE = 48  # entries per row up to which a factorisation is considered before 
 QUICK = 1.5e-4  # seconds per row that it may be expected to take then
 COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
+FACTORISED_FROM = 3_000  # rows of a last level from which a factorisation is considered
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 NO_MEMORY = "no memory for it"
 
@@ -135,7 +137,7 @@ def _our_own(
     Where an iteration stalls, a factorisation that fits takes over, and the library's solver where none does.
     """
     factor = Factorisation(operator)
-    found = None
+    found, hopeless = None, False
     if factor.is_quick:
         info["reason"] = factor.reason
         found = _factorised_or_none(factor, count, start, tol, info)
@@ -145,19 +147,26 @@ def _our_own(
             found = _factorised_or_none(factor, count, start, tol, info)
     if found is not None:
         return found
-    try:
-        # to know what a factorisation takes, the matrix has to be on the host: from a device only where all else fails
-        soon = not operator.backend.is_remote and factor.fits
-        found = _krylov(operator, count, start, tol, info, progress, MOST_PRODUCTS if soon else 20_000)
-        if float(found[2].max()) <= tol:
-            return found
-        info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
-    except NotConvergedError as doubt:
-        info["fallback"] = f"Lanczos: {doubt}"
+    # what a factorisation takes is found from a copy of the matrix, which is made only where Lanczos is slow
+    soon = not operator.backend.is_remote and factor.may_fit
+    for most in (MOST_PRODUCTS, 20_000) if soon else (20_000,):
+        try:
+            found = _krylov(operator, count, start, tol, info, progress, most)
+            if float(found[2].max()) <= tol:
+                return found
+            info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
+        except NotConvergedError as doubt:
+            info["fallback"], hopeless = f"Lanczos: {doubt}", isinstance(doubt, TooSlowError)
+        if factor.fits or hopeless:
+            break
     better = _factorised_or_none(factor, count, start, tol, info) if factor.fits else None
-    better = better or _library_or_none(operator, count, start, tol, info) or found
+    if better is None and not hopeless:  # the library's solver is Lanczos, too
+        better = _library_or_none(operator, count, start, tol, info) or found
     if better is None:
-        raise NotConvergedError(f"no eigensolver succeeded; the last one said: {info['fallback']}")
+        raise NotConvergedError(
+            f"no eigensolver succeeded; the last one said: {info['fallback']}. Where eigenvalues crowd, a factorised "
+            "matrix is needed: raise memory_limit to make room for it, or raise bandwidth"
+        )
     return better
 
 
@@ -174,13 +183,21 @@ class Factorisation:
         return P.has_matrix and P.nnz <= SPARSE * n and self.fits and self.cost.seconds <= max(1.0, QUICK * n)
 
     @property
+    def may_fit(self) -> bool:
+        """Whether the matrix alone is no reason against it."""
+        P, budget = self.operator.transition, host_of(self.operator.backend).memory_budget()
+        return P.has_matrix and 4.0 * P.nnz <= MOST_FILL and self.held <= budget
+
+    @property
     def fits(self) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
-        P = self.operator.transition
-        budget, held = host_of(self.operator.backend).memory_budget(), COPIES * 12.0 * P.nnz
-        if not P.has_matrix or 4.0 * P.nnz > MOST_FILL or held > budget:
-            return False
-        return self.cost.fill <= MOST_FILL and self.cost.bytes + held <= budget
+        budget = host_of(self.operator.backend).memory_budget()
+        return self.may_fit and self.cost.fill <= MOST_FILL and self.cost.bytes + self.held <= budget
+
+    @property
+    def held(self) -> float:
+        """Bytes of the matrix and its copies on the way."""
+        return COPIES * 12.0 * self.operator.transition.nnz
 
     @cached_property
     def matrix(self) -> Any:
@@ -210,7 +227,19 @@ def _krylov(
     """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
     info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
     values, vectors = krylov(operator, count, start, tol, progress=progress, max_products=max_products)
-    return values, vectors, column_norms(operator(vectors) - vectors * values)
+    return values, vectors, residual_norms(operator, values, vectors)
+
+
+def residual_norms(operator: SymmetricTransition, values: Array, vectors: Array) -> Array:
+    """``|S v - mu v|`` (k,), some columns at a time."""
+    xp = operator.backend.xp
+    step = max(FEWEST_COLUMNS, COLUMNS_AT_ONCE // len(vectors))
+    parts = []
+    for first in range(0, len(values), step):
+        columns = slice(first, first + step)
+        V = xp.ascontiguousarray(vectors[:, columns])
+        parts.append(column_norms(operator(V) - V * values[columns]))
+    return xp.concatenate(parts)
 
 
 def wants_order(operator: SymmetricTransition, count: int) -> bool:
@@ -299,7 +328,7 @@ def _accepted_or_none(
         try:
             values, vectors = solve()
             xp = operator.backend.xp
-            residuals = column_norms(operator(vectors) - vectors * values)
+            residuals = residual_norms(operator, values, vectors)
             gram = float(xp.abs(vectors.T @ vectors - xp.eye(len(values))).max())
             if not gram <= ORTHONORMAL:
                 raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
@@ -318,10 +347,31 @@ def _accepted_or_none(
 def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
     """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
 
-    On the host: a device would wait for each of its short products.
+    On the host: a device would wait for each of its short products. A level that is long, because of points that are
+    cells of their own, is factorised where that is quick: Lanczos would take tens of thousands of products.
     """
     small = level.on_host() if level.backend.is_remote else level
     start = np.random.default_rng(level.n).normal(size=level.n)
-    values, vectors = krylov(small, count, start, 1e-5)
+    found = None
+    if level.n > FACTORISED_FROM:
+        found = _factorised_level(small, count, start)
+    values, vectors = found or krylov(small, count, start, 1e-5)
     level.columns = small.columns
     return values, level.backend.asarray(vectors)
+
+
+def _factorised_level(level: Any, count: int, start: np.ndarray) -> tuple[Array, Array] | None:
+    """The same by a factorisation, if it is expected to be quick."""
+    indptr, indices, data = level.matrix
+    S = csr(indptr, indices, data.astype(np.float64), level.n)
+    S = (0.5 * (S + S.T)).tocsr()
+    cost = expected_fill(S)
+    if cost.fill > MOST_FILL or cost.seconds > max(1.0, QUICK * level.n):
+        return None
+    try:
+        info: dict[str, Any] = {}
+        found = factorised_eigenpairs(level, S, count, start, 1e-5, info)
+        level.columns += info["solves"]
+        return found
+    except NotConvergedError:
+        return None

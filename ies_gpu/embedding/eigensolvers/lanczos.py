@@ -14,6 +14,14 @@ from ...errors import NotConvergedError
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
 
 
+PATIENCE = 7_000  # products after which an iteration is asked whether it will get there
+HOPELESS = 2.0  # times as many products as are allowed
+
+
+class TooSlowError(NotConvergedError):
+    """At its pace the iteration would not end in the products that it has."""
+
+
 def is_small(n: int, count: int) -> bool:
     """Whether the whole operator as a dense matrix is the simplest."""
     return n <= max(400, 3 * (count + GUARDS))
@@ -36,17 +44,42 @@ def krylov(
         values, vectors = values[::-1], vectors[:, ::-1]
     else:
         settled: list[bool] = []
+        pace: list[tuple[int, float]] = []
+        done = 0
+
+        def product(vector: Any) -> Any:
+            nonlocal done
+            done += 1
+            return operator(vector)
 
         def enough(_: np.ndarray, residuals: np.ndarray) -> bool:
             settled.append(bool((residuals[:count] <= 0.5 * tol).all()))
+            pace.append((done, float(residuals[:count].max())))
+            if (
+                not settled[-1]
+                and PATIENCE <= done < max_products
+                and expected_products(pace, tol) > HOPELESS * max_products
+            ):
+                raise TooSlowError(
+                    f"after {done:,} products a residual is {pace[-1][1]:.1e} and falls too slowly to reach {tol:.0e}"
+                )
             return settled[-1]
 
         values, vectors = lanczos(
-            operator, wanted, start, 0.0, sure=count, enough=enough, progress=progress, max_products=max_products
+            product, wanted, start, 0.0, sure=count, enough=enough, progress=progress, max_products=max_products
         )
         if not settled or settled[-1]:  # what has stalled is not worth the search; residuals of 0 were not looked at
             values, vectors = add_missed(operator, values, vectors, count, start, tol)
     return values[:count].copy(), xp.ascontiguousarray(vectors[:, :count])
+
+
+def expected_products(pace: list[tuple[int, float]], tol: float) -> float:
+    """How many products it takes in all, if the residual goes on falling as over the last half of them."""
+    done, now = pace[-1]
+    before, then = next((at, residual) for at, residual in pace if at >= done / 2)
+    if done == before or now >= then:
+        return np.inf
+    return done + (done - before) * np.log(max(now / tol, 1.0)) / np.log(then / now)
 
 
 def lanczos(

@@ -11,7 +11,7 @@ start a block iteration (LOBPCG, that is Davidson with a short memory) on S, and
 The first term after the coarse correction is one Richardson step, which removes the steps at the edges of cells. The
 coarse eigenproblem is solved the same way, one level down. Points that are almost cut off from the others have vectors
 of their own, and are cells of their own on all levels. T and its image are float32: only the part of the new
-vectors that they contribute carries their rounding, and the images are computed again in float64 before the end.
+vectors that they contribute carries their rounding, and residuals are computed again in float64 before the end.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from ...backend import Backend, get_backend
 from ...backend.array import Array
 from ...errors import NotConvergedError
 from ..order import cells_of
+from .ritz import Block
 
 LEAF = 3  # cells of the first level hold at most 2**LEAF rows
 RATIO = 3  # cuts between one level and the next: cells merge by eights
 SMALLEST = 500  # cells of the last level: its eigenvalues are far enough apart for Lanczos
+SHORTER = 0.6  # of the cells of a level, at most, make the next one worth it
 GUARDS = 11  # pairs carried beyond those wanted
 FEWER_GUARDS = 5  # the same on coarse levels
 FEWEST_GUARDS = 4  # the block ends at the widest gap behind these
@@ -41,6 +43,7 @@ SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks 
 LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
 CG_TOL, CG_STEPS = 0.1, 100
 FIRST_STEPS = 12  # of conjugate gradients before anything is known of a level on a device
+MERGED_UP_TO = 4_000_000  # rows: beyond, S P0 is not kept, a third of the entries of S, since memory counts more
 LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
 LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
 TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
@@ -53,14 +56,17 @@ class Level:
     ----------
     top : array (n,)
         The unit eigenvector of eigenvalue 1.
+    root : pair of arrays (n,), optional
+        A vector and its inverse, in float32: ``diag(root) A diag(1 / root)`` is the operator, A the matrix.
     products, columns : int
         Block products so far, and the columns in them.
     """
 
-    def __init__(self, backend: Backend, matrix: tuple[Any, Any, Any], top: Any) -> None:
-        self.backend, self.matrix, self.top = backend, matrix, top
+    def __init__(self, backend: Backend, matrix: tuple[Any, Any, Any], top: Any, root: Any = None) -> None:
+        self.backend, self.matrix, self.top, self.root = backend, matrix, top, root
         self.n = len(top)
         self.coarse: Any = None  # the next Level, once coarsened
+        self.wide: Any = None  # the matrix in float64, once needed
         self.products = self.columns = 0
         self.steps, self.late = FIRST_STEPS, None  # of conjugate gradients: how many, and how many were needed
 
@@ -78,24 +84,38 @@ class Level:
         xp, kernels = self.backend.xp, self.backend.kernels
         self.starts = self.backend.asarray(starts)
         norms = xp.sqrt(xp.add.reduceat(self.top * self.top, self.starts[:-1]))
-        cells = xp.searchsorted(self.starts, xp.arange(self.n), side="right") - 1
-        self.weights = (self.top / norms[cells]).astype(xp.float32)
-        self.merged = kernels.merge_columns(*self.matrix, self.starts, self.weights)
-        smaller = kernels.merge_rows(*self.merged, self.starts, self.weights, len(norms))
+        self.cells = (xp.searchsorted(self.starts, xp.arange(self.n), side="right") - 1).astype(xp.int32)
+        self.weights = (self.top / norms[self.cells]).astype(xp.float32)
+        if self.root is None:
+            merged = kernels.merge_columns(*self.matrix, self.starts, self.weights)
+        else:
+            merged = kernels.merge_columns(*self.matrix, self.starts, self.weights * self.root[1])
+            kernels.scaled_entries(*merged, self.root[0], xp.ones(len(norms), dtype=xp.float32))
+        smaller = kernels.merge_rows(*merged, self.starts, self.weights, len(norms))
+        self.merged: Any = merged if self.n <= MERGED_UP_TO else None
         self.coarse = Level(self.backend, smaller, norms)
         return self.coarse
 
-    def product(self, V: Array, R: Array = None) -> Array:
-        """``S V`` or ``R + S V`` in float32."""
+    def product(self, V: Array, R: Array = None, chosen: Any = None) -> Array:
+        """``S V``, or with ``chosen = columns, factors`` ``R[:, columns] * factors + S V``, in float32."""
         self.products += 1
         self.columns += V.shape[1]
-        return self.backend.kernels.block_product(*self.matrix, V, R, None if R is None else R.dtype.type(1))
+        one = None if R is None else R.dtype.type(1)
+        return self.backend.kernels.block_product(*self.matrix, V, R, one, chosen=chosen, root=self.root)
 
-    def smoothed(self, Z: Array, R: Array = None, scale: Any = None) -> Array:
-        """``S P0 Z``, or ``R + scale * S P0 Z``: the entries of a cell were added up, so this is a cheap product."""
+    def smoothed(self, Z: Array, R: Array = None, chosen: Any = None, scale: Any = None) -> Array:
+        """``S P0 Z``, or the same sum with ``scale * S P0 Z``: entries of a cell were added up, so this is cheap."""
         self.products += 1
         self.columns += Z.shape[1]
-        return self.backend.kernels.block_product(*self.merged, Z, R, scale)
+        if self.merged is not None:
+            return self.backend.kernels.block_product(*self.merged, Z, R, scale, chosen=chosen)
+        V = Z[self.cells]
+        V *= self.weights[:, None]
+        return self.backend.kernels.block_product(*self.matrix, V, R, scale, chosen=chosen, root=self.root)
+
+    def restricted(self, R: Array, columns: Array, factors: Array) -> Array:
+        """``P0' R`` of the chosen columns, each times its factor."""
+        return self.backend.kernels.restrict(self.starts, self.weights, R)[:, columns] * factors
 
     def start(self, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int) -> CoarsePairs:
         """Pairs of the coarse level; see :func:`start_pairs`."""
@@ -107,25 +127,31 @@ class Level:
 
     def __call__(self, V: Array) -> Any:
         """``S V`` in float64, for the Krylov methods of the last level."""
-        indptr, indices, data = self.matrix
-        if data.dtype != V.dtype:
-            self.matrix = indptr, indices, data.astype(V.dtype)
+        if self.wide is None:
+            indptr, indices, data = self.matrix
+            self.wide = indptr, indices, data.astype(V.dtype)
         self.columns += 1 if V.ndim == 1 else V.shape[1]
         product = self.backend.kernels.vector_product if V.ndim == 1 else self.backend.kernels.spmm
-        return product(*self.matrix, V)
+        return product(*self.wide, V)
 
 
 def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -> list[Level]:
     """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
-    entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
-    levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
+    if P.data.dtype == "float32" and not backend.is_remote:  # products that scale P take a seventh longer, and no copy
+        root = tuple(vector.astype("float32") for vector in (operator.root, 1 / operator.root))
+        levels = [Level(backend, (indptr, P.indices, P.data), operator.top, root)]
+    else:
+        entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
+        levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
     lonely = lonely_points(levels[0])
     fine, cuts = np.arange(operator.n + 1), LEAF
     cells = cells_of(operator.n, ordered, cuts)
     while not levels[1:] or max(SMALLEST, 4 * count) < len(cells) < len(fine):
         starts = np.unique(np.concatenate([cells, lonely, lonely + 1]))
+        if levels[1:] and len(starts) > SHORTER * len(fine):  # what is left are lonely points
+            break
         levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
         fine, cuts = starts, cuts + RATIO
         cells = cells_of(operator.n, ordered, cuts)
@@ -141,10 +167,14 @@ def lonely_points(level: Level) -> np.ndarray:
     """
     backend, xp = level.backend, level.backend.xp
     bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
-    signs = bits[:, None] >> xp.arange(32, dtype=xp.uint32) & 1
-    Y = level.product(2 * signs.astype(xp.float32) - 1)
-    chances = [(Y * Y).mean(axis=1)]
-    Y = xp.ascontiguousarray(Y[:, :8])  # enough to tell what lasts
+    chances = [xp.zeros(level.n, dtype=xp.float32)]
+    for half in (16, 0):  # so that fewer signs and products exist at a time
+        signs = (bits[:, None] >> xp.arange(half, half + 16, dtype=xp.uint32) & 1).astype(xp.float32)
+        signs *= 2
+        signs -= 1
+        Y = level.product(signs)
+        chances[0] += xp.einsum("ij,ij->i", Y, Y) / 32
+    Y, signs = xp.ascontiguousarray(Y[:, :8]), None  # enough to tell what lasts
     for step in range(2, LOOKS[-1] + 1):
         Y = level.product(Y)
         if step in LOOKS:
@@ -166,97 +196,6 @@ class CoarsePairs:
     values: np.ndarray
     vectors: Array
     following: float
-
-
-def whitener(G: np.ndarray, floor: float = 1e-8) -> np.ndarray:
-    """C with ``C' G C = I`` on all directions of a positive matrix that are not lost in rounding."""
-    squares = np.diag(G)
-    scale = np.where(squares > 1e-30, 1 / np.sqrt(np.maximum(squares, 1e-30)), 0.0)
-    values, vectors = np.linalg.eigh(scale[:, None] * G * scale)
-    keep = values > floor
-    return scale[:, None] * (vectors[:, keep] / np.sqrt(values[keep]))
-
-
-class Block:
-    """An orthonormal basis ``W = [X, P]`` with its image: X holds Ritz vectors, P the last step's directions.
-
-    Attributes
-    ----------
-    W, SW : array (n, width) of float64
-        Only the first ``q`` columns are in use.
-    H : array (q, q)
-        ``W' S W``, on the host.
-    values : array (k,)
-        Ritz values, falling, on the host.
-    R, norms : array (n, k) of float32, array (k,)
-        Residuals of X and their lengths.
-    """
-
-    def __init__(self, level: Level, k: int) -> None:
-        xp = level.backend.xp
-        self.backend, self.k, self.q = level.backend, k, 0
-        self.W, self.SW = (xp.empty((level.n, 2 * k), dtype=xp.float64) for _ in range(2))
-        self.H, self.values = np.zeros((0, 0)), np.zeros(0)
-        self.R, self.norms = xp.empty((level.n, 0), dtype=xp.float32), np.zeros(0)
-
-    def extend(self, T: Array, ST: Array, active: np.ndarray, coarse: Level | None = None) -> None:
-        """Rayleigh-Ritz on ``[W, T]``, where T need not be orthogonal to W; P keeps the steps of ``active``.
-
-        What the coarse level has noted of its steps comes along with the inner products.
-        """
-        kernels, q = self.backend.kernels, self.q
-        late = getattr(coarse, "late", None)
-        noted = [] if late is None else [late]
-        M, RT, PST, TT, TST, *noted = self.backend.all_to_host(*kernels.gram(self.W, q, self.R, T, ST), *noted)
-        if coarse is not None and noted:
-            coarse.learn(float(noted[0]))
-        # X'ST by way of R, which is small and rounded as such: rounding of the size of ST would turn X away
-        WST = np.concatenate([self.values[:, None] * M[: len(RT)] + RT, PST])
-        side = WST - self.H @ M
-        corner = TST - M.T @ side - WST.T @ M
-        U = whitener(TT - M.T @ M)
-        B = np.block([[self.H, side @ U], [U.T @ side.T, U.T @ corner @ U]])
-        B = 0.5 * (B + B.T)
-        values, C = np.linalg.eigh(B)
-        values, C = values[::-1][: self.k], C[:, ::-1][:, : self.k]
-        if q:
-            C = np.concatenate([C, conjugate(C, active)], axis=1)
-        self.k = len(values)  # less than asked for only where the start was dependent
-        self.H, self.values, self.q = C.T @ B @ C, values, C.shape[1]
-        onto_T = U @ C[q:]
-        self.rotate(q, T, ST, C[:q] - M @ onto_T, onto_T)
-
-    def rotate(self, q: int, T: Array, ST: Array, onto_W: np.ndarray, onto_T: np.ndarray) -> None:
-        """Put ``W onto_W + T onto_T`` in the place of W."""
-        xp = self.backend.xp
-        onto_W, onto_T, values = (xp.asarray(np.ascontiguousarray(a)) for a in (onto_W, onto_T, self.values))
-        self.R, squares = self.backend.kernels.update(self.W, self.SW, q, T, ST, onto_W, onto_T, values)
-        self.norms = np.sqrt(self.backend.to_host(squares))
-
-    def refresh(self, product: Callable[[Any], Any]) -> None:
-        """Compute the image of X again, in float64, and Rayleigh-Ritz on X; P stays."""
-        xp, host, k, q = self.backend.xp, self.backend.to_host, self.k, self.q
-        self.SW[:, :k] = product(xp.ascontiguousarray(self.W[:, :k]))
-        rows = host(self.SW[:, :k].T @ self.W[:, :q])
-        H = self.H.copy()
-        H[:k], H[:, :k] = rows, rows.T
-        H[:k, :k] = 0.5 * (rows[:, :k] + rows[:, :k].T)
-        values, vectors = np.linalg.eigh(H[:k, :k])
-        C = np.eye(q)
-        self.values, C[:k, :k] = values[::-1], vectors[:, ::-1]
-        self.H = C.T @ H @ C
-        nothing = xp.empty((len(self.W), 0), dtype=xp.float32)
-        self.rotate(q, nothing, nothing, C, np.zeros((0, q)))
-
-
-def conjugate(C: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """Coefficients of P: what the active Ritz vectors did not take from the old X, orthonormal and beside them."""
-    k = C.shape[1]
-    part = C[:, active].copy()
-    part[:k] = 0
-    for _ in range(2):
-        part -= C @ (C.T @ part)
-    return part @ whitener(part.T @ part)
 
 
 def solve(
@@ -286,10 +225,10 @@ def solve(
         values, vectors = last(level, wanted)
         return level.backend.to_host(values), vectors, None
     coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS)
-    block = Block(level, len(coarse.values))
     Q = coarse.vectors.astype("float32")
-    X = level.smoothed(Q)
-    block.extend(X, level.product(X), np.arange(0))
+    T = level.smoothed(Q)
+    block = Block(level, T, level.product(T), len(coarse.values))
+    del T
     if block.k < wanted:
         raise NotConvergedError(f"only {block.k} independent vectors came from the coarse level")
     fresh, steps, before = product is None, 1, np.inf
@@ -307,7 +246,7 @@ def solve(
             fresh = True
             continue
         if worst <= limit:
-            return block.values, block.W, coarse
+            return block.values, block.X, coarse
         if history is not None:
             check_pace(history, limit, 1 - float(block.values[wanted - 1]))
         if worst > SLOW * before and steps < MAX_STEPS:
@@ -363,22 +302,25 @@ def active_columns(block: Block, wanted: int, limit: float) -> np.ndarray:
 
 
 def correction(level: Level, coarse: CoarsePairs, Q: Array, block: Block, active: np.ndarray, steps: int) -> Array:
-    """New directions (n, active) beside W: residuals, corrected on the coarse level and smoothed ``steps`` times."""
-    xp = level.backend.xp
+    """New directions: residuals, corrected on the coarse level and smoothed ``steps`` times.
+
+    One column for each active one, then columns of zeros: kernels take them in eights.
+    """
+    xp, kernels = level.backend.xp, level.backend.kernels
     k = block.k
     end = int(active.max()) + 1
     distance = 1 - block.values[active]
     stiffening = (1 - coarse.values[1:k]).sum() / max((1 - block.values[1:k]).sum(), 1e-30)
     middle = 0.5 * ((1 - coarse.values[end - 1]) + (1 - coarse.following))
     shift = np.minimum(stiffening * distance, middle)
-    factors = (1 / block.norms[active]).astype(np.float32)
-    R = level.backend.kernels.scaled_columns(block.R, xp.asarray(active), xp.asarray(factors))
-    F = level.backend.kernels.restrict(level.starts, level.weights, R)
-    Z = level.coarse_solution(F, 1 - shift, Q)
-    T = level.smoothed(Z, R, xp.asarray((stiffening * (1 + distance)).astype(np.float32)))
+    idle = -len(active) % 8
+    factors, distance, shift = (np.pad(part, (0, idle)) for part in (1 / block.norms[active], distance, shift))
+    chosen = xp.asarray(np.pad(active, (0, idle))), xp.asarray(factors.astype(np.float32))
+    Z = level.coarse_solution(level.restricted(block.R, *chosen), 1 - shift, Q)
+    T = level.smoothed(Z, block.R, chosen, xp.asarray((stiffening * (1 + distance)).astype(np.float32)))
     for _ in range(steps - 1):
-        T = level.product(T, R + T * xp.asarray(distance.astype(np.float32)))
-    level.backend.kernels.project_out(block.W, block.q, T)
+        smooth = level.product(T, block.R, chosen)
+        kernels.turn(smooth, T, xp.asarray(distance), xp.ones(len(distance)))  # T = smooth + distance T
     return T
 
 
@@ -386,9 +328,6 @@ def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array
     """Column by column ``(shift - S) z = f`` on the complement of Q, loosely, by conjugate gradients in float32."""
     xp, kernels = level.backend.xp, level.backend.kernels
     columns = F.shape[1]
-    if columns % 8:  # products come in eights; columns of zeros stay zero
-        F = xp.concatenate([F, xp.zeros((len(F), -columns % 8), dtype=F.dtype)], axis=1)
-        shift = np.concatenate([shift, np.ones(-columns % 8)])
     shift = xp.asarray(shift.astype(np.float32))
     R = F - Q @ (Q.T @ F)
     Z, P, image = xp.zeros_like(R), R.copy(), xp.empty_like(R)
@@ -409,7 +348,6 @@ def coarse_inverse(level: Level, F: Array, shift: np.ndarray, Q: Array) -> Array
         square = left
     if level.backend.is_remote:  # looked at with the next transfer: to wait for each step would take longer than it
         level.late = (xp.stack(lengths) > goal).any(axis=1).sum().astype(xp.float64)
-    Z = Z[:, :columns]
     return Z - Q @ (Q.T @ Z)
 
 
@@ -447,7 +385,7 @@ def multilevel_eigenpairs(
         # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
         # the residuals of the others fall without it
         aim = min(AIM * tol, REFRESH)
-        values, W, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress)
+        values, X, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress)
     finally:
         operator.products += levels[0].columns
         info["block_products"], info["iterations"] = levels[0].products, len(history)
@@ -455,7 +393,7 @@ def multilevel_eigenpairs(
         info["coarse_products"] = [level.columns for level in levels[1:]]
     check_interlacing(values, coarse.values, count)
     xp = operator.backend.xp
-    return xp.asarray(values[:count].copy()), xp.ascontiguousarray(W[:, :count])
+    return xp.asarray(values[:count].copy()), xp.ascontiguousarray(X[:, :count])
 
 
 def check_interlacing(values: np.ndarray, coarse: np.ndarray, count: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...array import Array
+from .. import plain_multilevel
 from ..arrays import namespace
 from . import text
 
@@ -170,11 +171,18 @@ def merge_rows(
     return merged("merge_rows", (indptr, indices, data), starts, weights, len(starts) - 1)
 
 
-def block_product(indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None) -> Array:
-    """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column."""
+def block_product(
+    indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
+    root: Any = None,
+) -> Array:  # fmt: skip
+    """``A V`` (n, k) in float32, or ``R + scale * A V`` with one factor for each column; see plain code."""
+    if root is not None:  # the eigensolver has S itself in the memory of a device
+        return plain_multilevel.block_product(indptr, indices, data, V, R, scale, chosen=chosen, root=root)
     if R is None:
         return product((indptr, indices, data), V)[0]
     xp = namespace(V)
+    if chosen is not None:
+        R = R[:, chosen[0]] * chosen[1]
     if getattr(scale, "ndim", 0) == 0:
         scale = xp.full(V.shape[1], scale, dtype=np.float32)
     return product((indptr, indices, data), V, ADDED, xp.ascontiguousarray(R), scale)[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
-import subprocess
+import subprocess  # nosec B404
 import sys
 from multiprocessing import spawn
 from pathlib import Path
@@ -48,9 +48,11 @@ def begin(threads: int) -> None:
     command = [os.fsdecode(spawn.get_executable()), "-P", "-W", "ignore", "-c", CODE, root]
     quiet = subprocess.DEVNULL
     try:
-        _others[os.getpid()] = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+        # nothing in the command comes from a user: this Python, and the code above
+        other = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # nosec B603
     except OSError:  # no room for a process, or Python is embedded in something else
         return
+    _others[os.getpid()] = other
     atexit.register(_stop, os.getpid())
 
 

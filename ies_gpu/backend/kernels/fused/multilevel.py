@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 
 from ...array import Array
@@ -39,39 +38,11 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
 
 
 @compiled(fused=True, entry=True)
-def vector_rows(indptr, indices, data, x, first, last, out):
-    """Four sums hide the latency of the additions; as one sum the compiler would make slow gathers of it."""
-    for i in range(first, last):
-        s0 = s1 = s2 = s3 = 0.0
-        p, end = indptr[i], indptr[i + 1]
-        while p + 4 <= end:
-            s0 += data[p] * x[np.uint32(indices[p])]
-            s1 += data[p + 1] * x[np.uint32(indices[p + 1])]
-            s2 += data[p + 2] * x[np.uint32(indices[p + 2])]
-            s3 += data[p + 3] * x[np.uint32(indices[p + 3])]
-            p += 4
-        while p < end:
-            s0 += data[p] * x[np.uint32(indices[p])]
-            p += 1
-        out[i] = (s0 + s1) + (s2 + s3)
-
-
-def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
-    """See :func:`.plain_multilevel.vector_product`."""
-    n = len(indptr) - 1
-    out = np.empty(n)
-    # as few calls as keep the threads evenly busy: a product takes a millisecond, a call several microseconds
-    rows = max(1, n // (8 * numba.get_num_threads()), 100_000 * n // max(1, len(data)))
-    in_threads(lambda a, b: vector_rows(indptr, indices, data, x, a, b, out), n, rows)
-    return out
-
-
-@compiled(fused=True, entry=True)
-def merged_columns(indptr, indices, data, labels, weights, first, last, counts, out_indices, out_data):
+def merged_columns(indptr, indices, data, labels, weights, first, last, out_indices, out_data):
     """Columns of a cell follow each other in a sorted row, so that one pass with one sum is enough."""
     place = 0
     for i in range(first, last):
-        before, cell, total = place, -1, 0.0
+        cell, total = -1, 0.0
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             if labels[j] != cell:
@@ -83,8 +54,18 @@ def merged_columns(indptr, indices, data, labels, weights, first, last, counts, 
         if cell >= 0:
             out_indices[place], out_data[place] = cell, total
             place += 1
-        counts[i] = place - before
-    return place
+
+
+@compiled(fused=True, entry=True)
+def counted_columns(indptr, indices, labels, first, last, counts):
+    """How many cells each row has entries in."""
+    for i in range(first, last):
+        cell, count = -1, 0
+        for p in range(indptr[i], indptr[i + 1]):
+            label = labels[indices[p]]
+            count += label != cell
+            cell = label
+        counts[i] = count
 
 
 @compiled()
@@ -102,7 +83,7 @@ def sort_part(values, first, last):
 @compiled(fused=True, entry=True)
 def merged_rows(indptr, indices, data, starts, weights, total, seen, first, last, counts, out_indices, out_data):
     """Rows of a cell added up in the dense row ``total``; ``seen`` says which of its entries belong to this cell."""
-    place = 0
+    place = np.int64(0)  # not 0 alone, for which sort_part would be compiled as well
     for c in range(first, last):
         before = place
         for i in range(starts[c], starts[c + 1]):
@@ -132,15 +113,17 @@ def merge_columns(
     """See :func:`.plain_multilevel.merge_columns`."""
     n = len(weights)
     labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
-    counts = np.empty(n, dtype=np.int64)
+    counts, ends = np.empty(n, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
+    in_threads(lambda a, b: counted_columns(indptr, indices, labels, a, b, counts), n, SPARSE_CHUNK)
+    np.cumsum(counts, out=ends[1:])
+    out = np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1], dtype=np.float32)
 
-    def chunk(first: int, last: int) -> tuple[Array, Array]:
-        room = int(indptr[last] - indptr[first])
-        found, values = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.float32)
-        used = merged_columns(indptr, indices, data, labels, weights, first, last, counts, found, values)
-        return found[:used].copy(), values[:used].copy()
+    def chunk(first: int, last: int) -> None:
+        own = slice(ends[first], ends[last])
+        merged_columns(indptr, indices, data, labels, weights, first, last, out[0][own], out[1][own])
 
-    return _joined(in_threads(chunk, n, SPARSE_CHUNK), counts)
+    in_threads(chunk, n, SPARSE_CHUNK)
+    return ends, *out
 
 
 def merge_rows(
@@ -187,43 +170,85 @@ def _product(width: int) -> Any:
     return product
 
 
-def _column_blocks(V: Array) -> list[tuple[Any, Any, int]]:
-    """V in contiguous pieces, filled up with zeros: the product of each width, the piece, how many columns count."""
+@cache
+def _scaled_product(width: int) -> Any:
+    """The same with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy."""
+
+    @compiled(fused=True, entry=True)
+    def product(indptr, indices, data, left, right, V, out):
+        for i in range(len(out)):
+            y = out[i]
+            for c in range(width):
+                y[c] = 0
+            p, end = indptr[i], indptr[i + 1]
+            while p + 4 <= end:
+                j0, j1 = np.uint32(indices[p]), np.uint32(indices[p + 1])
+                j2, j3 = np.uint32(indices[p + 2]), np.uint32(indices[p + 3])
+                a0, a1, a2, a3 = data[p], data[p + 1], data[p + 2], data[p + 3]
+                a0, a1, a2, a3 = a0 * right[j0], a1 * right[j1], a2 * right[j2], a3 * right[j3]
+                x0, x1, x2, x3 = V[j0], V[j1], V[j2], V[j3]
+                for c in range(width):
+                    y[c] += a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
+                p += 4
+            while p < end:
+                j0 = np.uint32(indices[p])
+                a0, x0 = data[p] * right[j0], V[j0]
+                for c in range(width):
+                    y[c] += a0 * x0[c]
+                p += 1
+            for c in range(width):
+                y[c] *= left[i]
+
+    return product
+
+
+def in_eights(V: Array) -> list[Array]:
+    """V in contiguous pieces of at most 32 columns, the last one filled up with zeros: mostly V itself."""
+    k, most = V.shape[1], WIDTHS[-1]
+    if k <= most and k % WIDTHS[0] == 0:
+        return [np.ascontiguousarray(V)]
     pieces = []
-    for first in range(0, V.shape[1], WIDTHS[-1]):
-        part = V[:, first : first + WIDTHS[-1]]
-        k = part.shape[1]
-        width = next(w for w in WIDTHS if w >= k)
-        if width != k:
-            part = np.concatenate([part, np.zeros((len(V), width - k), dtype=V.dtype)], axis=1)
-        pieces.append((_product(width), np.ascontiguousarray(part), k))
+    for first in range(0, k, most):
+        part = V[:, first : first + most]
+        missing = -part.shape[1] % WIDTHS[0]
+        pieces.append(np.concatenate([part, np.zeros((len(V), missing), dtype=V.dtype)], axis=1))
     return pieces
 
 
-def _chunk_product(indptr: Array, indices: Array, data: Array, pieces: list, first: int, last: int, out: Any) -> None:
-    """Rows ``first`` to ``last`` of the product with all pieces."""
-    done = 0
-    for product, part, k in pieces:
-        width = part.shape[1]
+def _chunk_product(
+    matrix: tuple[Any, Any, Any], root: Any, pieces: list[Array], first: int, last: int, out: Array
+) -> None:
+    """Rows ``first`` to ``last`` of the product with what :func:`in_eights` gives."""
+    indptr, indices, data = matrix
+    ends, done = indptr[first : last + 1], 0
+    for V in pieces:
+        width = V.shape[1]
         target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
-        product(indptr[first : last + 1], indices, data, part, target)
+        if root is None:
+            _product(width)(ends, indices, data, V, target)
+        else:
+            _scaled_product(width)(ends, indices, data, root[0][first:last], root[1], V, target)
         if target is not out:
-            out[:, done : done + k] = target[:, :k]
-        done += k
+            columns = out[:, done : done + width]
+            columns[:] = target[:, : columns.shape[1]]
+        done += width
 
 
-def block_product(indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None) -> Array:
+def block_product(
+    indptr: Array, indices: Array, data: Array, V: Array, R: Array = None, scale: Any = None, *, chosen: Any = None,
+    root: Any = None,
+) -> Array:  # fmt: skip
     """See :func:`.plain_multilevel.block_product`."""
     n = len(indptr) - 1
-    pieces = _column_blocks(V)
+    pieces = in_eights(V)
     out = np.empty((n, V.shape[1]), dtype=np.float32)
 
     def chunk(first: int, last: int) -> None:
         rows = out[first:last]
-        _chunk_product(indptr, indices, data, pieces, first, last, rows)
+        _chunk_product((indptr, indices, data), root, pieces, first, last, rows)
         if R is not None:
             rows *= scale
-            rows += R[first:last]
+            rows += R[first:last] if chosen is None else R[first:last, chosen[0]] * chosen[1]
 
     in_threads(chunk, n, SPARSE_CHUNK)
     return out
@@ -279,12 +304,12 @@ def turned(R, P, factor, first, last):
 
 
 def shifted_product(indptr: Array, indices: Array, data: Array, shift: Array, P: Array, image: Array) -> Array:
-    """See :func:`.plain_multilevel.shifted_product`; without copies where the width of P is one of ``WIDTHS``."""
-    pieces = _column_blocks(P)
+    """See :func:`.plain_multilevel.shifted_product`; without copies where P comes in eights."""
+    pieces = in_eights(P)
 
     def chunk(first: int, last: int) -> Array:
         total = np.zeros(P.shape[1])
-        _chunk_product(indptr, indices, data, pieces, first, last, image[first:last])
+        _chunk_product((indptr, indices, data), None, pieces, first, last, image[first:last])
         shifted_rows(shift, P, image, first, last, total)
         return total
 
@@ -312,63 +337,55 @@ def turn(R: Array, P: Array, left: Array, square: Array) -> None:
 # --- tall and skinny -------------------------------------------------------------------------------------------------
 
 
-def project_out(W: Array, q: int, T: Array) -> None:
-    """See :func:`.plain_multilevel.project_out`."""
-    parts = in_threads(lambda a, b: W[a:b, :q].T @ T[a:b].astype(np.float64), len(T), CHUNK)
-    onto = sum(parts)
+def inner(A: Array, B: Array) -> Array:
+    """See :func:`.plain_multilevel.inner`."""
 
-    def chunk(first: int, last: int) -> None:
-        T[first:last] -= W[first:last, :q] @ onto
+    def chunk(first: int, last: int) -> Array:
+        return A[first:last].astype(np.float64, copy=False).T @ B[first:last].astype(np.float64, copy=False)
 
-    in_threads(chunk, len(T), CHUNK)
+    return sum(in_threads(chunk, len(A), CHUNK))
 
 
-def gram(W: Array, q: int, R: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
+def _side_by_side(P: Array, T: Array) -> Array:
+    both = np.empty((len(P), P.shape[1] + T.shape[1]))
+    both[:, : P.shape[1]], both[:, P.shape[1] :] = P, T
+    return both
+
+
+def gram(X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array) -> tuple[Array, Array, Array, Array, Array]:
     """See :func:`.plain_multilevel.gram`."""
-    t, k = T.shape[1], R.shape[1]
 
-    def chunk(first: int, last: int) -> tuple[Array, Array, Array, Array]:
-        both = np.empty((last - first, 2 * t))
-        both[:, :t], both[:, t:] = T[first:last], ST[first:last]
-        left = both[:, :t]
-        rows = W[first:last]
-        images = rows[:, k:q].T @ both[:, t:]
-        return rows[:, :q].T @ left, R[first:last].astype(np.float64).T @ left, images, left.T @ both
+    def chunk(first: int, last: int) -> tuple[Array, ...]:
+        rows = slice(first, last)
+        Y, SY = _side_by_side(P[rows], T[rows]), _side_by_side(SP[rows], ST[rows])
+        left, right = X[rows].T, R[rows].astype(np.float64)
+        return left @ right, left @ Y, right.T @ Y, Y.T @ Y, Y.T @ SY
 
-    parts = in_threads(chunk, len(T), CHUNK)
-    onto_W, onto_R, images, own = (sum(part[i] for part in parts) for i in range(4))
-    return onto_W, onto_R, images, own[:, :t], own[:, t:]
-
-
-def scaled_columns(R: Array, columns: Array, factor: Array) -> Array:
-    """See :func:`.plain_multilevel.scaled_columns`."""
-    out = np.empty((len(R), len(columns)), dtype=R.dtype)
-
-    def chunk(first: int, last: int) -> None:
-        np.multiply(R[first:last, columns], factor, out=out[first:last])
-
-    in_threads(chunk, len(R), CHUNK)
-    return out
+    parts = in_threads(chunk, len(X), CHUNK)
+    coupling, onto_X, onto_R, own, images = (sum(some) for some in zip(*parts, strict=True))
+    return coupling, onto_X, onto_R, own, images
 
 
 def update(
-    W: Array, SW: Array, q: int, T: Array, ST: Array, onto_W: Array, onto_T: Array, values: Array
-) -> tuple[Array, Array]:
+    X: Array, R: Array, P: Array, SP: Array, T: Array, ST: Array, from_X: Array, from_R: Array, from_Y: Array,
+    values: Array, active: Array,
+) -> Array:  # fmt: skip
     """See :func:`.plain_multilevel.update`."""
-    new, r = onto_W.shape[1], len(values)
-    onto = np.concatenate([onto_W, onto_T])
-    R = np.empty((len(T), r), dtype=np.float32)
+    q, k, a = len(from_X), len(values), len(active)
 
     def chunk(first: int, last: int) -> Array:
-        basis = np.empty((last - first, len(onto)))
-        basis[:, :q], basis[:, q:] = W[first:last, :q], T[first:last]
-        fresh = basis @ onto
-        W[first:last, :new] = fresh
-        basis[:, :q], basis[:, q:] = SW[first:last, :q], ST[first:last]
-        image = basis @ onto
-        SW[first:last, :new] = image
-        residual = image[:, :r] - fresh[:, :r] * values
-        R[first:last] = residual
-        return (residual * residual).sum(axis=0)
+        rows = slice(first, last)
+        V, SV = _side_by_side(P[rows], T[rows]) @ from_Y, _side_by_side(SP[rows], ST[rows]) @ from_Y
+        old, image = X[rows, :q] @ from_X, R[rows, :q].astype(np.float64) @ from_R
+        np.add(V[:, active], old[:, 2 * k : 2 * k + a], out=T[rows, :a], casting="same_kind")
+        image[:, k:] += SV[:, active]
+        np.add(image[:, k:], old[:, 2 * k + a :], out=ST[rows, :a], casting="same_kind")
+        np.add(old[:, :k], V, out=X[rows])
+        V *= values
+        SV -= V
+        SV += old[:, k : 2 * k]
+        SV += image[:, :k]
+        R[rows] = SV
+        return np.einsum("ij,ij->j", SV, SV)
 
-    return R, np.sum(in_threads(chunk, len(T), CHUNK), axis=0)
+    return np.sum(in_threads(chunk, len(X), CHUNK), axis=0)

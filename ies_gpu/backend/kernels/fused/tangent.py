@@ -327,56 +327,50 @@ def tridiagonal_residual(diagonal, off, m, value, vectors, k):
     return worst
 
 
-@compiled()
-def inverse_iteration(diagonal, off, m, values, d, vectors, lu):
+@compiled(entry=True)
+def inverse_task(diagonals, offs, m, d, leading, vectors, lu, fine):
     """Eigenvectors of the tridiagonal matrices for known eigenvalues; 1 in the lanes where all are accurate."""
-    good = square = lanes_of(1.0)
-    for k in range(d):
-        value = load(values, k * LANES)
-        factor_shifted(diagonal, off, m, value, lu)
-        x = vectors[k * m * LANES : (k + 1) * m * LANES]
-        for i in range(m):  # a start without structure, another one for each vector
-            store(x, i * LANES, 0.5 + ((i + 1) * (k + 1) * 0.6180339887498949) % 1.0)
-        for attempt in range(SOLVES):
-            solve_shifted(lu, m, x, attempt > 0)
-            square = orthonormalise(vectors, k, m)
-        accurate = tridiagonal_residual(diagonal, off, m, value, vectors, k) <= CONVERGED
-        good = where(accurate, where(square > 0.99, good, 0.0), 0.0)
-    return good
-
-
-@compiled()
-def reflect_back(A, m, d, vectors):
-    """From the basis of the tridiagonal matrices to that of the original ones."""
-    for j in range(d):
-        x = vectors[j * m * LANES : (j + 1) * m * LANES]
-        for k in range(2, m):
-            row, dot = k * m * LANES, lanes_of(0.0)
-            for i in range(0, k * LANES, LANES):
-                dot += load(A, row + i) * load(x, i)
-            for i in range(0, k * LANES, LANES):
-                store(x, i, load(x, i) - dot * load(A, row + i))
+    for batch in range(len(diagonals)):
+        diagonal, off, values, own = diagonals[batch], offs[batch], leading[batch], vectors[batch]
+        good = square = lanes_of(1.0)
+        for k in range(d):
+            value = load(values, k * LANES)
+            factor_shifted(diagonal, off, m, value, lu)
+            x = own[k * m * LANES : (k + 1) * m * LANES]
+            for i in range(m):  # a start without structure, another one for each vector
+                store(x, i * LANES, 0.5 + ((i + 1) * (k + 1) * 0.6180339887498949) % 1.0)
+            for attempt in range(SOLVES):
+                solve_shifted(lu, m, x, attempt > 0)
+                square = orthonormalise(own, k, m)
+            accurate = tridiagonal_residual(diagonal, off, m, value, own, k) <= CONVERGED
+            good = where(accurate, where(square > 0.99, good, 0.0), 0.0)
+        store(fine[batch], 0, good)
 
 
 @compiled(entry=True)
-def vectors_task(A, traces, m, d, diagonals, offs, leading, vectors, lu, fine, U, sigma, good):
-    """Their eigenvectors, from what the other tasks left, and the eigenvalues; ``good`` says which can be trusted."""
+def vectors_task(A, traces, m, d, leading, vectors, fine, U, sigma, good):
+    """Eigenvectors and eigenvalues of the original matrices; ``good`` says which can be trusted."""
     for r in range(len(traces)):
         batch, lane = r // LANES, r % LANES
-        values = leading[batch]
-        if lane == 0:
-            store(fine, 0, inverse_iteration(diagonals[batch], offs[batch], m, values, d, vectors, lu))
-            reflect_back(A[batch], m, d, vectors)
+        reflectors, own, values = A[batch], vectors[batch], leading[batch]
+        if lane == 0:  # from the basis of the tridiagonal matrices to that of the original ones
+            for x in range(0, d * m * LANES, m * LANES):
+                for k in range(2, m):
+                    row, dot = k * m * LANES, lanes_of(0.0)
+                    for i in range(0, k * LANES, LANES):
+                        dot += load(reflectors, row + i) * load(own, x + i)
+                    for i in range(0, k * LANES, LANES):
+                        store(own, x + i, load(own, x + i) - dot * load(reflectors, row + i))
         trace = traces[r]
         ordinary = 1e-290 < trace < 1e290
-        good[r] = fine[lane] > 0.5 or not ordinary
+        good[r] = fine[batch, lane] > 0.5 or not ordinary
         for k in range(d):
             # no neighbour apart: any basis does; NaN and infinity go on to whoever looks at sigma
-            none = 0.0 if trace <= 1e-290 else np.nan
-            sigma[r, k] = max(values[k * LANES + lane], 0.0) * trace if ordinary else none
+            none, value = 0.0 if trace <= 1e-290 else np.nan, values[k * LANES + lane]
+            sigma[r, k] = (value * trace if value > 0.0 else 0.0) if ordinary else none
             for a in range(m):
                 one = 1.0 if a == k else 0.0
-                U[r, a, k] = vectors[(k * m + a) * LANES + lane] if ordinary else one
+                U[r, a, k] = own[(k * m + a) * LANES + lane] if ordinary else one
 
 
 def tangent_bytes(m: int, d: int, degree: float) -> float:
@@ -402,21 +396,17 @@ def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: 
             memory.differences = aligned(WIDTH * wide), aligned(WIDTH * wide), aligned(LANES, wide * wide)
             memory.A, memory.traces = aligned(batches, m * row), np.empty(ROWS)
             memory.forms = aligned(batches, row), aligned(batches, row), aligned(batches, d * LANES)
-            memory.scratch = aligned(d * row), aligned(5 * row), np.zeros(LANES)
-        own, batches, A, traces = (
-            slice(first, last),
-            -(-(last - first) // LANES),
-            memory.A,
-            memory.traces[: last - first],
-        )
+            memory.vectors, memory.fine = aligned(batches, d * row), aligned(batches, LANES)
+            memory.lu, memory.factors = aligned(5 * row), aligned(LANES)
+        own, batches = slice(first, last), -(-(last - first) // LANES)
+        A, traces, lu = memory.A, memory.traces[: last - first], memory.lu
         diagonals, offs, leading = (array[:batches] for array in memory.forms)
-        vectors, lu, lanes = memory.scratch
-        cometric_task(
-            starts[own], stops[own], indices, weights, flat, m, rows[own], *memory.differences, lanes, A, traces
-        )
+        gathered = (*memory.differences, memory.factors, A, traces)
+        cometric_task(starts[own], stops[own], indices, weights, flat, m, rows[own], *gathered)
         tridiagonal_task(A, m, diagonals, offs, lu)
         values_task(diagonals, offs, m, d, leading)
-        vectors_task(A, traces, m, d, diagonals, offs, leading, vectors, lu, lanes, U[own], sigma[own], good[own])
+        inverse_task(diagonals, offs, m, d, leading, memory.vectors, lu, memory.fine)
+        vectors_task(A, traces, m, d, leading, memory.vectors, memory.fine, U[own], sigma[own], good[own])
 
     in_threads(task, len(rows), ROWS)
     for r in np.flatnonzero(~good):  # LAPACK knows what to do; one by one, since sums may depend on the company

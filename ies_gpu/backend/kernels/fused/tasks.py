@@ -38,9 +38,9 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
         if not entry:
             return numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
         try:
-            return numba.njit(cache=True, **options)(function)
+            return numba.njit(cache=True, no_cfunc_wrapper=True, **options)(function)
         except RuntimeError:  # neither the package's folder, NUMBA_CACHE_DIR nor the home folder can be written
-            return numba.njit(**options)(function)
+            return numba.njit(no_cfunc_wrapper=True, **options)(function)
 
     return decorate
 
