@@ -338,8 +338,9 @@ def test_tall_sums_of_the_multilevel_solver_keep_a_device_busy(cupy, machine, rn
     np.testing.assert_allclose(squares, ((b - step * d).astype(float) ** 2).sum(axis=0), rtol=1e-6)
     indptr, indices = cupy.arange(n + 1), cupy.arange(n, dtype=cupy.int32)
     plain.shifted_product(indptr, indices, cupy.ones(n, dtype=cupy.float32), cupy.asarray(step), P, image)
-    W, SW = cupy.asarray(a.astype(float)), cupy.asarray(b.astype(float))
-    plain.update(W, SW, k, P, image, cupy.eye(k), cupy.eye(k), cupy.ones(k))
+    X, nothing = cupy.asarray(a.astype(float)), cupy.empty((n, 0), dtype=cupy.float32)
+    small = cupy.zeros((k, 2 * k)), cupy.eye(k), cupy.eye(k), cupy.ones(k), cupy.arange(0)
+    plain.update(X, R, nothing, nothing, P, image, *small)
     tall = [blocks for shape, blocks in machine.reductions if shape[0] * shape[1] >= 10_000 * k]
     assert len(tall) == 3
     assert min(tall) >= 32

@@ -10,8 +10,6 @@ import functools
 import itertools
 import math
 import mmap
-import shutil
-import subprocess
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +19,6 @@ from numpy.testing import assert_array_equal
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch, text
 from tests.cuda_emulator import SCHEDULES, DeadlockError, Kernel, SharedMemoryError, barriers, missing
-from tests.extras import needed
 
 needs_emulator = pytest.mark.skipif(bool(missing()), reason=missing() or "emulator")
 SIZES = [1, 7, 20, 33, 64]
@@ -466,44 +463,6 @@ def test_every_launch_fits():
             assert score.shared_bytes <= 48 << 10
             assert 1 <= tile <= 64 and 1 <= chunk <= 64  # half of the block adds columns, the other searches rows
             assert score.blocks * q * 8 <= 32 << 20
-
-
-ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
-
-
-@pytest.fixture(scope="module")
-def nvrtc():
-    needed("cupy", "test-cuda")
-    module = pytest.importorskip("tests.cuda_emulator.nvrtc", exc_type=ImportError)
-    try:
-        module.version()
-    except RuntimeError as error:  # cuda-pathfinder's: CuPy without the CUDA libraries
-        pytest.skip(f"NVRTC cannot be loaded: {error}")
-    return module
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("name", text.ENTRIES)
-def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
-    if arch not in nvrtc.architectures():
-        pytest.skip(f"NVRTC {nvrtc.version()} does not know sm_{arch}")
-    entries = nvrtc.compile_source(name, arch)
-    assert set(entries) == set(text.ENTRIES[name])
-    for entry, resources in entries.items():
-        assert resources.spills == 0, entry
-        assert resources.stack == 0, entry
-        assert resources.static_shared + nvrtc.dynamic_shared(entry) <= 48 << 10, entry
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
-@pytest.mark.parametrize("name", text.ENTRIES)
-def test_kernels_compile_with_nvcc(tmp_path, name):
-    path = tmp_path / f"{name}.cu"
-    path.write_text(text.source(name), encoding="utf-8")
-    command = ["nvcc", "-std=c++17", "-arch=sm_80", "-Werror", "all-warnings", "-cubin", "-o", tmp_path / "out", path]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.gpu

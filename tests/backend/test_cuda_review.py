@@ -1,9 +1,37 @@
-"""What a reading of the CUDA path against the sources of CuPy found, each as a test on the stand-in."""
+"""What a reading of the CUDA path against the sources of CuPy 14.2 found, F1 to F22, each as a test on the stand-in.
+
+=====  ===================================================  ==========================================================
+F      what was wrong                                       what shows that it is gone
+=====  ===================================================  ==========================================================
+1      a sparse matrix does not say its device              ``test_f1_...``, and in ``tests/deviations.py``
+2      nearest neighbours wrong far from 0, by full sorts   the two tests of ``test_f2_...``
+3      sums over the points by one block of threads         ``test_f3_...``
+4, 9   merging and components take several matrices         ``test_f4_...``, ``test_f4_f9_...``; ``tests/resources``
+5      a library that fails on zero matrices                the three tests of ``test_f5_...``
+6      random signs drawn on the host                       ``test_f6_...``
+7, 18  a csr_matrix for each product, sums that vary        ``test_f7_f18_...``
+8      thousands of tiles for 400 degrees                   ``test_f8_...``
+10     all entry points compiled for one                    ``test_f10_...``, and its time in ``test_cuda_compile.py``
+11     sums of cells as differences of running sums         ``test_f11_...``
+12     blocks of tangents sized for plain code              ``test_f12_f17_...``
+13     2^31 entries: columns copied for each product        ``test_f13_...``
+14     memory errors of the CUDA libraries                  ``test_f14_...``
+15     ``lexsort`` for the order in space                   ``test_f15_...``
+16     boxes compared on the host                           ``test_f16_...``
+17     m > 64 or d > 8 leaves the kernels                   not a defect: plain code in blocks, ``test_f12_f17_...``
+19     ``indptr`` overflows at 2^31 - n entries             ``test_indices_are_wide_...`` in ``tests/embedding``
+20     the estimate was that of 400 Lanczos products        ``tests/package/test_roofline.py``
+21     arrays on a device that is not the current one       ``test_cuda_devices.py``
+22     two tests that a correct GPU fails                   not of the product: one starts from a unit vector now, whose
+                                                            products are exact, one has the bound of ``doctor``
+=====  ===================================================  ==========================================================
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,24 +39,25 @@ import pytest
 import ies_gpu
 from benchmarks.device_counts import stages_named
 from benchmarks.problems import strip
-from ies_gpu import datasets, select_coordinates
-from ies_gpu.backend import backend_of, get_backend
+from ies_gpu import select_coordinates
+from ies_gpu.backend import backend_of, base, get_backend
 from ies_gpu.backend.guard import GUARDED
 from ies_gpu.backend.kernels import agreement, plain
 from ies_gpu.backend.kernels.cuda import text
+from ies_gpu.embedding.eigensolvers import eigenpairs
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
-from tests.backend.test_cuda_faults import SEARCHES, quietly
+from tests.backend.test_cuda_faults import quietly
 from tests.backend.test_cuda_memory import Watch, small_run, undisturbed
-from tests.backends import needs_cupy, on_cpu, on_cuda
+from tests.backends import needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
 from tests.fake_cupy import REAL, arrays, sparse, standing_in
 
 pytestmark = needs_cupy
 
 
-def test_the_device_of_real_arrays_is_found():
+def test_f1_the_device_of_real_arrays_is_found():
     """Objects of the installed CuPy over memory of the host: all but launches is real."""
     real, sparse = REAL["cupy"], REAL["cupyx.scipy.sparse"]
 
@@ -41,11 +70,14 @@ def test_the_device_of_real_arrays_is_found():
     for array in (parts[0], matrix):
         assert backend_of(array).device == "cuda:0"
         assert backend_of(array).owns(array)
+    # F13: its parts may be set, columns of 32 bits beside ends of 64, which the constructor would not keep
+    matrix.indptr = over(np.arange(4, dtype=np.int64))
+    assert (matrix.nnz, matrix.indices.dtype, matrix.indptr.dtype) == (3, np.int32, np.int64)
 
 
 @pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
 @pytest.mark.parametrize("offset", [0.0, 1e6, 1e8])
-def test_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, columns, offset):
+def test_f2_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, columns, offset):
     X = rng.random((600, columns)) + offset
     X[300:310] = X[300]  # equal points, more than there are neighbours
     distances, _ = get_backend("cpu").nearest(X, 7)
@@ -57,83 +89,12 @@ def test_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, col
     np.testing.assert_allclose(np.linalg.norm(X[:, None] - X[numbers], axis=2), distances, rtol=1e-12)
 
 
-def test_the_search_for_neighbours_sorts_no_row_of_all_points(cupy, machine, rng, monkeypatch):
+def test_f2_the_search_for_neighbours_sorts_no_row_of_all_points(cupy, machine, rng, monkeypatch):
     sizes = []
     original = arrays.device
     monkeypatch.setattr(cupy, "argsort", lambda a, axis=-1: (sizes.append(a.size), original(a._host.argsort(axis)))[1])
     get_backend("cuda").nearest(cupy.asarray(rng.normal(size=(900, 12))), 5)
     assert sizes and max(sizes) < 2 * 900 * 5
-
-
-def two_device_calls(X, graph, kernel, laplacian, Y, values, U) -> dict:
-    """Public functions on arrays of one device, whichever it is."""
-    bandwidth, sets = 1.2, np.array([[0, k] for k in range(1, 6)])
-    given = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6}
-    return {
-        "radius_graph": lambda: ies_gpu.radius_graph(X, radius=3 * bandwidth),
-        "knn_graph": lambda: ies_gpu.knn_graph(X, n_neighbors=5),
-        "gaussian_kernel": lambda: ies_gpu.gaussian_kernel(graph, bandwidth=bandwidth),
-        "graph_laplacian": lambda: ies_gpu.graph_laplacian(kernel, bandwidth=bandwidth),
-        "laplacian_of_points": lambda: ies_gpu.laplacian_of_points(X, bandwidth=bandwidth),
-        "diffusion_map": lambda: ies_gpu.diffusion_map(laplacian, n_components=6),
-        "cometric": lambda: ies_gpu.cometric(Y, laplacian),
-        "tangent_bases": lambda: ies_gpu.tangent_bases(Y, laplacian, intrinsic_dim=2),
-        "riemannian_metric": lambda: ies_gpu.riemannian_metric(Y, laplacian, intrinsic_dim=2),
-        "score_subsets": lambda: ies_gpu.score_subsets(U, sets, per_point=True),
-        "leave_one_out_regret": lambda: ies_gpu.leave_one_out_regret(U, sets[:3], candidates=sets),
-        "regularization_path": lambda: ies_gpu.regularization_path(ies_gpu.score_subsets(U, sets), sets, values),
-        **{
-            f"search_{name}": lambda name=name: getattr(ies_gpu, f"search_{name}")(U, values, subset_size=2)
-            for name in ("exhaustive", *SEARCHES)
-        },
-        "nystrom_extension": lambda: ies_gpu.nystrom_extension(X[:20], X, Y, values, bandwidth=bandwidth),
-        "levina_bickel_dimension": lambda: ies_gpu.levina_bickel_dimension(X),
-        "two_nn_dimension": lambda: ies_gpu.two_nn_dimension(X),
-        "estimate_dimension": lambda: ies_gpu.estimate_dimension(X),
-        "estimate_bandwidth": lambda: ies_gpu.estimate_bandwidth(X),
-        "select_coordinates": lambda: select_coordinates(X, **given).embedding,
-        "select_coordinates(graph)": lambda: select_coordinates(graph=graph, **given).coordinates,
-        "select_coordinates(cpu)": lambda: select_coordinates(X, device="cpu", **given).coordinates,
-        "select_coordinates(cuda:0)": lambda: select_coordinates(X, device="cuda:0", **given).coordinates,
-    }
-
-
-def devices_in(value) -> set[int]:
-    if isinstance(value, arrays.ndarray):
-        return {value.data.device.id}
-    if isinstance(value, sparse.compressed):
-        return {value.data.data.device.id}
-    parts = (
-        value if isinstance(value, tuple) else vars(value).values() if hasattr(value, "__dataclass_fields__") else ()
-    )
-    return set().union(*map(devices_in, parts))
-
-
-def test_public_functions_work_where_their_arrays_live(monkeypatch):
-    """On the second device while the first is the current one, where CuPy would start their kernels."""
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    X = datasets.load("D1", n_samples=400).X
-    laplacian = ies_gpu.laplacian_of_points(X, bandwidth=1.2)
-    embedding = ies_gpu.diffusion_map(laplacian, n_components=6)
-    Y, values = embedding.coordinates, embedding.eigenvalues
-    U = ies_gpu.tangent_bases(Y, laplacian, intrinsic_dim=2)
-    numbers = ("regularization_path", "levina_bickel_", "two_nn_", "estimate_")  # no arrays come back
-    with standing_in(n_devices=2) as machine:
-        cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(1):
-            points = cupy.asarray(X)
-            graph = ies_gpu.radius_graph(points, radius=3.6)
-            kernel = ies_gpu.gaussian_kernel(graph, bandwidth=1.2)
-            there = ies_gpu.graph_laplacian(kernel, bandwidth=1.2)
-            others = [cupy.asarray(part) for part in (Y, values, U)]
-        with pytest.raises(ValueError, match="Array device must be same"):
-            abs(points)
-        with pytest.raises(ValueError, match="Array device must be same"):
-            abs(graph)
-        for name, call in two_device_calls(points, graph, kernel, there, *others).items():
-            found = devices_in(call())
-            assert found == (set() if name.startswith(numbers) else {1}), name
-            assert machine.current == 0, name
 
 
 def library_errors() -> list[BaseException]:
@@ -149,7 +110,7 @@ def library_errors() -> list[BaseException]:
     ]
 
 
-def test_memory_errors_of_the_libraries_are_memory_errors():
+def test_f14_memory_errors_of_the_libraries_are_memory_errors():
     expected, seen, _ = undisturbed()
     stages = ("eigenvectors", "tangents", "search", "graph", "laplacian", "checks")
     for stage, error in zip(stages, library_errors(), strict=True):
@@ -171,7 +132,7 @@ def test_memory_errors_of_the_libraries_are_memory_errors():
         small_run(watch)
 
 
-def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczos(machine, monkeypatch):
+def test_f4_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczos(machine, monkeypatch):
     """The levels take several times what P does, Lanczos 60 vectors."""
 
     def refuse(*_, **__):
@@ -179,7 +140,7 @@ def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczo
 
     expected = on_cpu("D1", 1500)
     monkeypatch.setattr(plain, "merge_columns", refuse)
-    monkeypatch.setattr(ies_gpu.embedding.eigensolvers.eigenpairs, "prefers_multilevel", lambda *_: True)
+    monkeypatch.setattr(eigenpairs, "prefers_multilevel", lambda *_: True)
     found = on_cuda("D1", 1500)
     solver = found.diagnostics["solver"]
     assert solver["method"] == "lanczos"
@@ -189,7 +150,7 @@ def test_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lanczo
 
 
 @pytest.mark.parametrize("entry", [{}, {"memory_limit": 4 << 20, "n_components": 5}])
-def test_a_library_that_cannot_solve_zero_matrices_costs_neither_kernels_nor_the_run(entry):
+def test_f5_a_library_that_cannot_solve_zero_matrices_costs_neither_kernels_nor_the_run(entry):
     """As reported of cuSOLVER's batched Jacobi method. The guard has a row without neighbours; dense graphs use it."""
     with standing_in(jacobi="needs rank") as machine:
         with cupyx_errstate("raise"), pytest.raises(np.linalg.LinAlgError, match="devInfo"):
@@ -212,7 +173,7 @@ def cupyx_errstate(linalg):
     return sys.modules["cupyx"].errstate(linalg=linalg)
 
 
-def test_copies_of_one_point_have_no_local_spectrum(cupy, machine):
+def test_f5_copies_of_one_point_have_no_local_spectrum(cupy, machine):
     """Their covariance is zero, of which cuSOLVER is said to make NaN."""
     machine.jacobi = "needs rank"
     X = np.repeat(np.random.default_rng(0).normal(size=(10, 3)), 30, axis=0)
@@ -222,7 +183,7 @@ def test_copies_of_one_point_have_no_local_spectrum(cupy, machine):
 
 
 @pytest.mark.parametrize("failure", [np.linalg.LinAlgError("no convergence"), OutOfMemoryError("too little")])
-def test_an_audit_that_fails_does_not_end_a_sound_run(failure, machine, monkeypatch):
+def test_f5_an_audit_that_fails_does_not_end_a_sound_run(failure, machine, monkeypatch):
     def fails(*_):
         raise failure
 
@@ -295,8 +256,8 @@ def test_f4_f9_no_stage_holds_more_than_the_matrix_twice(counted):
     entries = 12 * 6000 * (found.diagnostics["mean_degree"] + 1)
     for stage in ("graph", "components", "laplacian"):
         assert stages[stage]["peak"] <= 2 * entries, stage
-    vectors = 6000 * 8 * 2 * 2 * 20  # W and SW of twenty pairs, twice as wide
-    assert stages["eigenvectors"]["peak"] <= 2 * entries + 2 * vectors
+    vectors = 6000 * 20 * (8 + 5 * 4)  # of twenty pairs: X in float64, R, two kinds of directions and their images
+    assert stages["eigenvectors"]["peak"] <= 2 * entries + 3 * vectors  # and what replaces them while they are turned
 
 
 def test_f10_a_kernel_is_compiled_alone():
@@ -316,10 +277,50 @@ def test_f11_restriction_is_no_difference_of_running_sums(cupy):
     np.testing.assert_array_equal(found[-n // 8 :], 4)
 
 
-def test_f12_blocks_of_tangents_are_those_of_the_kernel(cupy):
+def test_f12_f17_blocks_of_tangents_are_those_of_the_kernel_or_of_plain_code(cupy):
     kernels = get_backend("cuda").kernels
     assert kernels.tangent_bytes(20, 2, 2000) == kernels.tangent_bytes(20, 2, 10) < 1000
     assert kernels.tangent_bytes(65, 2, 2000) == plain.tangent_bytes(65, 2, 2000)  # F17: beyond the kernel's sizes
+
+
+@pytest.mark.parametrize("solver", ["lanczos", "multilevel"])
+def test_f13_many_entries_have_short_columns_that_are_never_copied(solver, monkeypatch):
+    """From 2^31 entries on, here from 1,000: a library wants 64 bits for both arrays of indices, our kernels do not."""
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    monkeypatch.setattr(eigenpairs, "prefers_multilevel", lambda *_: solver == "multilevel")
+    expected = on_cpu("D1", 1500, dtype="mixed")
+    monkeypatch.setattr(base, "WIDE", 1000)
+    monkeypatch.setattr(sparse, "WIDE", 1000)
+    sizes: Counter = Counter()
+    seen = set()
+
+    def spoil(name, values):
+        if name.startswith(("product", "scaled", "smallest_label", "tangent_rows")):
+            seen.add((values[0].dtype.name, values[2].dtype.name))
+
+    with standing_in(spoil=spoil) as machine:
+        machine.refuse = lambda size: sizes.update([size])
+        found = on_cuda("D1", 1500, dtype="mixed")
+        entries = int(1500 * (found.diagnostics["mean_degree"] + 1))
+        there = ies_gpu.laplacian_of_points(sys.modules["cupy"].asarray(problem("D1", 1500)[0]), bandwidth=0.7)
+    assert found.diagnostics["solver"]["method"] == solver
+    assert ("int64", "int32") in seen and all(columns == "int32" for _, columns in seen)
+    assert (there.transition.indptr.dtype, there.transition.indices.dtype) == (np.int64, np.int32)
+    assert sizes[4 * entries] <= 8  # columns, distances, S; a copy for each product would be hundreds
+    assert_agreement(found, expected, 1e-6)
+
+
+def test_f15_the_order_in_space_takes_radix_sorts(counted, cupy, monkeypatch, rng):
+    """``lexsort`` is a merge sort through random reads, for each key; two stable sorts of one key give its order."""
+
+    def refuse(*_):
+        raise AssertionError("lexsort")
+
+    X = rng.random((3000, 3)).round(2)  # with equal numbers: the sorts must be stable
+    expected = plain.kd_order(X, 6)
+    monkeypatch.setattr(cupy, "lexsort", refuse)
+    np.testing.assert_array_equal(plain.kd_order(cupy.asarray(X), 6).get(), expected)
+    assert counted[1]["order"]["syncs"] == 0
 
 
 def test_f16_boxes_are_compared_on_the_device(counted):
@@ -334,27 +335,3 @@ def test_a_run_waits_three_hundred_times_at_most(counted):
     assert counts["syncs"] <= 300
     # each level iterates, with two transfers per iteration: the inner products and the lengths of the residuals
     assert stages["eigenvectors"]["syncs"] <= 40 + 2 * solver["iterations"] * (1 + len(solver["coarse_sizes"]))
-
-
-def test_estimators_and_models_work_where_their_points_live(monkeypatch):
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    pytest.importorskip("sklearn")
-    from ies_gpu import DiffusionMap, IndependentCoordinates
-
-    X = datasets.load("D1", n_samples=400).X
-    given = {"bandwidth": 1.2, "n_components": 6}
-    with standing_in(n_devices=2) as machine:
-        cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(1):
-            points = cupy.asarray(X)
-        chosen = select_coordinates(points, intrinsic_dim=2, subset_size=2, **given)
-        assert devices_in(chosen.coordinates) == {1}
-        assert devices_in(chosen.embedding) == {1}
-        assert machine.current == 0
-        model = ies_gpu.model_of(chosen, points)
-        assert devices_in(model.transform(points[:7])) == {1}
-        assert machine.current == 0
-        for estimator in (DiffusionMap(**given), IndependentCoordinates(intrinsic_dim=2, subset_size=2, **given)):
-            assert devices_in(estimator.fit_transform(points)) == {1}
-            assert devices_in(estimator.transform(points[:7])) == {1}
-            assert machine.current == 0

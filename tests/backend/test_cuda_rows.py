@@ -72,6 +72,8 @@ def test_products_equal_plain(emulate, schedule, k):
         matrix = make_matrix()
         expected = plain.block_product(*matrix, V.astype(np.float32), R, factor)
         assert off(csr.block_product(*matrix, V.astype(np.float32), R, factor), expected) < 40
+        wide, chosen = np.concatenate([R, R[:, ::-1]], axis=1), (np.arange(2 * k - 1, k - 1, -1), np.ones_like(factor))
+        assert off(csr.block_product(*matrix, V.astype(np.float32), wide, factor, chosen=chosen), expected) < 40
 
 
 @needs_emulator

@@ -65,6 +65,11 @@ def device(value: Any) -> Any:
     return type(value)(map(device, value)) if isinstance(value, tuple | list) else value
 
 
+def in_c_order(result: Any) -> Any:
+    """What a ufunc gives: CuPy writes it in C order, whatever the order of the operands."""
+    return np.asarray(result, order="C") if isinstance(result, np.ndarray) else result
+
+
 class Flags:
     def __init__(self, flags: Any) -> None:
         self.c_contiguous, self.f_contiguous = flags.c_contiguous, flags.f_contiguous
@@ -100,6 +105,9 @@ class ndarray:  # noqa: N801 - CuPy's name
 
     # --- to the host: each of these waits for the device ---
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
+        if not (self._host.flags.c_contiguous or self._host.flags.f_contiguous):  # gathered on the device first
+            machine.scratch(self._host.nbytes)
+            machine.launch(1, 2 * self._host.nbytes)
         machine.download(self._host.shape, self._host.nbytes)
         return self._host.copy(order)
 
@@ -269,6 +277,8 @@ def _operator(name: str) -> Any:
         result = getattr(self._host, name)(value)
         if "matmul" in name:
             charge_product(machine, self._host, value, result)
+        elif result is not self._host:
+            charge(machine, name, (self._host, value), result := in_c_order(result))
         else:
             charge(machine, name, (self._host, value), result)
         return self if result is self._host else device(result)
@@ -277,7 +287,7 @@ def _operator(name: str) -> Any:
 
 
 def _unary(array: np.ndarray, name: str) -> ndarray:
-    out = getattr(array, name)()
+    out = in_c_order(getattr(array, name)())
     charge(machine, name, (array,), out)
     return device(out)
 

@@ -48,7 +48,7 @@ COSTS = {
     "argpartition": Cost(6, 0, of_first(2, 8)),
     "sort": Cost(5, 0, of_first(1)),
     "partition": Cost(5, 0, of_first(1)),
-    "lexsort": Cost(16, 0, of_first(1, 8)),
+    "lexsort": Cost(16, 0, of_first(1, 8)),  # a merge sort for each key
     "median": Cost(8, 0, of_first(2)),
     "percentile": Cost(12, 0, of_first(2)),
     "cumsum": Cost(3),
@@ -71,7 +71,8 @@ def charge(machine: Machine, name: str, args: tuple[Any, ...], out: Any, axis: A
     by_array = name != "repeat" or (len(args) > 1 and isinstance(args[1], np.ndarray))
     cost = COSTS.get(name, Cost()) if by_array else Cost()
     launches = max(1, len(args[0])) if name in ("concatenate", "stack", "hstack", "vstack") else cost.launches
-    scratch = cost.scratch(args, out) if arrays and arrays[0] is args[0] else 0
+    given = (np.stack(args[0]), *args[1:]) if name == "lexsort" else args  # its keys are made one array
+    scratch = cost.scratch(given, out) if arrays and (arrays[0] is args[0] or given is not args) else 0
     machine.scratch(scratch and scratch + sum(part.nbytes for part in results))
     machine.launch(launches, sum(part.nbytes for part in (*arrays, *results)) + 2 * scratch)
     for _ in range(cost.waits):

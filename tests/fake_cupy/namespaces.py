@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from . import arrays
-from .arrays import SCALARS, device, host, ndarray, operand, signature_of
+from .arrays import SCALARS, device, host, in_c_order, ndarray, operand, signature_of
 from .costs import charge, charge_product
 from .linalg import checked
 
 CUSOLVER = {"svd", "solve", "qr", "inv", "cholesky"}
 FROM_HOST = {"asarray", "array", "asanyarray"}
+ELEMENTWISE = {"where", "clip", "nan_to_num", "round", "around", "real", "imag"}  # ufuncs there, functions in NumPy
+SCAN = 512  # entries that CuPy's running sums add up one after the other
 PERCENTILE_METHODS = ("lower", "higher", "midpoint", "nearest", "linear")
 
 
@@ -64,17 +66,17 @@ def function(name: str, ours: Callable[..., Any], real: Any) -> Callable[..., An
             checked()
         if name in ("percentile", "quantile") and kwargs.get("method", "linear") not in PERCENTILE_METHODS:
             raise ValueError(f"Unexpected interpolation method: {kwargs['method']!r}")
-        if name == "where" and len(args) == 1:
-            charge(arrays.machine, "nonzero", (host(args[0]),), None)
-        if name in ("argpartition", "argsort"):  # CuPy sorts, stably, in both
-            axis = kwargs.get("axis", args[-1] if len(args) > (2 if name == "argpartition" else 1) else -1)
-            out = host(args[0]).argsort(axis=axis, kind="stable")
+        if name == "nonzero" or (name == "where" and len(args) == 1):
+            return nonzero(host(args[0]))
+        if name in ("argpartition", "argsort"):
+            out = sorted_numbers(name, *map(host, args), **kwargs)
             charge(arrays.machine, name, (host(args[0]),), out)
             return device(out)
         if args and isinstance(args[0], list) and not all(isinstance(item, ndarray) for item in args[0]):
             raise TypeError(f"Unsupported type {type(args[0])}: cupy.{name} takes device arrays")
         values = tuple(map(host, args))
         out = ours(*values, **{key: host(value) for key, value in kwargs.items()})
+        out = in_c_order(out) if name in ELEMENTWISE else out
         if name in ("matmul", "dot"):
             charge_product(arrays.machine, *values[:2], out)
         else:
@@ -83,6 +85,45 @@ def function(name: str, ours: Callable[..., Any], real: Any) -> Callable[..., An
 
     call.__name__ = name
     return call
+
+
+def nonzero(mask: np.ndarray) -> tuple[ndarray, ...]:
+    """The columns of one array of places: with several axes, none of them lies in one piece."""
+    places = np.stack(np.nonzero(mask), axis=1)
+    charge(arrays.machine, "nonzero", (mask,), places)
+    return tuple(device(places).T)
+
+
+def sorted_numbers(name: str, a: np.ndarray, kth: int | None = None, axis: int = -1, kind: Any = None) -> np.ndarray:
+    """``argsort`` is stable; ``argpartition`` selects, and what comes before and behind the place is in no order."""
+    if name == "argsort":
+        return a.argsort(axis=axis if kth is None else kth, kind="stable")
+    order = np.moveaxis(a.argsort(axis=axis, kind="stable"), axis, -1)
+    place = range(a.shape[axis])[kth]
+    parts = order[..., :place][..., ::-1], order[..., place : place + 1], order[..., place + 1 :][..., ::-1]
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, axis)
+
+
+def running_sums(a: np.ndarray) -> np.ndarray:
+    """``cumsum`` along the first axis and a 0 before it, in the array's own type, block by block as CuPy scans."""
+    blocks = [np.cumsum(a[k : k + SCAN], axis=0, dtype=a.dtype) for k in range(0, len(a), SCAN)]
+    total, out = np.zeros(a.shape[1:], a.dtype), [np.zeros((1, *a.shape[1:]), a.dtype)]
+    for block in blocks:
+        out.append(block + total)
+        total = out[-1][-1]
+    return np.concatenate(out)
+
+
+def reduceat(a: np.ndarray, indices: np.ndarray, axis: int = 0, dtype: Any = None, out: Any = None) -> np.ndarray:
+    """``add.reduceat``: differences of running sums over everything, with the rounding of those."""
+    if axis or out is not None:
+        raise NotImplementedError("the stand-in sums along the first axis")
+    acc = running_sums(a.astype(dtype or a.dtype))
+    ends = np.append(indices[1:], len(a))
+    single = (ends <= indices).reshape(-1, *[1] * (a.ndim - 1))
+    arrays.machine.scratch(acc.nbytes + 2 * a.nbytes)  # the sums, and with a 0 before them
+    arrays.machine.launch(10, 6 * a.nbytes)
+    return np.where(single, a[indices], acc[ends] - acc[indices])
 
 
 def from_host(name: str, obj: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> ndarray:
@@ -128,6 +169,7 @@ class Ufunc:
         if self.ours is np.matmul:
             charge_product(arrays.machine, *values, result)
         else:
+            result = result if out is not None else in_c_order(result)
             charge(arrays.machine, self.ours.__name__, values, result)
         return out if out is not None else device(result)
 
@@ -146,12 +188,10 @@ class Ufunc:
         if signature is not None:
             signature.bind(None, *args, **kwargs)
         values = tuple(map(host, args))
+        if name == "reduceat":
+            return device(reduceat(*values, **kwargs))
         result = getattr(self.ours, name)(*values, **{key: host(value) for key, value in kwargs.items()})
-        if name == "reduceat":  # a scan of everything, its ends taken twice and subtracted
-            arrays.machine.scratch(2 * values[0].nbytes)
-            arrays.machine.launch(10, 6 * values[0].nbytes)
-        else:
-            charge(arrays.machine, name, values, result)
+        charge(arrays.machine, name, values, result)
         return device(result)
 
 

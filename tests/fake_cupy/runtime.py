@@ -88,12 +88,16 @@ class KDTree:
         self, data: Any, leafsize: int = 10, compact_nodes: bool = True, copy_data: bool = False,
         balanced_tree: bool = True, boxsize: Any = None,
     ) -> None:  # fmt: skip
-        self.tree = scipy.spatial.KDTree(arrays.host(data))
+        points = arrays.host(data)
+        self.tree = scipy.spatial.KDTree(points)
+        arrays.machine.scratch(points.nbytes + 24 * len(points))  # keys, numbers and a sort of each of the levels
+        arrays.machine.launch(8 * max(1, len(points).bit_length()), 2 * points.nbytes)
 
     def query(
         self, x: Any, k: int = 1, eps: float = 0.0, p: float = 2.0, distance_upper_bound: float = np.inf
     ) -> tuple[Any, Any]:
         distances, nodes = self.tree.query(arrays.host(x), k, eps, p, distance_upper_bound)
+        arrays.machine.launch(3, self.tree.data.nbytes + distances.nbytes + nodes.nbytes)
         return arrays.device(distances), arrays.device(nodes)
 
 

@@ -11,6 +11,12 @@ from . import arrays
 from .arrays import device, ndarray
 
 SUPPORTED = "?fdFD"  # dtypes of entries
+WIDE = 2**31  # from this number of entries on, indices and indptr both have 64 bits
+# launches and waits of what SciPy does here in one go
+COSTS = {
+    "copy": (3, 0), "astype": (3, 0), "convert": (4, 1), "toarray": (2, 0), "diagonal": (1, 0), "sum": (3, 0),
+    "entries": (1, 0), "add": (4, 1), "eliminate_zeros": (5, 1), "sum_duplicates": (8, 1), "sort_indices": (3, 0),
+}  # fmt: skip
 
 
 class compressed:  # noqa: N801
@@ -30,8 +36,14 @@ class compressed:  # noqa: N801
             data, indices, indptr = map(arrays.host, arg1)
             arrays.machine.synchronise()  # the real one reads both ends of indptr, stacked
             arrays.machine.launch(1, 16)
-            wide = max(shape) >= 2**31 or (len(indptr) and int(indptr[-1]) >= 2**31)
+            for long in (part for part in (indices, indptr) if part.dtype == np.int64):  # do they fit into 32 bits?
+                arrays.machine.launch(2, 2 * long.nbytes)
+                arrays.machine.synchronise()
+                arrays.machine.synchronise()
+            wide = max(shape) >= 2**31 or (len(indptr) and int(indptr[-1]) >= WIDE)
             kind = np.int64 if wide else np.int32
+            for other in (part for part in (indices, indptr) if part.dtype != kind):
+                arrays.machine.launch(1, other.nbytes + other.size * np.dtype(kind).itemsize)
             parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
         else:
             if isinstance(arg1, ndarray):
@@ -60,8 +72,18 @@ class compressed:  # noqa: N801
         """The same memory as SciPy sees it; only a copy to the host may be made of a matrix on another device."""
         if not anywhere:
             self.data.check_device()
+        if self.indices.dtype != self.indptr.dtype:
+            raise TypeError("cuSPARSE has one type for both arrays of indices: only kernels of our own take two")
         kind = {"csr": scipy.sparse.csr_matrix, "csc": scipy.sparse.csc_matrix}[self.format]
         return kind((self.data._host, self.indices._host, self.indptr._host), shape=self.shape, copy=False)
+
+    def _charged(self, what: str, result: Any) -> Any:
+        """A SciPy result as ours, and what it took to get it."""
+        launches, waits = COSTS[what]
+        arrays.machine.launch(launches, 2 * self._bytes())
+        for _ in range(waits):
+            arrays.machine.synchronise()
+        return self._like(result)
 
     def _like(self, result: Any) -> Any:
         """A SciPy result as ours."""
@@ -113,12 +135,17 @@ class compressed:  # noqa: N801
         if not self.has_canonical_format:
             made = self._scipy().copy()
             made.sum_duplicates()
-            self.data, self.indices, self.indptr = map(device, (made.data, made.indices, made.indptr))
+            made = self._charged("sum_duplicates", made)
+            self.data, self.indices, self.indptr = made.data, made.indices, made.indptr
             self.has_canonical_format = True
 
     def sort_indices(self) -> None:
         if not self.has_sorted_indices:
-            self._scipy().sort_indices()
+            arrays.machine.scratch(self._bytes() + 4 * self.nnz)  # cuSPARSE sorts into copies, by a permutation
+            arrays.machine.launch(COSTS["sort_indices"][0], 2 * self._bytes())
+            made = self._scipy()
+            made.sort_indices()
+            self.indices._host[:], self.data._host[:] = made.indices, made.data  # SciPy may have shortened the indices
             self._sorted = True
 
     def sorted_indices(self) -> Any:
@@ -127,65 +154,65 @@ class compressed:  # noqa: N801
         return made
 
     def eliminate_zeros(self) -> None:
-        arrays.machine.synchronise()
         made = self._scipy().copy()
         made.eliminate_zeros()
-        self.data, self.indices, self.indptr = map(device, (made.data, made.indices, made.indptr))
+        made = self._charged("eliminate_zeros", made)
+        self.data, self.indices, self.indptr = made.data, made.indices, made.indptr
 
     def copy(self) -> Any:
-        return self._like(self._scipy().copy())
+        return self._charged("copy", self._scipy().copy())
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
-        return self._like(self._scipy().astype(dtype, copy=copy))
+        return self._charged("astype", self._scipy().astype(dtype, copy=copy))
 
     def tocsr(self, copy: bool = False) -> Any:
-        return self if self.format == "csr" and not copy else self._like(self._scipy().tocsr(copy=True))
+        return self if self.format == "csr" and not copy else self._charged("convert", self._scipy().tocsr(copy=True))
 
     def tocsc(self, copy: bool = False) -> Any:
-        return self if self.format == "csc" and not copy else self._like(self._scipy().tocsc(copy=True))
+        return self if self.format == "csc" and not copy else self._charged("convert", self._scipy().tocsc(copy=True))
 
     def asformat(self, format: str | None) -> Any:
         return self if format in (None, self.format) else getattr(self, f"to{format}")()
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
-        return device(self._scipy().toarray(order="C" if order is None else order))
+        return self._charged("toarray", self._scipy().toarray(order="C" if order is None else order))
 
     def transpose(self, axes: Any = None, copy: bool = False) -> Any:
         return self._like(self._scipy().transpose(copy=copy))
 
     def diagonal(self, k: int = 0) -> Any:
-        return device(self._scipy().diagonal(k))
+        return self._charged("diagonal", self._scipy().diagonal(k))
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         self.sum_duplicates()
-        return device(np.asarray(self._scipy().sum(axis=axis, dtype=dtype)))
+        return self._charged("sum", np.asarray(self._scipy().sum(axis=axis, dtype=dtype)))
 
     def maximum(self, other: Any) -> Any:
-        return self._like(self._scipy().maximum(other._scipy()))
+        return self._charged("add", self._scipy().maximum(other._scipy()))
 
     def multiply(self, other: Any) -> Any:
-        return self._like(self._scipy().multiply(other._scipy()).tocsr())
+        return self._charged("add", self._scipy().multiply(other._scipy()).tocsr())
 
     def get(self, stream: Any = None) -> Any:
         arrays.machine.download(self.shape, self._bytes())
         return self._scipy(anywhere=True).copy()
 
     def __abs__(self) -> Any:
-        return self._like(abs(self._scipy()))
+        return self._charged("entries", abs(self._scipy()))
 
     def __neg__(self) -> Any:
-        return self._like(-self._scipy())
+        return self._charged("entries", -self._scipy())
 
     def __add__(self, other: Any) -> Any:
-        return self._like(self._scipy() + self._other(other))
+        return self._charged("add", self._scipy() + self._other(other))
 
     def __sub__(self, other: Any) -> Any:
-        return self._like(self._scipy() - self._other(other))
+        return self._charged("add", self._scipy() - self._other(other))
 
     def __mul__(self, other: Any) -> Any:
         if not np.isscalar(other):
             raise NotImplementedError("the stand-in multiplies by scalars only; use @ for products")
-        return self._like(self._scipy() * other)
+        return self._charged("entries", self._scipy() * other)
 
     __rmul__ = __mul__
 
@@ -205,7 +232,10 @@ class compressed:  # noqa: N801
             arrays.machine.scratch((self.dtype.itemsize + 8) * products + result.data.nbytes + result.indices.nbytes)
             arrays.machine.launch(6, 2 * (self.dtype.itemsize + 8) * products + self._bytes() + other._bytes())
             arrays.machine.synchronise()
-            return self._like(result)
+            result.sort_indices()
+            made = self._like(result)
+            made.has_canonical_format = True  # as CuPy says of every product
+            return made
         if not isinstance(other, ndarray):
             raise TypeError(f"Unsupported type {type(other)}")
         other.check_device()
@@ -226,7 +256,18 @@ class compressed:  # noqa: N801
     def __getitem__(self, key: Any) -> Any:
         arrays.machine.synchronise()
         arrays.machine.launch(6, self.indptr.nbytes)
-        return self._like(self._scipy()[arrays.index(self.shape, key, reading=False)])
+        used = arrays.index(self.shape, key, reading=False)
+        result = self._scipy()[used]
+        if len(used) > 1 and isinstance(used[1], np.ndarray) and scipy.sparse.issparse(result):
+            result = in_no_order(result.tocsr())
+        return self._like(result)
+
+
+def in_no_order(matrix: Any) -> Any:
+    """Columns that were chosen come as threads happen to write them: here each row backwards."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    order = np.lexsort((-np.arange(matrix.nnz), rows))
+    return scipy.sparse.csr_matrix((matrix.data[order], matrix.indices[order], matrix.indptr), shape=matrix.shape)
 
 
 class csr_matrix(compressed):  # noqa: N801

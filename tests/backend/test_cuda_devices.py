@@ -1,0 +1,217 @@
+"""F21 of the CUDA review: every public name works on arrays of a device that is not the current one, and answers there.
+
+CuPy starts kernels on the current device, some without a look at where the arrays are. The stand-in has two devices
+and refuses every operation on an array of the other one. The tables below must name all that is public, so that
+nothing new is forgotten.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import ies_gpu
+from ies_gpu import datasets, select_coordinates
+from tests.backends import needs_cupy
+from tests.fake_cupy import arrays, sparse, standing_in
+
+pytestmark = [needs_cupy, pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")]
+BANDWIDTH, SETS = 1.2, np.array([[0, k] for k in range(1, 6)])
+GIVEN = {"bandwidth": BANDWIDTH, "n_components": 6}
+ALL = GIVEN | {"intrinsic_dim": 2, "subset_size": 2}
+# what comes back of each: arrays of the device of the input, or numbers and NumPy arrays
+ON_DEVICE = {
+    "radius_graph": lambda at: ies_gpu.radius_graph(at.X, radius=3 * BANDWIDTH),
+    "radius_graph(cosine)": lambda at: ies_gpu.radius_graph(at.X, radius=0.3, metric="cosine"),
+    "radius_graph(manhattan)": lambda at: ies_gpu.radius_graph(at.X, radius=3 * BANDWIDTH, metric="manhattan"),
+    "knn_graph": lambda at: ies_gpu.knn_graph(at.X, n_neighbors=5),
+    "gaussian_kernel": lambda at: ies_gpu.gaussian_kernel(at.graph, bandwidth=BANDWIDTH),
+    "graph_laplacian": lambda at: ies_gpu.graph_laplacian(at.kernel, bandwidth=BANDWIDTH),
+    "laplacian_of_points": lambda at: ies_gpu.laplacian_of_points(at.X, bandwidth=BANDWIDTH),
+    "Laplacian.matrix": lambda at: at.laplacian.matrix,
+    "Laplacian.scaled": lambda at: at.laplacian.scaled,
+    "Laplacian.arranged": lambda at: at.laplacian.arranged,
+    "diffusion_map": lambda at: ies_gpu.diffusion_map(at.laplacian, n_components=6),
+    "cometric": lambda at: ies_gpu.cometric(at.Y, at.laplacian),
+    "tangent_bases": lambda at: ies_gpu.tangent_bases(at.Y, at.laplacian, intrinsic_dim=2),
+    "riemannian_metric": lambda at: ies_gpu.riemannian_metric(at.Y, at.laplacian, intrinsic_dim=2),
+    "score_subsets": lambda at: ies_gpu.score_subsets(at.U, SETS),
+    "score_subsets(per_point)": lambda at: ies_gpu.score_subsets(at.U, SETS, per_point=True),
+    "leave_one_out_regret": lambda at: ies_gpu.leave_one_out_regret(at.U, SETS[:3], candidates=SETS),
+    **{
+        name: lambda at, name=name: getattr(ies_gpu, name)(at.U, at.values, subset_size=2)
+        for name in ("search_exhaustive", "search_greedy", "search_submodular", "search_branch_and_bound")
+    },
+    "nystrom_extension": lambda at: ies_gpu.nystrom_extension(at.X[:20], at.X, at.Y, at.values, bandwidth=BANDWIDTH),
+    "select_coordinates": lambda at: select_coordinates(at.X, **ALL),
+    "select_coordinates(graph)": lambda at: select_coordinates(graph=at.graph, **ALL),
+    "select_coordinates(kernel)": lambda at: select_coordinates(kernel=at.kernel, **ALL),
+    "select_coordinates(cpu)": lambda at: select_coordinates(at.X, device="cpu", **ALL),
+    "select_coordinates(cuda:0)": lambda at: select_coordinates(at.X, device="cuda:0", **ALL),
+    "Selection.embedding": lambda at: at.selection.embedding,
+    "Selection.score": lambda at: at.selection.score((0, 2)),
+    "model_of": lambda at: ies_gpu.model_of(at.selection, at.X),
+    "Model.transform": lambda at: at.model.transform(at.X[:7]),
+    "Model.inverse_transform": lambda at: at.model.inverse_transform(at.selection.embedding),
+    **{
+        f"{kind}.{method}": lambda at, kind=kind, method=method: getattr(at.fitted[kind], method)(at.X[:90])
+        for kind in ("DiffusionMap", "IndependentCoordinates")
+        for method in ("fit_transform", "transform")
+    },
+    **{
+        f"{kind}.inverse_transform": lambda at, kind=kind: at.fitted[kind].inverse_transform(
+            at.fitted[kind].transform(at.X[:7])
+        )
+        for kind in ("DiffusionMap", "IndependentCoordinates")
+    },
+    "datasets.normalize_spectra": lambda at: datasets.normalize_spectra(at.X),
+    "datasets.pairwise_distances": lambda at: datasets.pairwise_distances(at.R),
+    "datasets.planar_angles": lambda at: datasets.planar_angles(at.R),
+    "datasets.torsion": lambda at: datasets.torsion(at.R, (0, 1, 2, 3)),
+    "datasets.pca": lambda at: datasets.pca(at.X, 2),
+}
+ON_HOST = {
+    "backend_of": lambda at: ies_gpu.backend_of(at.X),
+    "get_backend": lambda at: ies_gpu.get_backend("cuda:1"),
+    "greedy_order": lambda at: ies_gpu.greedy_order(at.U, at.values, zeta=0.1),
+    "regularization_path": lambda at: ies_gpu.regularization_path(ies_gpu.score_subsets(at.U, SETS), SETS, at.values),
+    "levina_bickel_dimension": lambda at: ies_gpu.levina_bickel_dimension(at.X),
+    "two_nn_dimension": lambda at: ies_gpu.two_nn_dimension(at.X),
+    "estimate_dimension": lambda at: ies_gpu.estimate_dimension(at.X),
+    "estimate_bandwidth": lambda at: ies_gpu.estimate_bandwidth(at.X),
+    "suggest_subset_size": lambda at: ies_gpu.suggest_subset_size(at.X, **GIVEN, intrinsic_dim=2),
+    "unexplained_variance": lambda at: ies_gpu.unexplained_variance(at.X, at.Y[:, :2]),
+    "llr_ranking": lambda at: ies_gpu.llr_ranking(at.Y),
+    "procrustes_error": lambda at: ies_gpu.procrustes_error(at.X, at.Y),
+    "size_verdict": lambda at: ies_gpu.size_verdict(at.selection),
+    "volume_histogram": lambda at: ies_gpu.volume_histogram(at.selection, (0, 3)),
+    "diagnose": lambda at: ies_gpu.diagnose(at.selection, laplacian=at.laplacian),
+    "selection_stability": lambda at: ies_gpu.selection_stability(at.selection, X=at.X, n_bootstrap=3, n_refits=2),
+    "umap_init": lambda at: ies_gpu.umap_init(at.selection),
+    "save": lambda at: (ies_gpu.save(at.selection, at.folder / "run.npz"), ies_gpu.load(at.folder / "run.npz")),
+    "save_model": lambda at: (
+        ies_gpu.save_model(at.model, at.folder / "model.npz"),
+        ies_gpu.load_model(at.folder / "model.npz"),
+    ),
+    "Model.inverse_error": lambda at: at.model.inverse_error,
+    **{
+        f"{kind}.inverse_error_": lambda at, kind=kind: at.fitted[kind].inverse_error_
+        for kind in ("DiffusionMap", "IndependentCoordinates")
+    },
+    **{f"Selection.{name}": lambda at, name=name: getattr(at.selection, name)() for name in ("to_pandas", "to_json")},
+    "Selection.to_html": lambda at: at.selection.to_html(at.folder / "page.html"),
+    "Selection.verdict": lambda at: at.selection.verdict,
+    "plot.embedding": lambda at: ies_gpu.plot.embedding(at.selection),
+    "plot.path": lambda at: ies_gpu.plot.path(at.selection),
+    "plot.volumes": lambda at: ies_gpu.plot.volumes(at.selection),
+    "plot.points": lambda at: ies_gpu.plot.points(at.X),
+    "datasets.write_xyz": lambda at: datasets.write_xyz(at.folder / "m.xyz", at.R, np.array([6, 6, 1, 1])),
+}
+# no arrays go in, or none that could be on a device; "fit" is behind every other method of an estimator
+NO_ARRAYS = {
+    "__version__", "candidate_subsets", "estimate_resources", "load", "load_model", "anndata", "datasets", "plot",
+    "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Selection.names",
+    "Selection.zeta_dimensionless", "Selection.explore", "Model.names", "Diagnosis", "Stability",
+    "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
+    "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",
+    "IndependentCoordinates.fit", "IndependentCoordinates.get_feature_names_out",
+    "datasets.Components", "datasets.Dataset", "datasets.Spectra", "datasets.Trajectory", "datasets.load",
+    "datasets.load_molecule", "datasets.load_spectra", "datasets.names", "datasets.trajectory_of", "plot.set_label",
+}  # fmt: skip
+WITH_METHODS = ("Laplacian", "Selection", "Model", "DiffusionMap", "IndependentCoordinates")
+
+
+def public_names() -> set[str]:
+    """All that can be called: functions, and the methods and properties of the classes that hold arrays."""
+    names = {name for name in ies_gpu.__all__ if name not in WITH_METHODS}
+    for kind in WITH_METHODS:
+        ours = [c for c in getattr(ies_gpu, kind).__mro__ if c.__module__.startswith("ies_gpu")]
+        members = {key: value for c in ours for key, value in vars(c).items() if not key.startswith("_")}
+        names |= {
+            f"{kind}.{key}"
+            for key, value in members.items()
+            if inspect.isroutine(value) or hasattr(value, "__get__")  # properties, cached or not
+        }
+    names |= {f"datasets.{name}" for name in datasets.__all__}
+    return names | {f"plot.{name}" for name in ies_gpu.plot.__all__ if callable(getattr(ies_gpu.plot, name))}
+
+
+def test_every_public_name_is_in_the_tables():
+    pytest.importorskip("sklearn")
+    pytest.importorskip("matplotlib")
+    named = {name.partition("(")[0] for name in (*ON_DEVICE, *ON_HOST)}
+    assert public_names() - named - NO_ARRAYS == set()
+    assert (named | NO_ARRAYS) - public_names() == set()
+    assert named & NO_ARRAYS == set()
+
+
+def devices_in(value) -> set[int]:
+    """The devices of all arrays in a result."""
+    if isinstance(value, arrays.ndarray):
+        return {value.data.device.id}
+    if isinstance(value, sparse.compressed):
+        return {value.data.data.device.id}
+    if dataclasses.is_dataclass(value):
+        value = tuple(getattr(value, field.name) for field in dataclasses.fields(value))
+    return set().union(*map(devices_in, value)) if isinstance(value, tuple) else set()
+
+
+@cache
+def on_the_cpu() -> tuple:
+    """Arrays of 400 points of D1, computed once."""
+    X = datasets.load("D1", n_samples=400).X
+    laplacian = ies_gpu.laplacian_of_points(X, bandwidth=BANDWIDTH)
+    found = ies_gpu.diffusion_map(laplacian, n_components=6)
+    U = ies_gpu.tangent_bases(found.coordinates, laplacian, intrinsic_dim=2)
+    return X, found.coordinates, found.eigenvalues, U, np.random.default_rng(0).normal(size=(30, 4, 3))
+
+
+@pytest.fixture(scope="module")
+def at(tmp_path_factory):
+    """Two devices, arrays on the second, the first is the current one."""
+    pytest.importorskip("sklearn")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("IES_GPU_DEVICE", raising=False)
+        with standing_in(n_devices=2) as machine:
+            cupy = sys.modules["cupy"]
+            with cupy.cuda.Device(1):
+                X, Y, values, U, R = map(cupy.asarray, on_the_cpu())
+                graph = ies_gpu.radius_graph(X, radius=3 * BANDWIDTH)
+                kernel = ies_gpu.gaussian_kernel(graph, bandwidth=BANDWIDTH)
+                laplacian = ies_gpu.graph_laplacian(kernel, bandwidth=BANDWIDTH)
+                selection = select_coordinates(X, **ALL)
+                fitted = {
+                    "DiffusionMap": ies_gpu.DiffusionMap(**GIVEN).fit(X),
+                    "IndependentCoordinates": ies_gpu.IndependentCoordinates(**ALL).fit(X),
+                }
+                model = ies_gpu.model_of(selection, X)
+            assert machine.current == 0
+            made = {"X": X, "Y": Y, "values": values, "U": U, "R": R, "graph": graph, "kernel": kernel}
+            made |= {"laplacian": laplacian, "selection": selection, "fitted": fitted, "model": model}
+            yield SimpleNamespace(**made, machine=machine, folder=tmp_path_factory.mktemp("devices"))
+
+
+def test_the_stand_in_would_notice(at):
+    for value in (at.X, at.graph):
+        with pytest.raises(ValueError, match="Array device must be same"):
+            abs(value)
+
+
+@pytest.mark.parametrize("name", ON_DEVICE)
+def test_arrays_come_back_where_those_given_live(at, name):
+    assert devices_in(ON_DEVICE[name](at)) == {1}
+    assert at.machine.current == 0
+
+
+@pytest.mark.parametrize("name", ON_HOST)
+def test_numbers_come_from_wherever_the_arrays_live(at, name):
+    if name.startswith("plot"):
+        pytest.importorskip("matplotlib")
+    assert devices_in(ON_HOST[name](at)) == set()
+    assert at.machine.current == 0
