@@ -20,11 +20,13 @@ from .parameters.scan import DENSEST, FACTORS
 from .run.options import Options
 from .run.plan import EIGEN, GRAPH, TANGENT, WORDS, Size, arrays_out, block_bytes, needs, plan, too_little
 from .run.plan import seconds as storage_seconds
-from .run.stages.graph import csr_bytes
+from .run.stages.kernel import csr_bytes
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
 CONTEXT = 500 << 20  # what CUDA itself takes on a device: a guess
+SAMPLES = 24 << 20  # on a device: rows that guard and audit compute by plain code
+DEVICE_BLOCK = 512 << 20  # temporaries of one block there, at most; see ``CudaBackend.block_bytes``
 SLACK = 1.25  # what to request, relative to the peak
 SCORE = 2e-9  # seconds of one thread for one number of a score
 
@@ -59,7 +61,7 @@ class Estimate(NamedTuple):
     request_bytes : int
         A quarter more: what to request from a batch service.
     device_bytes : int
-        GPU memory (0 on the CPU). Computed; never compared with a run.
+        GPU memory (0 on the CPU). Computed, and compared with what a stand-in for CuPy counts; never with a GPU.
     checkpoint_bytes : int
         Disk space for the checkpoint.
     seconds : float or None
@@ -139,7 +141,7 @@ def estimate_resources(
     >>> [stage.stage for stage in job.stages]
     ['checks', 'graph', 'laplacian', 'eigenvectors', 'tangents', 'result']
     >>> print(f"{job.peak_bytes / 1e9:.1f} GB")
-    0.8 GB
+    0.7 GB
     """
     n, D = check_integer("n", n, low=3, high=10**12), check_integer("dim", dim, low=1, high=10**12)
     degree = check_number("degree", degree, high=n)
@@ -158,7 +160,7 @@ def estimate_resources(
     stages = [StageNeeds(k, int(START + b), times.get(k)) for k, b in bytes_of.items()]
     on_device = 0
     if not on_cpu:  # the arrays are there; the host has the points and what goes back to it
-        on_device = int(CONTEXT + max(bytes_of.values()))
+        on_device = int(CONTEXT + max(device_needs(size, storage, multilevel, limit).values()))
         host = 8.0 * n * D + arrays_out(size)
         stages = [StageNeeds("host", int(START + host), None)]
     peak = max(stage.bytes for stage in stages)
@@ -185,6 +187,29 @@ def stored_on_gpu(size: Size, limit: float, storage: str) -> tuple[str, bool, fl
     tiled = 2 * csr_bytes(size.n, size.z / size.n - 1, storage) > limit
     kind = "memory" if not tiled else "tiles" if 4.0 * size.n**2 < limit else "recomputed"
     return kind, size.wants_multilevel and not tiled, 0.0, 1.0
+
+
+def device_needs(size: Size, storage: str, multilevel: bool, limit: float) -> dict[str, float]:
+    """Bytes of a GPU by stage: no blocks that the graph was gathered from, but larger ones of temporaries.
+
+    The kernels count and write: no stage before the eigenvectors holds more than the matrix once, beside a block. The
+    distances become affinities in blocks of 24 bytes per entry.
+    """
+    block = max(16 << 20, min(DEVICE_BLOCK, limit / 16))
+    if storage != "memory":
+        return {stage: most + SAMPLES for stage, most in needs(size, storage, multilevel, block).items()}
+    points, matrix = 8.0 * size.n * size.D, (size.w + 4) * size.z + 8.0 * size.n
+    found = needs(size, "gathered", multilevel, block)
+    spare = (size.index_bytes - 4) * size.z  # columns keep 4 bytes there
+    return {
+        "checks": found["checks"],
+        "graph": 3 * points + matrix + 24.0 * size.n,
+        "kernel": 2 * points + matrix + min(block, 24 * size.z),
+        "laplacian": 2 * points + matrix + 40.0 * size.n + SAMPLES,
+        "eigenvectors": found["eigenvectors"] - spare + SAMPLES,
+        "tangents": found["tangents"] - spare + SAMPLES,
+        "result": found["result"],
+    }
 
 
 def seconds(size: Size, threads: int) -> dict[str, float]:

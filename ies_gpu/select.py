@@ -166,11 +166,11 @@ def select_coordinates(
     subset_size : int or "auto", default="auto"
         How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds coordinates while each explains enough
         of the variance of ``X``; a graph, kernel or Laplacian needs a number.
-    bandwidth : float, "auto" or "local", default="auto"
-        The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "auto" tries several on ``X`` and takes the
-        one whose chosen coordinates explain ``X`` best; ``diagnostics["automatic"]`` shows what was compared. "local"
-        follows the density: points with distant neighbours get a longer one [2]_. A graph needs a number; a kernel or
-        Laplacian needs none.
+    bandwidth : float, "auto", "fixed" or "local", default="auto"
+        The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "fixed" tries several on ``X`` and takes the
+        one whose chosen coordinates explain ``X`` best. "local" follows the density: points with distant neighbours get
+        a longer one [2]_. "auto" is "fixed", or "local" where the density is uneven and that explains more;
+        ``diagnostics["automatic"]`` shows what was compared. A graph needs a number; a kernel or Laplacian needs none.
     n_neighbors : int, optional
         Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
         neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
@@ -207,9 +207,9 @@ def select_coordinates(
         The time t of ``scale="diffusion"``: the larger, the shorter are fast coordinates.
     components : {"auto", "raise", "most", "largest", "each"}, default="auto"
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
-        of the points ("most"), or continue in any case ("largest"). A warning names the points that are left out.
-        "auto" is "most" while the bandwidth is being found, and "raise" with a given one. "each" makes one map per part
-        and returns a list.
+        of the points, or 90 % where all others are scattered ("most"), or continue in any case ("largest"). A warning
+        names the points that are left out. "auto" is "most" while the bandwidth is being found, and "raise" with a
+        given one. "each" makes one map per part and returns a list.
     device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
         Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
     dtype : {"float64", "mixed", "float32"}, default="float64"
@@ -239,9 +239,9 @@ def select_coordinates(
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
     client : dask.distributed.Client, optional
         Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
-        array, or the path of an ``.npy`` or ``.zarr`` file that all workers can read; from the last two, the arrays of
-        the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` in numbers, and searches
-        exhaustively.
+        array, or the path of an ``.npy``, ``.zarr`` or ``.parquet`` file that all workers can read; from the last two,
+        the arrays of the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` in numbers,
+        and searches exhaustively. The folder ``checkpoint`` must be one that all workers see.
 
     Returns
     -------

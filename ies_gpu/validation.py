@@ -76,6 +76,13 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_text(name: str, value: Any) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {brief(value)}")
+    return value
+
+
 def check_members(name: str, value: Any, wanted: str) -> list[Any]:
     """The members of something that has some; a word is not taken for its letters."""
     try:

@@ -13,13 +13,14 @@ from ..backend.array import Array
 from ..errors import DisconnectedGraphError
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
-from ..run.options import Options, is_auto
+from ..run.options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.stage import Run, Stage
 from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
-from .scan import FACTORS, SCAN, SHARE, Scan, Trial, largest_size, trial
-from .verdict import describe
+from .scan import FACTORS, SCAN, SHARE, Scan, Trial, graph_at, trial
+from .uneven import settled, with_local
+from .verdict import describe, worth_a_warning
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
@@ -46,27 +47,24 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
     distances, centre, dimension = run.stage(DIMENSION, Z)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
-    if dimension is not None:
-        hint_at_units(Z, d, run)
-    if is_auto(options.bandwidth):
+    units = dimension is not None and hint_at_units(Z, d, run)
+    if is_found(options.bandwidth):
         ways = strictest_first(options) if whole else ["largest"]  # of a sample, parts say little
-        tried, way = scanned(run, Z, centre, distances, d, ways)
-        if tried.is_narrow(settled(tried, d, options)):  # the best may lie between
-            tried = tried.joined(run.stage(SCAN, Z, centre, tried.between(), distances, d, way))
+        tried = compared(run, Z, centre, distances, d, ways, len(X))
     else:
         only = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.components)
-        tried = Scan((only,), {}, only.bandwidth)
+        tried = Scan((only,), {}, only.bandwidth, is_local(options.bandwidth))
     s = settled(tried, d, options)
     chosen = tried.best(s)
     carried = None
-    if is_auto(options.bandwidth) and not whole:
+    if is_found(options.bandwidth) and not whole:
         chosen, carried = carry(X, tried, d, s, run)
     search = chosen.search(s)
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
-    report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z))
-    if report["verdict"] == "doubtful":
-        run.log.warn(f"the automatic choice is doubtful: {'; '.join(report['reasons'])}. Compare with your own values")
+    report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z), units)
+    for message in worth_a_warning(report):
+        run.log.warn(message)
     stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
     return Found(replace(chosen.run.options, subset_size=s), report, stages)
 
@@ -76,11 +74,30 @@ def strictest_first(options: Options) -> list[str]:
     return ["raise", "most"] if options.components == "most" else [options.components]
 
 
-def scanned(run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str]) -> tuple[Scan, str]:
+def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str], n: int) -> Scan:
+    """The trials at fixed bandwidths; where the density is uneven and that explains more, one that follows it."""
+    failure: DisconnectedGraphError | None = None
+    fixed: Scan | None = None
+    try:
+        fixed, way = scanned(run, Z, centre, distances, d, ways, n)
+        if fixed.is_narrow(settled(fixed, d, run.options)):  # the best may lie between
+            fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(), distances, d, way))
+    except DisconnectedGraphError as error:
+        failure = error
+    tried = with_local(run, Z, centre, distances, d, ways[-1], fixed)
+    if tried is None:
+        assert failure is not None
+        raise failure
+    return tried
+
+
+def scanned(
+    run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str], n: int
+) -> tuple[Scan, str]:
     """The trials around a centre by the first of the ways that leaves two bandwidths to compare, and that way."""
     for way in ways:
         try:
-            tried = run.stage(SCAN, Z, centre, [centre * factor for factor in FACTORS], distances, d, way)
+            tried = run.stage(SCAN, Z, centre, [centre * factor for factor in FACTORS], distances, d, way, n)
         except DisconnectedGraphError:
             if way == ways[-1]:
                 raise
@@ -88,12 +105,6 @@ def scanned(run: Run, Z: Array, centre: float, distances: Distances, d: int, way
         if len(tried.trials) > 1:
             break
     return tried, way
-
-
-def settled(tried: Scan, d: int, options: Options) -> int:
-    """The number of coordinates asked for, or the one that the trials settle."""
-    asked = options.subset_size
-    return tried.settle(d, largest_size(d, options.n_components)) if is_auto(asked) else asked
 
 
 def on_device(run: Run, report: Report, X: Array) -> Any:
@@ -123,15 +134,17 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     return min(dimension.value, most)
 
 
-def hint_at_units(Z: Array, d: int, run: Run) -> None:
-    """A line along one column is more often a column in another unit."""
+def hint_at_units(Z: Array, d: int, run: Run) -> bool:
+    """Whether the points are a line along one column: more often that is a column in another unit, which warns."""
     variance = run.backend.to_host(Z.var(axis=0))
     widest = int(variance.argmax())
-    if d == 1 and len(variance) > 1 and variance[widest] > ONE_COLUMN * variance.sum():
-        run.log.warn(
-            f"column {widest} of X has nearly all of the variance, so that the points look like a line along it. If "
-            "the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
-        )
+    if d > 1 or len(variance) == 1 or variance[widest] <= ONE_COLUMN * variance.sum():
+        return False
+    run.log.warn(
+        f"column {widest} of X has nearly all of the variance, so that the points look like a line along it. If "
+        "the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
+    )
+    return True
 
 
 def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
@@ -140,9 +153,9 @@ def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dic
     Candidates are the scanned bandwidths that leave hardly more unexplained than the best (3 %, or .0005 of the
     variance), the smallest first, since more points cost more. Before them comes the smallest times
     ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance, and one half way, since
-    noise in many dimensions keeps points apart however many there are. The first is taken that keeps the graph together
-    and whose set explains all points as well, to the same margin, as the best one of the scan explained its own. The
-    margin is narrow because noise that nothing explains can be most of what is left.
+    noise in many dimensions keeps points apart however many there are. Local bandwidths need no carrying. The first is
+    taken that keeps the graph together and whose set explains all points as well, to the same margin, as the best one
+    of the scan explained its own. The margin is narrow because noise that nothing explains can be most of what is left.
     """
     best = scanned.best(s)
     least, enough = min(t.fvu(s) for t in scanned.trials), SHARE * best.share
@@ -151,14 +164,20 @@ def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dic
     shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
-    steps = (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates)
+    hopeless: set[str] = set()
+    fixed = (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates)
+    steps: tuple[float | str, ...] = (LOCAL,) if scanned.is_local else fixed
     for way, eps in product(strictest_first(run.options), steps):
         if tried and way != tried[0].run.options.components:
             break
+        if way in hopeless:
+            continue
         try:
             tried.append(trial(X, eps, d, run, HeldLog(run.log), way))
         except DisconnectedGraphError as error:
             failure = error
+            if eps == steps[0] and not holds_together(X, steps[-1], d, run, way):
+                hopeless.add(way)  # what the widest leaves in parts, the others do
             continue
         if tried[-1].fvu(s) <= wanted and tried[-1].share >= enough:
             break
@@ -171,6 +190,15 @@ def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dic
     ]
     holds = chosen.fvu(s) <= wanted and chosen.share >= enough
     return chosen, {"sample_fvu": best.fvu(s), "tried": facts, "holds": holds}
+
+
+def holds_together(X: Array, bandwidth: float | str, d: int, run: Run, way: str) -> bool:
+    """Whether the graph at a bandwidth is in as few parts as a way with them allows."""
+    try:
+        graph_at(X, bandwidth, d, run, HeldLog(run.log), way)
+    except DisconnectedGraphError:
+        return False
+    return True
 
 
 def packed(run: Run, found: Found) -> dict[str, Any]:

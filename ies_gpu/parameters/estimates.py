@@ -10,7 +10,7 @@ import numpy as np
 from ..backend import at_home
 from ..backend.array import Array
 from ..run.inputs import Inputs
-from ..run.options import Options, is_auto
+from ..run.options import FIXED, Options, is_auto
 from ..run.stage import Run
 from ..validation import check_choice, check_integer, check_number, check_points
 from .automatic import POINTS, calibrate
@@ -185,6 +185,7 @@ def estimate_bandwidth(
     check_choice("method", method, METHODS)
     if method == "fvu":
         options = Options(
+            bandwidth=FIXED,
             intrinsic_dim=intrinsic_dim,
             subset_size=subset_size,
             n_components=n_components,
@@ -271,7 +272,7 @@ def suggest_subset_size(
     2
     """
     options = Options(
-        bandwidth=bandwidth,
+        bandwidth=FIXED if is_auto(bandwidth) else bandwidth,
         intrinsic_dim=intrinsic_dim,
         n_components=n_components,
         device=device,

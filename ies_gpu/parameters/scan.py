@@ -13,9 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend.array import Array
+from ..choice.collapse import touching_share
 from ..choice.criterion import MAX_SUBSETS, log_volumes
 from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
+from ..choice.stray import candidates
 from ..embedding.diffusion import Embedding
 from ..embedding.local import local_bandwidths
 from ..errors import DisconnectedGraphError
@@ -40,6 +42,7 @@ SPLITS = 3  # of the points into halves, for what is left unexplained however ma
 FEW_SPLITS = 10, 5000  # more, since each half tells less
 SHEETS = 0.45  # share of points near whose place in the map others lie too: from here on the map has several sheets
 OVERLAP_SAMPLE = 2000  # points at most that are looked at for that,
+TOUCHING_SAMPLE = 10_000  # and for parts that nearly touch
 FOREIGN = 0.2  # by the share of their nearest in the map that are no neighbours
 LEAST = 12  # neighbours of a point on average: with fewer, coordinates are noise
 NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
@@ -58,7 +61,8 @@ class Estimated(NamedTuple):
 class Trial:
     """One bandwidth, ready to be searched for sets of any size; what was found is kept."""
 
-    bandwidth: float
+    bandwidth: float  # the median one, where it follows the density
+    bandwidths: Array | float  # at each point, or everywhere
     X: Array  # in the order of the coordinates
     graph: Graph
     embedding: Embedding
@@ -91,9 +95,12 @@ class Trial:
     def fvu(self, s: int) -> float:
         """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
         if s not in self.unexplained:
-            own = self.run.backend.asarray(np.argsort(self.graph.order))  # the user's order, which the blur goes by
-            self.unexplained[s] = self._left(s, own, BLUR)
+            self.unexplained[s] = self._left(s, self._own_order(), BLUR)
         return self.unexplained[s]
+
+    def _own_order(self) -> Array:
+        """The user's order of points, which the blur goes by."""
+        return self.run.backend.asarray(np.argsort(self.graph.order))
 
     def limit(self, s: int) -> Estimated:
         """What the chosen set of size s would leave of X with infinitely many points, from all points and from halves.
@@ -120,12 +127,31 @@ class Trial:
         with backend.active():
             near = backend.nearest(Y / backend.xp.where(spread > 0, spread, 1), min(10, len(Y) - 1))[1]
         rows, near = backend.asarray(rows), near[backend.asarray(rows)]
-        apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (REACH * self.bandwidth) ** 2
+        radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
+        apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
         return float((apart.mean(axis=1) >= FOREIGN).mean())
 
-    def _left(self, s: int, rows: Array | slice, blur: float = 0.0) -> float:
-        """What the chosen set of size s leaves unexplained of some points."""
-        X, Y = self.X[rows], self.embedding.coordinates[:, list(self.search(s).subset)][rows]
+    def touching(self, s: int) -> float:
+        """The share of points at which parts of the map with s coordinates meet, as a diagnosis would find it."""
+        host, n = self.run.backend.to_host, len(self.X)
+        rows = self.run.backend.asarray(np.linspace(0, n - 1, min(TOUCHING_SAMPLE, n)).astype(int))
+        Y, bases, sigma = (
+            host(array[rows])
+            for array in (self.embedding.coordinates, self.tangents.bases, self.tangents.singular_values)
+        )
+        return touching_share(Y, self.embedding.eigenvalues, bases, sigma, list(self.search(s).subset))
+
+    def first(self, s: int) -> tuple[int, ...]:
+        """The first s of the coordinates to choose from."""
+        return tuple(candidates(self.embedding.coordinates, s, self.run.backend)[:s])
+
+    def left_by_first(self, s: int) -> float:
+        """What they leave unexplained of X, as in :meth:`fvu`."""
+        return self._left(s, self._own_order(), BLUR, self.first(s))
+
+    def _left(self, s: int, rows: Array | slice, blur: float = 0.0, subset: tuple[int, ...] | None = None) -> float:
+        """What a set, by default the chosen one of size s, leaves unexplained of some points."""
+        X, Y = self.X[rows], self.embedding.coordinates[:, list(subset or self.search(s).subset)][rows]
         measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
         return self.run.backend.retried("scan", measure)
 
@@ -143,28 +169,41 @@ class Trial:
         return self.run.backend.retried("scan", share)
 
 
-def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str) -> Trial:
-    """Graph, eigenvectors and tangents of points on the device at one bandwidth; errors of the graph come through."""
+def graph_at(
+    X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str
+) -> tuple[Run, Inputs, Graph]:
+    """The graph of points on the device at one bandwidth, and the run of its own; errors of the graph come through."""
     options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, components=components)
     own, given = run.apart(options, log, {}), Inputs.of(X=X)
-    graph = own.stage(GRAPH, given)
+    return own, given, own.stage(GRAPH, given)
+
+
+def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str) -> Trial:
+    """Graph, eigenvectors and tangents of points on the device at one bandwidth."""
+    own, given, graph = graph_at(X, bandwidth, d, run, log, components)
     laplacian = own.stage(LAPLACIAN, given, graph)
     embedding = own.stage(EIGENVECTORS, graph, laplacian)
     tangents = own.stage(TANGENTS, laplacian, embedding)
     # the matrix has done its work, and several would not fit beside each other
     graph = graph._replace(laplacian=None)
     rows = run.backend.asarray(graph.points[graph.order])
-    typical = float(run.backend.xp.median(local_bandwidths(laplacian))) if isinstance(bandwidth, str) else bandwidth
-    return Trial(typical, X[rows], graph, embedding, tangents, own)
+    bandwidths = local_bandwidths(laplacian) if isinstance(bandwidth, str) else bandwidth
+    typical = float(run.backend.xp.median(run.backend.asarray(bandwidths)))
+    return Trial(typical, bandwidths, X[rows], graph, embedding, tangents, own)
 
 
 @dataclass(frozen=True)
 class Scan:
-    """Trials by rising bandwidth, and why others were left out."""
+    """Trials by rising bandwidth, and why others were left out; or one whose bandwidth follows the density.
+
+    ``rival`` is the other kind, where both were tried and it explains less.
+    """
 
     trials: tuple[Trial, ...]
     left_out: dict[float, str]
     centre: float
+    is_local: bool = False
+    rival: Scan | None = None
 
     def best(self, s: int) -> Trial:
         """The trial that leaves least unexplained; among nearly equal ones the nearest to the centre."""
@@ -248,8 +287,12 @@ def scan(
     distances: Distances,
     d: int,
     components: str,
+    n: int = 0,
 ) -> Scan:
-    """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out."""
+    """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out.
+
+    X may be a sample of n points, with all of which a trial follows; how long all will take is said after the first.
+    """
     trials: list[Trial] = []
     left_out: dict[float, str] = {}
     failure: DisconnectedGraphError | None = None
@@ -258,7 +301,8 @@ def scan(
     for number, eps in enumerate(bandwidths):
         report(number, len(bandwidths))
         if len(trials) == 1:
-            run.log.foretell("trying bandwidths", (time.perf_counter() - begin) * (len(bandwidths) - number))
+            rest = len(bandwidths) - number + (n > len(X)) * (n / len(X)) ** 2  # pairs make the work
+            run.log.foretell("finding the bandwidth", (time.perf_counter() - begin) * rest)
         degree = mean_degree(distances, eps)
         if degree > DENSEST * len(X) and eps > centre:
             left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..backend.array import Array
+from ..choice.collapse import SMALLEST
 from ..choice.naming import names_text
-from ..run.options import Options
+from ..run.options import LOCAL, Options
 from .dimension import THRESHOLD, DimensionEstimate
 from .scan import FALL, SHEETS, Scan, Trial, can_search, largest_size
 
@@ -15,6 +16,8 @@ CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 UNEXPLAINED = 0.1, 0.4  # of the variance of X: above the first a choice is not sure, above the second doubtful
 FEW = 1000  # points, below which nothing is sure
 LIGHT = 2  # reasons that leave a choice likely; more make it doubtful
+NO_BETTER = 0.9  # of what the first coordinates leave: on strips, rolls and tori the chosen leave .6 of it or less
+TOUCH = "nearly touch"  # a reason that warns even if the choice is not doubtful
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -27,31 +30,28 @@ def describe(
     carried: dict[str, Any] | None,
     asked: list[str],
     sample_size: int,
+    units: bool,
 ) -> dict[str, Any]:
     """Everything the choice is based on, as plain values."""
     names = ("bandwidth", "intrinsic_dim", "subset_size")
-    values = (chosen.bandwidth, d, s)
+    values = (LOCAL if tried.is_local else chosen.bandwidth, d, s)
     near, union = chosen.near_zero(s)
-    rows = [
-        {
-            "bandwidth": t.bandwidth,
-            "mean_degree": t.graph.mean_degree,
-            "share": t.share,
-            "subset": t.search(s).subset,
-            "fvu": t.fvu(s),
-        }
-        for t in tried.trials
-    ]
+    fixed, local = (tried.rival, tried) if tried.is_local else (tried, tried.rival)
     confidence = in_words(tried, dimension, d, s, asked)
     reasons = reasons_to_doubt(tried, dimension, d, s, chosen, asked)
     if carried is not None and not carried["holds"]:
         reasons.append(Reason(True, f"the bandwidth found on {sample_size:,} points does not suit all of them"))
+    if units:
+        reasons.append(Reason(False, "the points look like a line along one column, which may be in another unit"))
     return {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
-        **dict(zip(names, values, strict=True)),
+        "bandwidth": chosen.bandwidth,
+        "intrinsic_dim": d,
+        "subset_size": s,
         "fvu": chosen.fvu(s),
-        "scan": rows,
-        "left_out": [{"bandwidth": eps, "reason": reason} for eps, reason in sorted(tried.left_out.items())],
+        "scan": [] if fixed is None else [trial_row(t, s) for t in fixed.trials],
+        "local": None if local is None else trial_row(local.trials[0], s) | {"taken": tried.is_local},
+        "left_out": [{"bandwidth": eps, "reason": reason} for eps, reason in sorted((fixed or tried).left_out.items())],
         "degree_bandwidth": tried.centre if "bandwidth" in asked else None,
         "spectrum": None if dimension is None else dimension.curve.tolist(),
         "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
@@ -64,6 +64,12 @@ def describe(
         "verdict": verdict_of(reasons),
         "reasons": [reason.words for reason in reasons],
     }
+
+
+def trial_row(t: Trial, s: int) -> dict[str, Any]:
+    """One bandwidth: the neighbours it gives, and how well its set of s coordinates explains the points."""
+    facts = {"bandwidth": t.bandwidth, "mean_degree": t.graph.mean_degree, "share": t.share}
+    return facts | {"subset": t.search(s).subset, "fvu": t.fvu(s)}
 
 
 class Reason(NamedTuple):
@@ -93,10 +99,7 @@ def reasons_to_doubt(
     if not chosen.search(s).passed:
         found.append(Reason(True, "no set passes the regret"))
     found += dimension_reasons(dimension) if dimension is not None else []
-    if "bandwidth" in asked and len(tried.trials) == 1:
-        found.append(Reason(True, "only one bandwidth keeps the points together"))
-    elif "bandwidth" in asked and tried.is_narrow(s):
-        found.append(Reason(False, f"other bandwidths near {tried.best(s).bandwidth:.4g} explain visibly less"))
+    found += bandwidth_reasons(tried, s) if "bandwidth" in asked else []
     if "subset_size" in asked:
         confidence = size_words(tried, d, s)
         if confidence.startswith("low: the largest"):
@@ -105,9 +108,43 @@ def reasons_to_doubt(
             found.append(Reason(False, f"{s + 1} coordinates may be better than {s}"))
     if len(chosen.X) < FEW:
         found.append(Reason(False, f"{len(chosen.X)} points are few"))
+    first = chosen.first(s)
+    if first != chosen.search(s).subset and left > NO_BETTER * chosen.left_by_first(s):
+        words = (
+            f"{names_text(first)} explain X as well, as for trees and clusters, for which they are the better choice"
+        )
+        found.append(Reason(False, words))
+    touching = chosen.touching(s)
+    if touching >= SMALLEST:
+        words = f"at {touching:.1%} of the points parts of the map nearly touch that are far apart in X"
+        found.append(Reason(False, words))
     if UNEXPLAINED[0] < left <= UNEXPLAINED[1]:
         found.append(Reason(False, f"the chosen coordinates explain {1 - left:.0%} of the variance of X"))
     return sorted(found, key=lambda reason: not reason.grave)
+
+
+def bandwidth_reasons(tried: Scan, s: int) -> list[Reason]:
+    """What speaks against a bandwidth that was found."""
+    fixed = tried.rival if tried.is_local else tried
+    if fixed is None:
+        return [Reason(False, "no fixed bandwidth keeps the points together, only one that follows their density")]
+    if len(fixed.trials) == 1:
+        return [Reason(not tried.is_local, "only one bandwidth keeps the points together")]
+    if not tried.is_local and tried.is_narrow(s):
+        return [Reason(False, f"other bandwidths near {tried.best(s).bandwidth:.4g} explain visibly less")]
+    return []
+
+
+def worth_a_warning(report: dict[str, Any]) -> list[str]:
+    """What of the reasons to doubt a choice warns: all of a doubtful one, and parts of the map that nearly touch."""
+    if report["verdict"] == "doubtful":
+        return [f"the automatic choice is doubtful: {'; '.join(report['reasons'])}. Compare with your own values"]
+    return [
+        f"{reason}, so that neighbours in the map need not be neighbours. Where, ies_gpu.diagnose(selection).collapse "
+        "says: it is above 3 there"
+        for reason in report["reasons"]
+        if TOUCH in reason
+    ]
 
 
 def dimension_reasons(dimension: DimensionEstimate) -> list[Reason]:
@@ -139,6 +176,10 @@ def size_row(best: Trial, s: int) -> dict[str, Any]:
 def bandwidth_words(tried: Scan, s: int) -> str:
     """How sure the bandwidth is."""
     best, worst = tried.best(s), tried.beside(s)
+    if tried.is_local:
+        left = None if tried.rival is None else tried.rival.best(s).fvu(s)
+        facts = "none gives a connected graph" if left is None else f"the best leaves {left:.3g} unexplained"
+        return f"high: the density is uneven; following it leaves {best.fvu(s):.3g}, of the fixed bandwidths {facts}"
     if len(tried.trials) == 1:
         return "low: no other bandwidth gave a connected graph to compare with"
     facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
@@ -165,7 +206,8 @@ def verdict_line(report: dict[str, Any]) -> str:
 
 def automatic_line(report: dict[str, Any]) -> str:
     """What was found, for people."""
-    values = ", ".join(f"{name} {value:.4g}" for name, value in report["chosen"].items())
+    chosen = report["chosen"].items()
+    values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in chosen)
     return f"{values}; the chosen coordinates explain {1 - report['fvu']:.1%} of the variance of X"
 
 

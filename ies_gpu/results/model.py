@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import backend_of, device_near, get_backend, to_device
+from ..backend import at_home, backend_of, device_near, get_backend, to_device
 from ..backend.array import Array
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import PRECOMPUTED
@@ -163,6 +163,7 @@ class Model:
             ways = (self.bandwidth, self.radius, isolated, report, self.self_loops, self.metric, self.alpha)
             return to_device(extended(new, X, Y[:, chosen], values, w, *ways), home)
 
+    @at_home
     def inverse_transform(self, Y: Array) -> Any:
         """Return points that have given coordinates: the way back, by nearest neighbours.
 
@@ -191,9 +192,14 @@ class Model:
         True
         """
         X, chosen = self._invertible()
-        home, Y = backend_of(X), check_array("Y", Y)
-        missing = Y != Y
-        Y = to_device(check_real_array("Y", backend_of(Y).xp.where(missing, 0.0, Y), 2), home)
+        home, there = backend_of(X), backend_of(Y)
+        with there.active():
+            Y = check_array("Y", Y)
+            if Y.dtype.kind != "f" or hasattr(Y, "nnz"):  # words, dates, a sparse matrix: refused; integers: converted
+                Y = check_real_array("Y", Y, 2)
+            missing = Y != Y
+            Y = check_real_array("Y", there.xp.where(missing, 0.0, Y), 2)
+        Y = to_device(Y, home)
         if Y.shape[1] != chosen.shape[1]:
             raise ValueError(f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}")
         with home.active():
@@ -202,6 +208,7 @@ class Model:
             return found
 
     @cached_property
+    @at_home
     def inverse_error(self) -> InverseError:
         """The error of :meth:`inverse_transform` at training points that are left out in turn."""
         X, chosen = self._invertible()
@@ -283,7 +290,7 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     if used["radius"] is None:
         raise ValueError(
             "a model needs a graph of all points within a radius, in which new points have a place; this one is of "
-            "nearest neighbours. Call select_coordinates with a bandwidth in numbers, and without n_neighbors"
+            "nearest neighbours. Call select_coordinates with bandwidth='fixed' or a number, and without n_neighbors"
         )
     X = check_points(X)
     points = backend_of(selection.points).to_host(selection.points)

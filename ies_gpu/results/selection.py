@@ -19,7 +19,7 @@ from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..errors import brief
 from ..parameters.verdict import automatic_line, verdict_line
-from ..validation import check_integer
+from ..validation import check_flag, check_integer
 from .export import as_frame, as_plain
 
 
@@ -200,7 +200,7 @@ class Selection:
         ImportError
             If pandas is not installed.
         """
-        return as_frame(self, every)
+        return as_frame(self, check_flag("every", every))
 
     def to_json(self) -> str:
         """Return the result without its per-point arrays as JSON.

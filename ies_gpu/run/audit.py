@@ -14,7 +14,7 @@ import numpy as np
 from ..backend import Backend
 from ..backend.array import Array
 from ..backend.kernels import agreement, plain
-from ..backend.kernels.arrays import column_sums
+from ..backend.kernels.arrays import column_sums, row_slots
 from ..choice.criterion import Scores
 from ..embedding.laplacian import Laplacian
 
@@ -89,8 +89,8 @@ def audit_products(K: Any, backend: Backend) -> float:
     rows = sampled_rows(K.shape[0], backend)
     vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
     product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
-    sample = K[rows]
-    worst = agreement.spmm(sample.indptr, sample.indices, sample.data, vector, product[rows])
+    ends, slots = row_slots(K.indptr, rows)
+    worst = agreement.spmm(ends, K.indices[slots], K.data[slots], vector, product[rows])
     return worst if bool(backend.xp.isfinite(product.sum())) else float("inf")
 
 

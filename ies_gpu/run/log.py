@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import warn_caller
 from .peak_memory import peak_memory
-from .progress import Progress, listener
+from .progress import Bar, Progress, listener, say
 
 LONG = 10.0  # seconds from which on work is announced
 logger = logging.getLogger("ies_gpu")
@@ -65,9 +65,9 @@ class Log:
         warn_caller(message)
 
     def foretell(self, work: str, seconds: float) -> None:
-        """Log how long some work will take, where it is long."""
+        """Say how long some work will take, where it is long."""
         if seconds >= LONG:
-            logger.info("%s: about %.0f s to go", work, seconds)
+            say(f"ies_gpu: {work}: about {seconds:.0f} s to go", visibly=isinstance(self.progress, Bar))
 
     def say_now(self, message: str) -> None:
         """Warn before long work, even in a trial whose other warnings are held back."""

@@ -12,6 +12,7 @@ from typing import Any
 
 AUTO = "auto"
 LOCAL = "local"
+FIXED = "fixed"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
@@ -49,6 +50,11 @@ def is_local(value: Any) -> bool:
     return isinstance(value, str) and value == LOCAL
 
 
+def is_found(value: Any) -> bool:
+    """Whether a bandwidth is to be found from the points."""
+    return isinstance(value, str) and value in (AUTO, FIXED)
+
+
 @dataclass(frozen=True)
 class Options:
     """The options of :func:`ies_gpu.select_coordinates`, checked as far as they can be without the data.
@@ -59,8 +65,9 @@ class Options:
         What the run starts from.
     intrinsic_dim, subset_size : int or "auto", default="auto"
         The dimension of the manifold, and how many coordinates to choose.
-    bandwidth : float, "auto", "local" or None, default="auto"
-        The bandwidth of the kernel; "local" to follow the density, None if the kernel or Laplacian is given.
+    bandwidth : float, "auto", "fixed", "local" or None, default="auto"
+        The bandwidth of the kernel; "local" to follow the density, "fixed" to find one for all points, None if the
+        kernel or Laplacian is given.
     n_neighbors : int or None, default=None
         How many nearest neighbours make the graph; None for all within the radius, or with "local" for a rule.
     radius : float or None, default=None
@@ -165,6 +172,9 @@ class Options:
         self._check_automatic(keep)
         self._check_scales(keep)
         self.check_sizes()
+        for name in ("intrinsic_dim", "subset_size", "n_components"):
+            if not is_auto(value := getattr(self, name)):
+                keep(name, int(value))  # in eight bits of NumPy, products of them would wrap around
 
     def _check_entry(self) -> None:
         """Check that what concerns points, kernels or eigenvectors comes with an entry before them."""
@@ -201,6 +211,8 @@ class Options:
             keep("components", "most" if isinstance(self.bandwidth, str) else "raise")
         if is_auto(self.bandwidth):
             keep("bandwidth", LOCAL)
+        if is_found(self.bandwidth):
+            raise ValueError(f"{asked} needs bandwidth='local' or a number, got bandwidth={self.bandwidth!r}")
 
     @property
     def nearest(self) -> bool:
@@ -209,16 +221,17 @@ class Options:
 
     def _check_automatic(self, keep: Any) -> None:
         """Check that "auto" is used only with points."""
-        if self.entry in ("kernel", "laplacian") and is_auto(self.bandwidth):
+        if self.entry in ("kernel", "laplacian") and is_found(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
         if is_auto(self.components):  # with a given bandwidth a graph in parts may be a slip
-            keep("components", "most" if is_auto(self.bandwidth) else "raise")
+            keep("components", "most" if is_found(self.bandwidth) else "raise")
         missing = self.automatic
         if missing and self.entry != "X":
             raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")
-        if is_auto(self.bandwidth) and self.radius is not None:
+        if is_found(self.bandwidth) and self.radius is not None:
             raise ValueError(
-                f"radius needs a bandwidth in numbers; with bandwidth='auto' it is 3 * bandwidth, got {self.radius!r}"
+                f"radius needs a bandwidth in numbers; with bandwidth={self.bandwidth!r} it is 3 * bandwidth, got "
+                f"{self.radius!r}"
             )
 
     def _check_scales(self, keep: Any) -> None:
@@ -230,13 +243,13 @@ class Options:
             raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
             raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
-        if self.bandwidth is not None and not (is_auto(self.bandwidth) or is_local(self.bandwidth)):
+        if self.bandwidth is not None and not (is_found(self.bandwidth) or is_local(self.bandwidth)):
             keep("bandwidth", check_length("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_length("radius", self.radius))
             if entry in ("kernel", "laplacian"):
                 raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
-        elif entry == "X" and not is_auto(self.bandwidth) and not self.nearest:
+        elif entry == "X" and not is_found(self.bandwidth) and not self.nearest:
             keep("radius", 3 * self.bandwidth)
 
     def check_sizes(self, n: int | None = None) -> None:
@@ -262,7 +275,8 @@ class Options:
     @property
     def automatic(self) -> list[str]:
         """The names of the parameters to find from the points."""
-        return [name for name in ("bandwidth", "intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
+        names = [name for name in ("intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
+        return ["bandwidth", *names] if is_found(self.bandwidth) else names
 
     @property
     def is_euclidean(self) -> bool:

@@ -13,8 +13,11 @@ graph          ``12 z`` for distances and indices, ``10 z`` for the blocks that 
                allocator keeps
 laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32 and count the connected
                parts)
-eigenvectors   the matrix; for the multilevel method ``7 z`` for it and its coarse form in float32, and
-               ``90 n (m + 12)`` for vectors and their images; for Lanczos ``n (28 (m + 5) + 300)``
+eigenvectors   the matrix; for the multilevel method ``1.1 z`` for its coarse forms, ``2.5 z`` for that with cells as
+               columns (up to 4,000,000 points), ``4 z`` for its entries in float32 where they are not, ``80 n``,
+               ``12 n (m + 12)`` for vectors and residuals, and ``16 n (m + 1)``, m + 1
+               in eights, for directions and images, or half of that and four arrays of some columns; for Lanczos
+               ``n (28 (m + 5) + 300)``
 tangents       the matrix, coordinates twice, ``w n m d`` bases
 result         coordinates, and all arrays twice: once in the user's order
 =============  ======================================================================================================
@@ -41,6 +44,8 @@ from math import gamma, pi
 from typing import NamedTuple
 
 from ..embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
+from ..embedding.eigensolvers.multilevel import MERGED_UP_TO
+from ..embedding.eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from ..embedding.tiles import TILE
 from ..errors import OutOfMemoryError
 
@@ -174,7 +179,11 @@ def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str,
     n, z, points = size.n, size.z, 8.0 * size.n * size.D
     coordinates, vectors = 8.0 * n * size.m, n * (28.0 * (size.m + 5) + 300)
     if multilevel:
-        vectors = 90.0 * n * (size.m + 12) + 7 * z
+        width = size.m + 12
+        again = 32.0 * min(width, max(FEWEST_COLUMNS, COLUMNS_AT_ONCE // n))  # images in float64, columns at a time
+        directions = 8.0 * (-(-(size.m + 1) // 8) * 8)  # those of the last step and their images; as many new ones
+        vectors = n * (80.0 + 12.0 * width + directions + max(directions, again))
+        vectors += (1.1 + (2.5 if n <= MERGED_UP_TO else 0.0) + (4.0 if size.w == 8 else 0.0)) * z
     held = size.matrix if storage in ("memory", "gathered") else 2.0 * n * n if storage == "tiles" else 0.0
     kept = 10 * z if storage == "memory" else 0.0
     work = {"tiles": points + TEMPORARY, "recomputed": points + TEMPORARY, "file": 2 * block + BUFFERS}.get(

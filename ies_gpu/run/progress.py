@@ -54,10 +54,15 @@ def announce_compiling(device: str, *, visibly: bool) -> None:
 
     if device != "cpu" or not compiles_first():
         return
+    say(COMPILING, visibly=visibly)
+
+
+def say(message: str, *, visibly: bool) -> None:
+    """A sentence above the bar, or in the log."""
     if visibly:
-        tqdm().write(COMPILING, file=sys.stderr)
+        tqdm().write(message, file=sys.stderr)
     else:
-        logging.getLogger("ies_gpu").info(COMPILING)
+        logging.getLogger("ies_gpu").info(message)
 
 
 def tqdm() -> Any:

@@ -9,8 +9,9 @@ import pytest
 
 import ies_gpu
 from ies_gpu import diagnose
-from ies_gpu.analysis.diagnosis.diagnose import collapse_ratio, scaled_jacobian, stretched
+from ies_gpu.analysis.diagnosis.diagnose import stretched
 from ies_gpu.analysis.diagnosis.sheets import find_sheets
+from ies_gpu.choice.collapse import collapse_ratio, scaled_jacobian
 from ies_gpu.plot.diagnosis import plot_diagnosis
 from ies_gpu.results.selection import Ranking, Selection
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -192,6 +193,18 @@ def test_points_that_the_fit_left_out(strip):
     assert found.refits == selection_stability(alone, X=points, n_bootstrap=5, n_refits=2).refits
     with pytest.raises(ValueError, match="made from 1505 or more"):
         selection_stability(fit, X=points)
+
+
+def test_a_word_on_the_device_comes_once(strip, monkeypatch):
+    """CuPy is installed, and there is no GPU: ten refits must not say so ten times."""
+    from ies_gpu.backend import cuda
+
+    points, fit = strip
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    monkeypatch.setattr(cuda, "probe", lambda number: SimpleNamespace(ok=False, code="no-driver", detail="no driver"))
+    with pytest.warns(RuntimeWarning, match="running on the CPU") as caught:
+        selection_stability(fit, X=points, n_bootstrap=2, n_refits=3)
+    assert len(caught) == 1
 
 
 def test_subsamples_that_fall_apart_are_told():

@@ -134,4 +134,4 @@ def test_long_work_is_announced(caplog):
     with caplog.at_level("INFO", logger="ies_gpu"):
         Log().foretell("trying bandwidths", 3.0)
         Log().foretell("trying bandwidths", 42.4)
-    assert caplog.messages == ["trying bandwidths: about 42 s to go"]
+    assert caplog.messages == ["ies_gpu: trying bandwidths: about 42 s to go"]

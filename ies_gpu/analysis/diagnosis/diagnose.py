@@ -25,6 +25,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ...backend import at_home, backend_of
 from ...backend.array import Array
+from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, collapse_ratio, evenly_steep, flatness_of, spread
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import check_laplacian
@@ -132,10 +133,10 @@ def diagnose(
     laplacian: Any = None,
     subset: Sequence[int | str] | None = None,
     n_neighbors: int = 15,
-    collapse: float = 3.0,
-    flatness: float = 0.15,
+    collapse: float = COLLAPSED,
+    flatness: float = FLAT,
     region: float = 0.1,
-    smallest: float = 0.005,
+    smallest: float = SMALLEST,
     angle: float = 30.0,
 ) -> Diagnosis:
     """Look for places where the chosen coordinates fail to be a map.
@@ -204,15 +205,12 @@ def diagnose(
         laplacian, Y, values, k, host(selection.points), (selection.diagnostics.get("graph_components") or 1) > 1
     )
     members = list(chosen)
-    every = Y / np.sqrt(np.maximum(values, 1e-300))  # then all of them have mean gradients of the same length
-    every /= float(np.abs(every).max()) or 1.0
+    every = evenly_steep(Y, values)
     ratio, near, within = collapse_ratio(every, members, k)
     copied = float((within < COPY).mean())
     if copied > smallest:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
-    jacobian = scaled_jacobian(host(selection.bases), host(selection.singular_values), values, members)
-    planes, sizes, _ = np.linalg.svd(jacobian, full_matrices=False)
-    flat = sizes[:, -1] / np.maximum(sizes[:, 0], 1e-300)
+    flat, planes = flatness_of(host(selection.bases), host(selection.singular_values), values, members)
     collapsed = ratio > collapse
     least = max(10, int(smallest * n))
     groups = _groups(adjacency, collapsed & (flat < flatness), least)
@@ -243,19 +241,6 @@ def _reported(sheets: Sheets, least: int) -> dict[str, np.ndarray]:
     }
 
 
-def collapse_ratio(every: np.ndarray, members: list[int], k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Collapse at each point (n,), its k nearest points in the map (n, k), and how far its k nearest in all are (n,).
-
-    Distances are medians over the k nearest, in all eigenvectors.
-    """
-    backend = backend_of(every)
-    with backend.active():
-        _, near = backend.nearest(np.ascontiguousarray(every[:, members]), k)
-        distances, _ = backend.nearest(every, k)
-    within = np.maximum(np.median(distances, axis=1), 1e-15)
-    return _spread(every, np.arange(len(every)), near) / within, near, within
-
-
 def stretched(
     every: np.ndarray, members: list[int], within: np.ndarray, adjacency: Array, group: np.ndarray, k: int
 ) -> np.ndarray:
@@ -272,26 +257,7 @@ def stretched(
     backend = backend_of(white)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return _spread(every, group, around[near[np.searchsorted(around, group)]]) / within[group]
-
-
-def _spread(every: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Median distance in all eigenvectors between each of the points and the points near it."""
-    spread = np.empty(len(points))
-    for block in backend_of(every).blocks(len(points), 24.0 * near.shape[1] * every.shape[1], "diagnosis"):
-        with block as rows:
-            apart = every[near[rows]] - every[points[rows]][:, None]
-            spread[rows] = np.median(np.linalg.norm(apart, axis=2), axis=1)
-    return spread
-
-
-def scaled_jacobian(bases: np.ndarray, sigma: np.ndarray, eigenvalues: np.ndarray, members: list[int]) -> np.ndarray:
-    """The map's Jacobian in an orthonormal tangent basis (n, s, d), each row over the root of its eigenvalue.
-
-    ``H = U diag(sigma) U'`` is the co-metric of all coordinates, so ``U_S diag(sigma)^1/2`` is the Jacobian of S.
-    """
-    slopes = bases[:, members] * np.sqrt(np.maximum(sigma, 0.0))[:, None, :]
-    return slopes / np.sqrt(np.maximum(eigenvalues[members], 1e-300))[None, :, None]
+    return spread(every, group, around[near[np.searchsorted(around, group)]]) / within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import at_home, backend_of
+from ...backend import at_home, backend_of, device_near, get_backend
 from ...backend.array import Array
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
@@ -264,6 +264,9 @@ def _refitted(
     chosen, correlations, failed = [], [], 0
     n = len(selection.coordinates)
     host = backend_of(selection.coordinates).to_host(selection.coordinates)
+    if count:  # found once, so that a word on the device comes once too
+        near = device_near(backend_of(X), options.get("device", "auto"))
+        options = options | {"device": get_backend(near).device}
     for k in range(count):
         rows = np.sort(rng.choice(n, size, replace=False))
         try:

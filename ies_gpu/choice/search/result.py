@@ -146,6 +146,18 @@ def choose(
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
     regrets = regret_of(bases, on_path, passed_over)
     percentiles = backend.to_host(backend.xp.percentile(regrets, percentile, axis=0))
+    return decided(path, percentiles, zeta, evaluated, scores, regrets)
+
+
+def decided(
+    path: tuple[Segment, ...],
+    percentiles: np.ndarray,
+    zeta: float | None,
+    evaluated: Evaluated,
+    scores: np.ndarray,
+    regrets: Array,
+) -> SearchResult:
+    """The segment at zeta, or for None the first whose percentile of the regret is not positive."""
     found = first_acceptable(path, percentiles) if zeta is None else segment_at(path, zeta)
     index = len(path) - 1 if found is None else found
     segment = path[index]

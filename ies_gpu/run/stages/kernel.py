@@ -1,0 +1,149 @@
+"""The kernel of ordered points, stored as the memory allows: as CSR, by rows in a file, or as tiles."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...backend import backend_of
+from ...backend.array import Array
+from ...embedding.graph import each_block_of_rows, in_units_of, knn_graph, ordered_radius_graph
+from ...embedding.laplacian import gaussian_of_distances, with_unit_diagonal
+from ...embedding.local import default_neighbors, local_kernel
+from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scratch_folder
+from ...embedding.order import is_mapped
+from ...embedding.tiles import TiledKernel
+from ...embedding.transition import Kernel, SparseKernel
+from ..audit import audit_graph
+from ..log import Report
+from ..options import is_local
+from ..plan import WORDS, Size, plan, slow, too_little
+from ..stage import Run, Stage
+
+SPREAD = 1.05  # the mean degree comes from a sample
+
+
+def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]]:
+    """The Gaussian kernel of ordered points, stored as the memory allows, and how: for ``diagnostics``."""
+    if run.options.nearest:
+        return run.stage(NEAREST, X), {}
+    if run.backend.device == "cpu":
+        chosen, facts = planned(run, X, degree)
+    else:
+        chosen, facts = on_device(run, len(X), degree), {}
+    if chosen in ("tiles", "recomputed"):
+        return run.stage(TILES, X, chosen == "tiles"), facts
+    radius, bandwidth = run.options.radius, run.options.bandwidth
+    if run.options.storage == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes
+        X, radius, unit = in_units_of(radius, X)
+        bandwidth = bandwidth / unit
+    if chosen == "memory":
+        kernel = run.stage(KERNEL, run.stage(EDGES, X, radius), bandwidth)
+        if run.backend.device == "cpu":  # the blocks of rows that the graph was gathered from
+            run.backend.free_cache()
+        return kernel, facts
+    rows = run.stage(WRITTEN_EDGES, X, radius)
+    return run.stage(WRITTEN_KERNEL, rows, bandwidth, chosen == "gathered"), facts
+
+
+def on_device(run: Run, n: int, degree: float) -> str:
+    """On a GPU: CSR where that fits into half the memory budget, tiles otherwise."""
+    budget = run.backend.memory_budget()
+    if 2 * csr_bytes(n, degree, run.options.storage) <= budget:
+        return "memory"
+    return "tiles" if 2.0 * n * n < budget / 2 else "recomputed"
+
+
+def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
+    """How to store the kernel on the CPU; what takes much longer than with more memory is announced."""
+    options, limit, folder = run.options, run.backend.memory_budget(), scratch_folder()
+    d, m = options.intrinsic_dim, options.n_components
+    width = np.dtype(options.storage).itemsize
+    columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
+    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), width)
+    disk = room_on_disk(folder)
+    chosen = plan(size, limit, disk)
+    if chosen is None:
+        raise too_little(size, limit, disk, folder, options.memory_limit is not None)
+    if chosen.slow:
+        run.log.say_now(slow(chosen, limit, folder, disk, options.memory_limit is not None))
+    facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
+    facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
+    if chosen.file_bytes:
+        facts["file_bytes"] = int(chosen.file_bytes)
+    return chosen.storage, facts
+
+
+def nearest(run: Run, report: Report, X: Array) -> SparseKernel:
+    """The kernel on the nearest neighbours of ordered points, at one bandwidth or at local ones."""
+    options = run.options
+    k = default_neighbors(len(X)) if options.n_neighbors is None else min(options.n_neighbors, len(X) - 1)
+    if is_local(options.bandwidth):
+        kernel: SparseKernel = local_kernel(X, k)
+    else:
+        graph = gaussian_of_distances(knn_graph(X, n_neighbors=k), options.bandwidth)
+        kernel = SparseKernel(with_unit_diagonal(graph))
+    kernel.matrix.data = kernel.matrix.data.astype(options.storage, copy=False)
+    return kernel
+
+
+def csr_bytes(n: int, degree: float, storage: str) -> float:
+    """What a kernel as CSR takes, and a little more."""
+    return 1.1 * n * degree * (np.dtype(storage).itemsize + 4)
+
+
+def tiled(run: Run, report: Report, X: Array, store: bool) -> TiledKernel:
+    """The kernel of ordered points as tiles, kept or computed anew for each product."""
+    options = run.options
+    return TiledKernel(X, bandwidth=options.bandwidth, radius=options.radius, store=store, progress=report)
+
+
+def edges(run: Run, report: Report, X: Array, radius: float) -> Any:
+    """Distances within the radius, the diagonal included."""
+    return ordered_radius_graph(X, radius, diagonal=True, storage=run.options.storage, progress=report)
+
+
+def rows_of(graph: Any, rows: list[int]) -> list[Any]:
+    """The distances of some rows of a CSR."""
+    backend = backend_of(graph.data)
+    where = backend.asarray(np.array([rows, [row + 1 for row in rows]]))
+    ends = backend.to_host(graph.indptr[where])
+    return [graph.data[first:last] for first, last in ends.T.tolist()]
+
+
+def written_edges(run: Run, report: Report, X: Array, radius: float) -> RowFile:
+    """The same in a temporary file."""
+    storage = run.options.storage
+    rows = RowFile(scratch_folder(), storage, "int32" if len(X) < 2**31 else "int64")
+    each_block_of_rows(X, radius, rows.append, diagonal=True, storage=storage, progress=report)
+    rows.finish()
+    run.backend.free_cache()  # what the blocks were computed in
+    return rows
+
+
+def written_kernel(run: Run, report: Report, rows: RowFile, bandwidth: float, load: bool) -> Kernel:
+    """The kernel of distances in a file, left there or loaded."""
+
+    def gaussian(part: Rows) -> np.ndarray:
+        ratio = part.data.astype(np.float64) / bandwidth
+        return np.exp(-ratio * ratio).astype(part.data.dtype)
+
+    rows.mapped(gaussian, run.backend.block_bytes() // 4)
+    kernel = KernelOnDisk(rows, run.backend)
+    return kernel.loaded() if load else kernel
+
+
+TILES = Stage("graph", tiled)
+NEAREST = Stage("graph", nearest)
+EDGES = Stage(
+    "graph", edges, kernel="tile_graph",
+    difference=lambda run, graph, X, radius: audit_graph(X, partial(rows_of, graph), radius, run.backend),
+)  # fmt: skip
+WRITTEN_EDGES = Stage(
+    "graph", written_edges, kernel="tile_graph",
+    difference=lambda run, file, X, radius: audit_graph(X, lambda r: [*map(file.row, r)], radius, run.backend),
+)  # fmt: skip
+WRITTEN_KERNEL = Stage("kernel", written_kernel)
+KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: SparseKernel(gaussian_of_distances(graph, bandwidth)))
