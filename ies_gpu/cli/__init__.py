@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+import time
 import tomllib
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
+CLEANING = 3.0  # seconds after Ctrl-C in which another one is not heard
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
 COMMANDS = (fit, show, plot, report, transform, data, demo, doctor, estimate, reproduce)
 # errors whose message is written for the user; for others the kind is shown too
@@ -118,16 +120,21 @@ class Terminated(BaseException):
 
 @contextmanager
 def stopped_once() -> Iterator[None]:
-    """Turn the first SIGTERM or Ctrl-C into an exception; ignore later ones, which would interrupt the cleaning up."""
+    """Turn SIGTERM or Ctrl-C into an exception; ignore others soon after it, which would interrupt the cleaning up.
+
+    One that comes later is raised again: Python drops an exception that is raised inside a callback or a destructor.
+    """
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
         return
 
     def stop(number: int, _: Any) -> None:
-        for each in before:
-            signal.signal(each, lambda *_: None)
+        if heard and time.monotonic() < heard[-1] + CLEANING:
+            return
+        heard.append(time.monotonic())
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
+    heard: list[float] = []
     before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM), signal.SIGINT: signal.getsignal(signal.SIGINT)}
     if before[signal.SIGINT] is not signal.default_int_handler:  # ignored, as a shell does for background jobs
         del before[signal.SIGINT]
@@ -137,7 +144,7 @@ def stopped_once() -> Iterator[None]:
         yield
     finally:
         for each, handler in before.items():
-            if signal.getsignal(each) is stop:
+            if signal.getsignal(each) is stop and not heard:
                 signal.signal(each, handler)
 
 

@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     )
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
     data.add_argument("-o", "--output", metavar="FILE.NPY", help="file for the points (.npy, .csv, .parquet or .h5ad)")
-    data.add_argument("--n", type=count, metavar="N", help="number of points (as in the paper)")
+    data.add_argument("-n", "--n", type=count, metavar="N", help="number of points (as in the paper)")
     data.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed (0)")
     add_talk(data, progress=False)
 

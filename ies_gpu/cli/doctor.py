@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .selftest import Outcome, Side
 
 FEWEST_POINTS = 1_000
+GPU_STATUS = "this version has not been run on a GPU by its authors; the self-test on yours tells more"
 
 
 def add(commands: Any) -> None:
@@ -57,6 +58,7 @@ def tell(facts: dict[str, Any]) -> None:
     listed("kernels", [facts["kernels"]])
     listed("kernel cache", [facts["kernel_cache"]])
     listed("device", [f"{facts['device']}: {facts['device_reason']}"])
+    listed("GPU status", [facts["gpu_status"]])
 
 
 def run_selftest(args: argparse.Namespace, console: Console) -> int:
@@ -168,6 +170,7 @@ def examine(device: str = "auto") -> dict[str, Any]:
         "kernels": host.kernels.NAME,
         "kernel_cache": kernel_cache(host.kernels),
         **{key: plain(value) for key, value in chosen.describe().items() if key in ("device", "device_reason")},
+        "gpu_status": GPU_STATUS,
     }
 
 

@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
         "ies-gpu estimate --n 100000 --dim 3 --degree 170",
     )  # fmt: skip
     option = estimate.add_argument_group("the problem").add_argument
-    option("--n", type=count, required=True, metavar="N", help="number of points")
+    option("-n", "--n", type=count, required=True, metavar="N", help="number of points")
     option("--dim", type=count, required=True, metavar="D", help="number of columns")
     option("--degree", type=positive, required=True, metavar="K", help="mean number of neighbours per point")
     option("-d", "--intrinsic-dim", type=count, default=2, metavar="D", help="dimension of the manifold (2)")
@@ -65,7 +65,7 @@ def show(args: argparse.Namespace, found: Estimate) -> None:
     say(f"  {'peak':<16}{found.peak_bytes / 1e9:>7.2f} GB{duration(found.seconds):>10}")
     say(f"  request         {found.request_bytes / 1e9:.2f} GB, a quarter more")
     if found.device_bytes:
-        say(f"  on the GPU      {found.device_bytes / 1e9:.2f} GB, computed but never compared with a run")
+        say(f"  on the GPU      {found.device_bytes / 1e9:.2f} GB, computed; never compared with a real GPU")
     say(f"  checkpoint      {found.checkpoint_bytes / 1e9:.2f} GB of disk")
     if args.memory_limit is not None:
         say(f"  kernel          {found.storage}")

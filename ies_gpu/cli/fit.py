@@ -6,7 +6,10 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import file_size, is_remote, shown
@@ -53,18 +56,22 @@ def add(commands: Any) -> None:
     )
     main_options = fit.add_argument_group("the problem")
     option = main_options.add_argument
-    number, length = or_word(count, "auto"), or_word(positive, "auto", "local")
+    number, length = or_word(count, "auto"), or_word(positive, "auto", "fixed", "local")
     option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
     option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
     option(
         "--bandwidth",
         type=length,
         metavar="EPS",
-        help="bandwidth of the kernel in units of the points, or local (auto)",
+        help="bandwidth of the kernel in units of the points, or fixed, local (auto)",
     )
     option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="graph of the K nearest neighbours")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
-    option("--coordinates", metavar="MAP.CSV", help="file for the chosen coordinates (.npy, .csv, .parquet or .h5ad)")
+    option(
+        "--coordinates",
+        metavar="MAP.CSV",
+        help="file for the chosen coordinates (.npy, .csv, .parquet or .h5ad; .npy or .zarr with a cluster)",
+    )
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
@@ -87,7 +94,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
-    check_table(args.parser, "--coordinates", args.coordinates)
+    if not by_block(args):
+        check_table(args.parser, "--coordinates", args.coordinates)
     outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
     outputs |= {"--coordinates": args.coordinates}
     check_different(args.parser, {"POINTS": args.points, **outputs})
@@ -102,37 +110,49 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..files.points import read_table
     from ..files.writing import check_output, check_table_output
     from ..results.assembly import labelled
-    from ..results.export import as_plain
 
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
-    if args.coordinates:
+    if by_block(args):
+        from ..cluster.returned import check_rows_output
+
+        check_rows_output(Path(args.coordinates))
+    elif args.coordinates:
         check_table_output(args.coordinates)
     check_page(args.parser, "--report", args.report)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
     console.progress("read", 0, 0)
-    points, rows, _ = read_table(args.points, **chosen_of(args))
+    points, rows = (args.points, None) if stays_away(args) else read_table(args.points, **chosen_of(args))[:2]
     console.progress("read", 1, 1)
-    say_how_long(points, args, console)
+    if not stays_away(args):
+        say_how_long(points, args, console)
     announce_compiling(console, args.device)
-    found = select(points, args, console)
-    parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
-    saved = [written(part, points, args, console) for part in parts]
-    console.close()
+    with cluster_of(args, console) as client:
+        found = select(points, args, console, client)
+        parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
+        saved = [written(part, points, args, console) for part in parts]
+        console.close()
+        tell(parts, saved, args, time.perf_counter() - begin)
+    return 0
+
+
+def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argparse.Namespace, seconds: float) -> None:
+    """Print the results."""
+    from ..results.export import as_plain
+
     if args.json:
         names = [
             {"output": own["-o"] and shown(own["-o"]), "model": own["--model"] and shown(own["--model"])}
             for own in saved
         ]
         plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
-        say(json.dumps(plain if isinstance(found, list) else plain[0]))
+        say(json.dumps(plain if args.components == "each" else plain[0]))
     elif not args.quiet:
         for part, own in zip(parts, saved, strict=True):
-            summarise(part, own, time.perf_counter() - begin)
-    return 0
+            summarise(part, own, seconds)
 
 
 def summarise(selection: Selection, own: dict[str, str | None], seconds: float) -> None:
@@ -147,7 +167,7 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
     ):
         place = own[option]
         if place:
-            size = file_size(place)
+            size = None if os.path.isdir(place) else file_size(place)
             say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
     report = own["--report"]
     if report:
@@ -179,9 +199,13 @@ def written(selection: Selection, points: Any, args: argparse.Namespace, console
 
         save_model(model_of(selection, points), own["--model"])
     if own["--coordinates"]:
+        from ..cluster.returned import write_rows
         from ..files.writing import write_table
 
-        write_table(own["--coordinates"], selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
+        if by_block(args):
+            write_rows(selection.embedding, own["--coordinates"])
+        else:
+            write_table(own["--coordinates"], selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
     if own["--plot"]:
         draw(selection, own["--plot"])
     if own["--report"]:
@@ -218,7 +242,7 @@ def expected_seconds(points: Any, args: argparse.Namespace) -> float | None:
         return None
     known = {"dim": columns, "intrinsic_dim": d, "subset_size": s, "n_components": args.n_components}
     known["n_threads"] = args.n_threads or available_threads()
-    if args.bandwidth == "auto":
+    if args.bandwidth in ("auto", "fixed"):
         tried = min(n, 10_000)
         found = estimate_resources(n=tried, degree=0.06 * tried, **known).seconds
         return None if found is None else 7 * found * max(1.0, n / 30_000)
@@ -241,21 +265,50 @@ def check_numbers(args: argparse.Namespace) -> None:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
     if args.model and (args.n_neighbors or args.bandwidth == "local"):
         args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
-    if args.bandwidth == "auto" and args.radius is not None:
+    if args.model and args.bandwidth == "auto":
+        args.bandwidth = "fixed"  # which new points have a place with
+    if args.bandwidth in ("auto", "fixed") and args.radius is not None:
         args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
 
 
-def select(points: Any, args: argparse.Namespace, console: Console) -> Selection | list[Selection]:
+def stays_away(args: argparse.Namespace) -> bool:
+    """Whether the points are read by the workers only: a cluster, a file in rows, and nothing that needs them here."""
+    if not (args.workers or args.scheduler) or is_remote(args.points):
+        return False
+    here = (args.model, args.plot, args.report, *chosen_of(args).values())
+    return Path(args.points).suffix.lower() in (".npy", ".zarr", ".parquet") and not any(here)
+
+
+def by_block(args: argparse.Namespace) -> bool:
+    """Whether the workers write the coordinates."""
+    return bool(args.coordinates) and stays_away(args) and Path(args.coordinates).suffix in (".npy", ".zarr")
+
+
+@contextmanager
+def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
+    """The client of the cluster that was asked for, or None; its dashboard is announced."""
+    if not (args.workers or args.scheduler):
+        yield None
+        return
+    from ..cluster.client import connected
+
+    memory = args.memory_limit if args.workers else None
+    with connected(scheduler=args.scheduler, workers=args.workers, memory=memory) as client:
+        if client.dashboard_link:
+            console.note(f"the cluster's dashboard: {client.dashboard_link}")
+        yield client
+
+
+def select(points: Any, args: argparse.Namespace, console: Console, client: Any) -> Selection | list[Selection]:
     """``select_coordinates`` with the options of ``fit``."""
     from ..select import select_coordinates
 
     asked = {name: getattr(args, name) for name in DEFAULTS if hasattr(args, name)}
     asked |= {"self_loops": not args.no_self_loops, "progress": console.progress}
-    if not (args.workers or args.scheduler):
-        return select_coordinates(points, **asked)
-    from ..cluster.client import connected
+    if args.workers:  # each of them has it, see cluster_of
+        asked["memory_limit"] = None
+    if stays_away(args) and (args.output or (args.coordinates and not by_block(args))):
+        from ..cluster.returned import check_room_for
 
-    with connected(scheduler=args.scheduler, workers=args.workers) as client:
-        if client.dashboard_link:
-            console.note(f"the cluster's dashboard: {client.dashboard_link}")
-        return select_coordinates(points, **asked, client=client)
+        check_room_for(args.points, asked["n_components"], args.intrinsic_dim)
+    return select_coordinates(points, **asked, client=client)

@@ -41,11 +41,17 @@ class Parser(argparse.ArgumentParser):
         return (found if self.resolve is None or rest else self.resolve(found)), rest
 
     def _suggest(self, rest: list[str]) -> None:
-        """Name the option that a misspelt one may have meant; others are left to argparse."""
-        for word in (word.partition("=")[0] for word in rest if word.startswith("--")):
+        """Name the option that is unknown, and the one that may have been meant; other words are left to argparse."""
+        for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
             near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
-            if near:
-                self.error(f"{word} is no option; did you mean {near[0]}?")
+            self.error(f"{word} is no option" + (f"; did you mean {near[0]}?" if near else ""))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the command or the choice that a misspelt one may have meant."""
+        near = get_close_matches(str(value), map(str, action.choices or ()), n=1)
+        if near and value not in (action.choices or ()):
+            raise argparse.ArgumentError(action, f"{value!r} is unknown; did you mean {near[0]!r}?")
+        super()._check_value(action, value)
 
 
 def add_command(commands: Any, name: str, run: Callable[..., int], text: str, example: str) -> Parser:

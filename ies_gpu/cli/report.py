@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
     option = report.add_argument
     option("run_file", metavar="RUN.NPZ", help="file that 'ies-gpu fit -o' wrote")
     option("-o", "--output", metavar="REPORT.HTML", help="the page (RUN.HTML)")
-    option("--points", metavar="POINTS", help="the points of the run, for a view of the input")
+    option("--points", metavar="POINTS", help="the points of the run: a view of them, and the graph for --diagnose")
     option(
         "--color", metavar="COLUMNS.CSV", help="what can colour the points: a .csv or .tsv file with a line of names"
     )
@@ -71,13 +71,26 @@ def judged(args: argparse.Namespace, selection: Any, points: Any, console: Conso
         from ..analysis.diagnosis.diagnose import diagnose
 
         console.progress("diagnosis", 0, 0)
-        found["diagnosis"] = diagnose(selection)
+        found["diagnosis"] = diagnose(selection, laplacian=laplacian_of_run(selection, points))
         console.progress("diagnosis", 1, 1)
     if args.stability:
         from ..analysis.stability.replicates import selection_stability
 
         found["stability"] = selection_stability(selection, X=points, progress=console.progress)
     return found
+
+
+def laplacian_of_run(selection: Any, points: Any) -> Any:
+    """The graph of a run made from points within a radius, if the points are given."""
+    used = selection.diagnostics.get("parameters", {})
+    if points is None or used.get("entry") != "X" or not isinstance(used.get("bandwidth"), float):
+        return None
+    if used.get("n_neighbors") is not None:
+        return None
+    from ..embedding.laplacian import laplacian_of_points
+
+    known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
+    return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
 
 
 def check_page(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -47,13 +48,15 @@ def shared_out(team: Team, source: Source, count: int) -> list[Any]:
     cuts = cuts_of(np.concatenate(team.gather(team.map(every, source.chunks, step))), count)
     pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), cuts, count)
     sizes = np.array(team.gather(team.map(sizes_of, pieces)))
+    filled = np.flatnonzero(sizes.any(axis=0)).tolist()
+    team.settle(len(filled))
     return [
         team.submit(
             collected,
             *(team.submit(picked, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b]),
             block=i,
         )
-        for i, b in enumerate(np.flatnonzero(sizes.any(axis=0)).tolist())
+        for i, b in enumerate(filled)
     ]
 
 
@@ -119,11 +122,10 @@ def kept(backend: Backend, points: Points, keep: np.ndarray) -> Points:
 def boxes_of(backend: Backend, points: Points) -> np.ndarray:
     """Boxes (boxes, 2, columns) around runs of the points."""
     n = len(points.rows)
-    starts = np.unique(cell_starts(n, min(BOXES, n_levels(n, 1))))[:-1]
-    xp = backend.xp
-    first = backend.asarray(starts)
-    low, high = (ufunc.reduceat(points.X, first, axis=0) for ufunc in (xp.minimum, xp.maximum))
-    return np.stack([backend.to_host(low), backend.to_host(high)], axis=1)
+    starts = np.unique(cell_starts(n, min(BOXES, n_levels(n, 1)))).tolist()
+    runs = [points.X[a:b] for a, b in pairwise(starts)]
+    sides = [backend.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
+    return backend.to_host(backend.xp.stack(sides))
 
 
 def boxes_near(one: np.ndarray, other: np.ndarray, reach: float) -> bool:

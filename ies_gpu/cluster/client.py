@@ -8,9 +8,18 @@ from typing import Any
 
 from ..errors import ClusterError
 
+# shares of a worker's memory at which Dask moves results to the disk: later than usual, since nearly all are needed;
+# and tasks stay with their blocks: one that is stolen takes its share of the matrix along
+SETTINGS = {
+    "distributed.scheduler.work-stealing": False,
+    "distributed.worker.memory.target": 0.65,
+    "distributed.worker.memory.spill": 0.8,
+    "distributed.worker.memory.pause": 0.9,
+}
+
 
 @contextmanager
-def connected(*, scheduler: str | None = None, workers: int | None = None) -> Iterator[Any]:
+def connected(*, scheduler: str | None = None, workers: int | None = None, memory: int | None = None) -> Iterator[Any]:
     """A client of the scheduler at an address, or of so many new workers here, each with one thread.
 
     Parameters
@@ -19,6 +28,8 @@ def connected(*, scheduler: str | None = None, workers: int | None = None) -> It
         Where it listens, such as ``tcp://node1:8786``.
     workers : int, optional
         How many processes to start on this machine.
+    memory : int, optional
+        Bytes that each of them may use, by default its share of what there is.
 
     Yields
     ------
@@ -30,12 +41,17 @@ def connected(*, scheduler: str | None = None, workers: int | None = None) -> It
         If nothing answers there.
     """
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ImportError:
         raise ImportError("a cluster needs Dask; install it with: pip install 'ies-gpu[dask]'") from None
     with ExitStack() as stack:
         if scheduler is None:
-            local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", scheduler_port=0)
+            stack.enter_context(dask.config.set(SETTINGS))
+            local = LocalCluster(
+                n_workers=workers, threads_per_worker=1, memory_limit=memory or "auto", dashboard_address=":0",
+                scheduler_port=0,
+            )  # fmt: skip
             scheduler = stack.enter_context(local).scheduler_address
         try:
             client = stack.enter_context(Client(scheduler, timeout="10s"))

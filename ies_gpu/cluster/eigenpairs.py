@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..backend import Backend
+from ..backend.base import index_type
 from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.eigenpairs import (
@@ -25,75 +26,12 @@ from ..embedding.eigensolvers.eigenpairs import (
     leading_eigenpairs,
 )
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
-from ..embedding.graph import index_type
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cells_of
 from ..errors import ClusterError, NotConvergedError
 from .matrix import Graph, Rows
-from .team import Pieces, Team, joined
-
-
-class TallArrays:
-    """What the eigensolver asks of ``xp`` for arrays in pieces; small arrays are NumPy's."""
-
-    float32, float64 = np.float32, np.float64
-
-    def __init__(self, team: Team, sizes: np.ndarray) -> None:
-        self.team, self.sizes = team, sizes
-
-    def empty(self, shape: tuple[int, int], dtype: Any) -> Pieces:
-        return Pieces(self.team, self.team.map(emptied, self.sizes.tolist(), shape[1], np.dtype(dtype).name), shape)
-
-    @staticmethod
-    def asarray(array: Any) -> Any:
-        return array
-
-    ascontiguousarray = asarray
-
-
-class TallKernels:
-    """The loops of the eigensolver over arrays in pieces; see :mod:`ies_gpu.backend.kernels.plain_multilevel`."""
-
-    def __init__(self, team: Team) -> None:
-        self.team = team
-
-    def gram(self, W: Pieces, q: int, R: Pieces, T: Pieces, ST: Pieces) -> tuple[np.ndarray, ...]:
-        return self.team.total(self.team.map(gram_of, W.parts, q, R.parts, T.parts, ST.parts))
-
-    def update(
-        self, W: Pieces, SW: Pieces, q: int, T: Pieces, ST: Pieces, onto_W: Any, onto_T: Any, values: Any
-    ) -> tuple[Pieces, np.ndarray]:
-        new = self.team.map(updated, W.parts, SW.parts, q, T.parts, ST.parts, onto_W, onto_T, values)
-        W.parts, SW.parts, R = (self.team.map(item, new, i) for i in range(3))
-        squares = self.team.total(self.team.map(item, new, 3))
-        return Pieces(self.team, R, (len(W), len(values))), squares
-
-    def scaled_columns(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> Pieces:
-        return Pieces(self.team, self.team.map(scaled_columns, R.parts, columns, factors), (len(R), len(columns)))
-
-    def restrict(self, starts: list[Any], weights: list[Any], R: Pieces) -> list[Any]:
-        return self.team.map(restricted, starts, weights, R.parts)
-
-    def project_out(self, W: Pieces, q: int, T: Pieces) -> None:
-        along = self.team.total(self.team.map(shadow, W.parts, q, T.parts))
-        T.parts = self.team.map(without_shadow, W.parts, q, T.parts, along)
-
-
-class TallBackend:
-    """What the eigensolver asks of a backend."""
-
-    is_remote = False
-
-    def __init__(self, team: Team, sizes: np.ndarray) -> None:
-        self.xp, self.kernels = TallArrays(team, sizes), TallKernels(team)
-
-    @staticmethod
-    def all_to_host(*arrays: Any) -> list[Any]:
-        return list(arrays)
-
-    @staticmethod
-    def to_host(array: Any) -> Any:
-        return array
+from .tall_arrays import TallBackend
+from .team import Pieces, Team, item, joined
 
 
 class TallLevel(Level):
@@ -105,6 +43,7 @@ class TallLevel(Level):
         self.backend: Any = TallBackend(team, graph.sizes)
         self.entries = team.map(symmetric_entries, graph.transitions, graph.roots)
         self.products = self.columns = 0
+        self.travelled = dict.fromkeys(("fine", "exact", "up", "down"), 0)  # columns of arrays that are exchanged
         self.coarse: Any = None
 
     def build(self, count: int) -> None:
@@ -116,7 +55,7 @@ class TallLevel(Level):
         counts = np.array(team.gather(team.map(count_of, starts)))
         first = np.concatenate([[0], np.cumsum(counts)])
         shown = team.map(labels_and_weights, cells, first[:-1].tolist())
-        merged = team.map(merged_rows, self.entries, self.graph.transitions, cells, shown, team.exchanged(shown))
+        merged = team.map(merged_rows, self.entries, cells, shown, team.exchanged(shown))
         self.starts = starts
         self.weights = team.map(weights_of, cells)
         self.merged = team.map(without_coarse, merged)
@@ -127,6 +66,13 @@ class TallLevel(Level):
             block=0,
         )  # fmt: skip
         self.coarse_size = int(first[-1])
+        wanted, entries = (
+            np.array(team.gather(team.map(count, parts)))
+            for count, parts in ((length, self.wanted_cells), (entries_of, coarse))
+        )
+        away = np.array([place != team.places[0] for place in team.places])
+        self.travelled |= {"cells": int(counts[away].sum()), "wanted_cells": int(wanted[away].sum())}
+        self.travelled["coarse_entries"] = int(entries[away].sum())
 
     def _cells(self) -> list[Any]:
         """Where cells begin in each block; points that are almost cut off are cells of their own."""
@@ -144,20 +90,27 @@ class TallLevel(Level):
         median = float(np.median(np.concatenate(team.gather(looks[0]))))
         return team.map(starts_of, *looks, median)
 
-    def product(self, V: Pieces, R: Pieces | None = None) -> Pieces:
+    def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1
         self.columns += V.shape[1]
+        self.travelled["fine"] += V.shape[1]
         rest, others = None if R is None else R.parts, self.team.exchanged(V.parts)
-        parts = self.team.map(block_product, self.entries, self.graph.transitions, rest, V.parts, others)
+        parts = self.team.map(block_product, self.entries, rest, chosen, V.parts, others)
         return Pieces(self.team, parts, V.shape)
 
-    def smoothed(self, Z: Any, R: Pieces | None = None, scale: Any = None) -> Pieces:
+    def smoothed(self, Z: Any, R: Pieces | None = None, chosen: Any = None, scale: Any = None) -> Pieces:
         self.products += 1
         self.columns += Z.shape[1]
+        self.travelled["down"] += Z.shape[1]
         # taken where they are: only the cells that a block needs travel
         own = [self.team.submit(cells_taken, Z.future, wanted, block=0) for wanted in self.wanted_cells]
         rest = None if R is None else R.parts
-        return Pieces(self.team, self.team.map(smoothed_product, self.merged, own, rest, scale), (self.n, Z.shape[1]))
+        parts = self.team.map(smoothed_product, self.merged, own, rest, chosen, scale)
+        return Pieces(self.team, parts, (self.n, Z.shape[1]))
+
+    def restricted(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> list[Any]:
+        self.travelled["up"] += len(columns)
+        return self.team.map(restricted, self.starts, self.weights, R.parts, columns, factors)
 
     def start(self, wanted: int, last: Any, guards: int) -> CoarsePairs:
         found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, block=0)
@@ -173,6 +126,7 @@ class TallLevel(Level):
     def exact(self, V: Pieces) -> Pieces:
         """``S V`` in float64."""
         self.columns += V.shape[1]
+        self.travelled["exact"] += V.shape[1]
         scaled = self.team.map(over_root, V.parts, self.graph.roots)
         others = self.team.exchanged(scaled)
         parts = self.team.map(exact_product, self.graph.transitions, self.graph.roots, scaled, others)
@@ -212,7 +166,7 @@ def pairs_on_one(
 ) -> tuple[np.ndarray, Pieces, np.ndarray]:
     """The same by one worker, which gets the whole matrix."""
     need, n = 40 * graph.nnz, int(graph.sizes.sum())  # the matrix, its parts on the way, and vectors
-    most = min((worker["memory_limit"] or 1 << 62) for worker in team.client.scheduler_info()["workers"].values())
+    most = team.least_memory()
     if need > most:
         why = info.get("fallback", "it is too dense for the multilevel method")
         raise ClusterError(
@@ -236,12 +190,13 @@ def multilevel_pairs(
     history: list[float] = []
     aim = min(multilevel.AIM * tol, multilevel.REFRESH)
     try:
-        values, W, coarse = multilevel.solve(level, count, aim, 0.0, last_level_pairs, level.exact, history, progress)
+        values, X, coarse = multilevel.solve(level, count, aim, 0.0, last_level_pairs, level.exact, history, progress)
     finally:
         info |= {"block_products": level.products, "iterations": len(history), "coarse_sizes": [level.coarse_size]}
-        info |= {"products": level.columns}
+        tall = level.backend.kernels
+        info |= {"products": level.columns, "travelled": level.travelled | {"gram": tall.numbers}}
     multilevel.check_interlacing(values, coarse.values, count)
-    V = W[:, :count]
+    V = X[:, :count]
     values = values[:count].copy()
     residuals = np.sqrt(team.total(team.map(squared_residuals, level.exact(V).parts, V.parts, values)))
     if not residuals.max() <= tol:
@@ -251,25 +206,6 @@ def multilevel_pairs(
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
-
-
-def emptied(backend: Backend, n: int, width: int, dtype: str) -> Any:
-    return backend.xp.zeros((n, width), dtype=dtype)
-
-
-def item(backend: Backend, values: Any, i: int) -> Any:
-    return values[i]
-
-
-def gram_of(backend: Backend, W: Any, q: int, R: Any, T: Any, ST: Any) -> tuple[np.ndarray, ...]:
-    return tuple(backend.to_host(part) for part in backend.kernels.gram(W, q, R, T, ST))
-
-
-def updated(backend: Backend, W: Any, SW: Any, q: int, T: Any, ST: Any, onto_W: Any, onto_T: Any, values: Any) -> Any:
-    W, SW = W.copy(), SW.copy()
-    onto_W, onto_T, values = (backend.asarray(part) for part in (onto_W, onto_T, values))
-    R, squares = backend.kernels.update(W, SW, q, T, ST, onto_W, onto_T, values)
-    return W, SW, R, backend.to_host(squares)
 
 
 def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *parts: Any) -> Any:
@@ -300,24 +236,8 @@ def rows_of(backend: Backend, pairs: Eigenpairs, first: int, last: int) -> Any:
     return backend.xp.ascontiguousarray(pairs.vectors[first:last])
 
 
-def scaled_columns(backend: Backend, R: Any, columns: np.ndarray, factors: np.ndarray) -> Any:
-    return backend.kernels.scaled_columns(R, backend.asarray(columns), backend.asarray(factors))
-
-
-def restricted(backend: Backend, starts: Any, weights: Any, R: Any) -> Any:
-    return backend.kernels.restrict(backend.asarray(starts), weights, R)
-
-
-def shadow(backend: Backend, W: Any, q: int, T: Any) -> np.ndarray:
-    return backend.to_host(W[:, :q].T @ T.astype("float64"))
-
-
-def without_shadow(backend: Backend, W: Any, q: int, T: Any, along: np.ndarray) -> Any:
-    return T - (W[:, :q] @ backend.asarray(along)).astype("float32")
-
-
-def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any]:
-    """Where the rows of S begin, in 64 bits as on all levels, and its entries in float32."""
+def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any, Any]:
+    """S as CSR with entries in float32; P, which shares the columns, may go to the disk until it is needed again."""
     xp, matrix, step = backend.xp, P.matrix, 1 << 16
     out = xp.empty(matrix.nnz, dtype=xp.float32)
     for first in range(0, P.n, step):
@@ -325,13 +245,17 @@ def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any]:
         part = slice(int(matrix.indptr[first]), int(matrix.indptr[last]))
         counts = matrix.indptr[first + 1 : last + 1] - matrix.indptr[first:last]
         out[part] = matrix.data[part] * xp.repeat(root[first:last], counts) / root[matrix.indices[part]]
-    return matrix.indptr.astype(xp.int64), out
+    return matrix.indptr.astype(xp.int64), matrix.indices, out  # starts in 64 bits, as on all levels
 
 
-def block_product(backend: Backend, entries: tuple[Any, Any], P: Rows, R: Any, V: Any, *others: Any) -> Any:
-    V = joined(backend, V, *others)
+def block_product(backend: Backend, S: tuple[Any, Any, Any], R: Any, chosen: Any, V: Any, *others: Any) -> Any:
     one = None if R is None else R.dtype.type(1)
-    return backend.kernels.block_product(entries[0], P.matrix.indices, entries[1], V, R, one)
+    return backend.kernels.block_product(*S, joined(backend, V, *others), R, one, chosen=sent_to(backend, chosen))
+
+
+def sent_to(backend: Backend, chosen: Any) -> Any:
+    """Columns and factors in the memory of a worker."""
+    return None if chosen is None else tuple(backend.asarray(part) for part in chosen)
 
 
 def exact_product(backend: Backend, P: Rows, root: Any, V: Any, *others: Any) -> Any:
@@ -361,6 +285,14 @@ def chances(backend: Backend, Y: Any) -> np.ndarray:
 def starts_of(backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float) -> np.ndarray:
     lonely = np.flatnonzero(multilevel.is_lonely(first, second, last, median, np))
     return np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
+
+
+def length(backend: Backend, array: Any) -> int:
+    return len(array)
+
+
+def entries_of(backend: Backend, coarse: tuple[Any, Any, Any]) -> int:
+    return len(coarse[2])
 
 
 def count_of(backend: Backend, starts: np.ndarray) -> int:
@@ -404,8 +336,7 @@ def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray
 
 def merged_rows(
     backend: Backend,
-    entries: tuple[Any, Any],
-    P: Rows,
+    entries: tuple[Any, Any, Any],
     cells: Cells,
     own: np.ndarray,
     *others: np.ndarray,
@@ -413,13 +344,13 @@ def merged_rows(
     """``S P0`` with columns for the cells that a block needs, those cells, and its rows of the coarse matrix."""
     shown = np.concatenate([own, *others])
     wanted, local = np.unique(shown[:, 0].astype(np.int64), return_inverse=True)
-    columns = len(shown)
-    indptr, indices = (backend.to_host(part) for part in (P.matrix.indptr, P.matrix.indices))
-    S = csr_matrix((backend.to_host(entries[1]).astype(np.float64), indices, indptr), shape=(P.n, columns))
+    n, columns = len(own), len(shown)
+    indptr, indices, data = map(backend.to_host, entries)
+    S = csr_matrix((data.astype(np.float64), indices, indptr), shape=(n, columns))
     P0 = csr_matrix((shown[:, 1], local, np.arange(columns + 1)), shape=(columns, len(wanted)))
     merged = S @ P0
     merged.sort_indices()
-    down = csr_matrix((own[:, 1], np.arange(P.n), cells.starts), shape=(len(cells.starts) - 1, P.n))
+    down = csr_matrix((own[:, 1], np.arange(n), cells.starts), shape=(len(cells.starts) - 1, n))
     coarse = (down @ merged).tocsr()
     coarse.sort_indices()
     device = tuple(
@@ -445,8 +376,14 @@ def cells_taken(backend: Backend, Z: Any, wanted: np.ndarray) -> Any:
     return Z[backend.asarray(wanted)]
 
 
-def smoothed_product(backend: Backend, merged: Any, Z: Any, R: Any, scale: Any) -> Any:
-    return backend.kernels.block_product(*merged, Z, R, None if scale is None else backend.asarray(scale))
+def smoothed_product(backend: Backend, merged: Any, Z: Any, R: Any, chosen: Any, scale: Any) -> Any:
+    scale = None if scale is None else backend.asarray(scale)
+    return backend.kernels.block_product(*merged, Z, R, scale, chosen=sent_to(backend, chosen))
+
+
+def restricted(backend: Backend, starts: Any, weights: Any, R: Any, columns: Any, factors: Any) -> Any:
+    columns, factors = sent_to(backend, (columns, factors))
+    return backend.kernels.restrict(backend.asarray(starts), weights, R)[:, columns] * factors
 
 
 def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: int, *parts: Any) -> Level:

@@ -79,13 +79,18 @@ def kernel_blocks(
         )
         for i in range(count)
     ]  # fmt: skip
-    wants = team.map(wants_of, kernels)
+    exchange_by(team, team.near, team.map(wants_of, kernels))
+    return kernels
+
+
+def exchange_by(team: Team, near: list[list[int]], wants: list[Any]) -> None:
+    """Let blocks exchange the rows that each wants of those near it."""
+    count, team.near = len(near), near
     team.outgoing = [
-        team.submit(outgoing_of, j, [i for i in range(count) if j in team.near[i]],
-                    *(wants[i] for i in range(count) if j in team.near[i]), block=j)
+        team.submit(outgoing_of, j, [i for i in range(count) if j in near[i]],
+                    *(wants[i] for i in range(count) if j in near[i]), block=j)
         for j in range(count)
     ]  # fmt: skip
-    return kernels
 
 
 def kernel_rows(
@@ -118,6 +123,17 @@ def kernel_rows(
         wants[j] = chosen[used[first : first + len(chosen)]]
         first += len(chosen)
     return Rows(matrix, points.rows, wants)
+
+
+def rows_exchanged(team: Team, graph: Graph) -> int:
+    """Rows that travel from one worker to another whenever a tall array is exchanged."""
+    counts = team.gather(team.map(counts_wanted, graph.transitions))
+    places = team.places
+    return sum(n for i, own in enumerate(counts) for j, n in own.items() if places[i] != places[j])
+
+
+def counts_wanted(backend: Backend, P: Rows) -> dict[int, int]:
+    return {j: len(want) for j, want in P.wants.items()}
 
 
 def wants_of(backend: Backend, kernel: Rows) -> dict[int, Any]:
@@ -169,8 +185,9 @@ def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarra
     outside = np.flatnonzero((indices >= n) & (data > 0))
     rows = np.searchsorted(indptr, outside, side="right") - 1
     column = indices[outside] - n
-    triples = np.stack([own[rows].astype(np.int64), blocks[column], labels[column]], axis=1)
-    return np.bincount(own), np.unique(triples, axis=0)
+    shape = int(own.max()) + 1, max(1, len(others)), int(labels.max(initial=0)) + 1
+    met = np.unique(np.ravel_multi_index((own[rows], blocks[column], labels[column]), shape))  # of numbers, not rows
+    return np.bincount(own), np.stack(np.unravel_index(met, shape), axis=1)
 
 
 def transition_blocks(team: Team, kernels: list[Any]) -> Graph:

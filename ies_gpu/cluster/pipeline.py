@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import Backend
 from ..choice.criterion import penalties
 from ..choice.search import SearchResult, ranked
-from ..embedding.connectivity import FEWEST, disconnected
+from ..embedding.connectivity import disconnected, holds_enough
 from ..errors import ClusterError, DisconnectedGraphError
 from ..parameters.verdict import doubts_of
 from ..results.selection import Ranking, Selection
@@ -22,9 +23,13 @@ from ..run.progress import Progress
 from . import blocks, matrix, returned
 from .eigenpairs import eigenpairs
 from .matrix import Graph
+from .saved import Shelf
 from .scores import coordinates_of, facts_of, searched, stray_among, tangent_blocks
 from .source import Source
-from .team import Team
+from .team import Team, item
+
+BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
+SHARE = 10  # a block takes at most one part in so many of the memory that a worker's thread has
 
 
 def select_on_cluster(
@@ -39,27 +44,56 @@ def select_on_cluster(
         source = Source(team, given.value)
         options.check_sizes(source.n)
         returned.check_room(source, options)
-        points = blocks.shared_out(team, source, block_count(team))
-        team.wait(points)
-    graph, kept = connected_graph(team, points, options, log, source.n)
-    del points
-    info: dict[str, Any] = {}
-    with log.stage("eigenvectors") as report:
-        values, V, residuals = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
-        coordinates = coordinates_of(team, V, graph, source.n, options.random_state)
-        eigenvalues = 1.0 - values[1:]
-    with log.stage("tangents"):
-        tangents = tangent_blocks(team, graph, coordinates, options)
-        team.wait(tangents)
+        check_coarse(team, source.n, options.n_components)
+    shelf = Shelf(team, options, source.chunks, log)
+    try:
+        with losses_told(options):
+            return run_stages(team, source, options, log, shelf)
+    finally:
+        shelf.close()
+
+
+@contextmanager
+def losses_told(options: Options) -> Iterator[None]:
+    """Say what was lost where Dask gives up, and how to go on."""
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm import CommClosedError
+
+    again = "start it again with checkpoint=... and resume=True" if options.checkpoint is None else "pass resume=True"
+    try:
+        yield
+    except KilledWorker as error:
+        raise ClusterError(
+            f"several workers died in the same task, most likely for want of memory ({error.args[0]}); use more or "
+            f"larger workers, or dtype='mixed', and {again}"
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise ClusterError(f"the scheduler was lost ({type(error).__name__}); start a cluster and {again}") from error
+
+
+def run_stages(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> Selection:
+    """Graph, eigenvectors, tangents and search, each from the checkpoint where it is there."""
+    client = team.client
+    graph, kept = shelf.get_graph() or computed_graph(team, source, options, log, shelf)
+    source.chunks.clear()
+    coordinates, eigenvalues, residuals, info = mapped(team, graph, source.n, options, log, shelf)
+    saved = shelf.get_arrays("tangents", ("bases", "sigma"))
+    if saved is not None:
+        tangents = team.map(pair, *saved[0])
+    else:
+        with log.stage("tangents"):
+            tangents = tangent_blocks(team, graph, coordinates, options)
+            team.wait(tangents)
+        shelf.put_arrays("tangents", ("bases", "sigma"), [team.map(item, tangents, k) for k in range(2)])
     with log.stage("search"):
         stray = stray_among(team, coordinates)
         found, table = searched(team, tangents, stray, eigenvalues, options)
         facts = facts_of(team, tangents, table) | {"stray_coordinates": stray, "stray_points": []}
     with log.stage("result"):
-        arrays = returned.arrays(team, source, graph, coordinates, tangents, table, options)
+        arrays = returned.arrays(team, source, graph, coordinates, tangents, table, eigenvalues, options)
     diagnostics = facts | {
         "device_reason": f"on {len(client.nthreads())} workers of the Dask cluster at {client.scheduler.address}",
-        "residuals": residuals[1:].tolist(),
+        "residuals": residuals.tolist(),
         "solver": info,
         "graph_components": kept,
         "mean_degree": graph.nnz / graph.sizes.sum() - 1,
@@ -74,8 +108,43 @@ def select_on_cluster(
     selection = result(found, eigenvalues, arrays, options, diagnostics)
     for message in doubts_of(diagnostics, found.subset, int(graph.sizes.sum()), options):
         log.warn(message)
-    diagnostics.update(log.results(), parameters=options.parameters, cluster=log.costs | {"blocks": len(graph.sizes)})
+    diagnostics.update(log.results(), parameters=options.parameters, cluster=log.costs)
+    diagnostics["cluster"] |= {"blocks": len(graph.sizes), "rows_exchanged": matrix.rows_exchanged(team, graph)}
+    diagnostics.update(shelf.results())
     return selection
+
+
+def computed_graph(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> tuple[Graph, int]:
+    """The graph, saved, and the number of its parts."""
+    with log.stage("order"):
+        points = blocks.shared_out(team, source, block_count(team, source.n))
+        team.wait(points)
+        source.chunks.clear()
+    found = connected_graph(team, points, options, log, source.n)
+    shelf.put_graph(*found)
+    return found
+
+
+def mapped(
+    team: Team, graph: Graph, n: int, options: Options, log: CountingLog, shelf: Shelf
+) -> tuple[list[Any], np.ndarray, np.ndarray, dict[str, Any]]:
+    """Coordinates by block, eigenvalues, residuals of the latter, and how they were found."""
+    saved = shelf.get_arrays("eigenvectors", ("coordinates",))
+    if saved is not None:
+        (coordinates,), known = saved
+        return coordinates, known["eigenvalues"], known["residuals"], known["info"]
+    info: dict[str, Any] = {}
+    with log.stage("eigenvectors") as report:
+        values, V, residuals = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
+        coordinates = coordinates_of(team, V, graph, n, options.random_state)
+        team.wait(coordinates)
+    known = {"eigenvalues": 1.0 - values[1:], "residuals": residuals[1:], "info": info}
+    shelf.put_arrays("eigenvectors", ("coordinates",), [coordinates], **known)
+    return coordinates, known["eigenvalues"], known["residuals"], info
+
+
+def pair(backend: Backend, first: Any, second: Any) -> tuple[Any, Any]:
+    return first, second
 
 
 class CountingLog(Log):
@@ -108,22 +177,31 @@ def check_options(options: Options) -> None:
         )
     if options.search != "exhaustive":
         raise ValueError(f"search={options.search!r} does not work with client; use 'exhaustive'")
-    for name in ("metric", "alpha", "scale"):
+    for name in ("metric", "alpha"):
         value, usual = getattr(options, name), getattr(Options, name)
         if value != usual:
             raise ValueError(f"{name}={value!r} does not work with client, only {usual!r} does")
-    if options.checkpoint is not None:
-        raise ValueError("checkpoint does not work with client; a lost worker costs time, not the result")
     if options.memory_limit is not None or options.n_threads is not None:
         raise ValueError("memory_limit and n_threads do not work with client; set them when you start the workers")
 
 
-def block_count(team: Team) -> int:
-    """A power of two, and at least one block per thread."""
-    threads = team.n_threads()
+def check_coarse(team: Team, n: int, m: int) -> None:
+    """Refuse, before the work, more points than whose coarse level fits on one worker."""
+    need, most = n / 6 * (28 * (m + 6) + 450), max(team.memory_limits().values(), default=1 << 62)
+    if need > most:
+        raise ClusterError(
+            f"the coarse level of {n:,} points takes about {need / 1e9:.1f} GB on one worker, but the largest has "
+            f"{most / 1e9:.1f} GB; add one larger worker, or use fewer points or n_components (now {m})"
+        )
+
+
+def block_count(team: Team, n: int) -> int:
+    """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
+    threads, least = team.n_threads(), team.least_memory()
     if threads < 1:
         raise ClusterError("the cluster has no workers; start some, or wait with client.wait_for_workers(1)")
-    return 1 << (threads - 1).bit_length()
+    wanted = max(threads, n * BYTES_PER_POINT * SHARE // least)
+    return 1 << (int(wanted) - 1).bit_length()
 
 
 def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n: int) -> tuple[Graph, int]:
@@ -140,7 +218,7 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         if labels is None:
             break
         count = max(count, len(sizes))
-        if sizes.max() < FEWEST[options.components] * n:
+        if not holds_enough(sizes, n, options.components):
             raise DisconnectedGraphError(disconnected(sizes))
         log.warn(
             f"the graph has {len(sizes)} parts; continuing with the largest, {sizes.max():,} of {n:,} points. "

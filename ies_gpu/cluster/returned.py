@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..backend import Backend, get_backend
 from ..errors import ClusterError
+from ..files.writing import check_output
 from ..run.options import Options
 from .matrix import Graph, Rows
-from .scores import Table
-from .source import Source
-from .team import Team
+from .scores import Table, scale_factors, times
+from .source import Source, open_rows
+from .team import PARSING, Team
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
 
 
 def check_room(source: Source, options: Options) -> None:
     """Refuse, before the work, a result that does not fit the client."""
-    if not source.local:
-        return
-    m, d = options.n_components, options.intrinsic_dim
-    need = 8 * source.n * (m + d + 10 + (m * d if options.keep_bases else 0))
+    if source.local:
+        way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
+        check_fits(source.n, options.n_components, options.intrinsic_dim, bool(options.keep_bases), way)
+
+
+def check_room_for(path: str, m: int, d: Any) -> None:
+    """The same for points in a file whose result is to be saved here."""
+    way = "leave out -o, and let the workers write the coordinates: --coordinates map.zarr or map.npy"
+    check_fits(len_of(path), m, 2 if d == "auto" else d, False, way)
+
+
+def check_fits(n: int, m: int, d: int, bases: bool, way: str) -> None:
+    need = 8 * n * (m + d + 10 + (m * d if bases else 0))
     free = get_backend("cpu").free_memory()
     if need > free:
-        raise ClusterError(
-            f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here; pass X as a Dask array "
-            "or as a path, and the result stays on the workers as Dask arrays"
-        )
+        raise ClusterError(f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here; {way}")
+
+
+def len_of(path: str) -> int:
+    """How many points a file has."""
+    return int(open_rows(path).shape[0])
 
 
 def arrays(
@@ -38,10 +53,13 @@ def arrays(
     coordinates: list[Any],
     tangents: list[Any],
     table: Table,
+    eigenvalues: np.ndarray,
     options: Options,
 ) -> dict[str, Any]:
     """The arrays of the result by name."""
     keep = bool(options.keep_bases)
+    if options.scale != "unit":
+        coordinates = team.map(times, coordinates, scale_factors(team, graph, coordinates, eigenvalues, options))
     packed = team.map(packed_block, graph.transitions, coordinates, table.regrets, table.volumes, tangents, keep)
     found = at_client(team, graph, packed) if source.local else on_workers(team, source, graph, packed)
     return found | ({} if keep else {"bases": None})
@@ -101,6 +119,65 @@ def on_workers(team: Team, source: Source, graph: Graph, packed: list[Any]) -> d
         ]
         found[name] = da.concatenate(parts, axis=0)
     return found
+
+
+def write_rows(array: Any, path: str | os.PathLike[str]) -> None:
+    """Write a Dask array by block, completely or not at all; no block passes the client.
+
+    Parameters
+    ----------
+    array : dask.array.Array
+        Such as ``selection.embedding``; its chunks are on the workers of the current client.
+    path : str or path-like
+        An ``.npy`` file or a ``.zarr`` folder on storage that all workers share.
+
+    Raises
+    ------
+    ValueError
+        If the path ends otherwise, or a folder is there already.
+    """
+    target = Path(path).absolute()
+    check_rows_output(target)
+    array = array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
+    temporary = target.with_name(f".{target.name[:50]}.{os.urandom(6).hex()}.tmp")
+    try:
+        if target.suffix == ".npy":
+            np.lib.format.open_memmap(temporary, mode="w+", dtype=array.dtype, shape=array.shape).flush()
+            firsts = np.cumsum([0, *array.chunks[0][:-1]]).tolist()
+            pieces = array.to_delayed().ravel()
+            import dask
+
+            put = dask.delayed(put_rows, pure=False)
+            dask.compute(*(put(piece, str(temporary), first) for piece, first in zip(pieces, firsts, strict=True)))
+        else:
+            array.rechunk({0: max(array.chunks[0], default=1)}).to_zarr(str(temporary))
+        os.replace(temporary, target)
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        temporary.unlink(missing_ok=True)
+
+
+def check_rows_output(path: Path) -> None:
+    """Check, before long work, that rows can be written there by block."""
+    if path.suffix not in (".npy", ".zarr"):
+        raise ValueError(f"{path}: the workers write .npy or .zarr; choose one of them")
+    if path.suffix == ".zarr" and path.exists():
+        raise ValueError(f"{path} is there already; choose another name, or delete it")
+    if path.suffix == ".npy":
+        check_output(path, ".npy")
+    elif not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.absolute().parent} does not exist; create it first")
+
+
+def put_rows(rows: np.ndarray, path: str, first: int) -> None:
+    """Write some rows of an ``.npy`` file that is there."""
+    if not Path(path).exists():
+        raise ClusterError(f"a worker cannot see {Path(path).parent}; put the output on storage that all workers share")
+    with PARSING:
+        file = np.load(path, mmap_mode="r+", allow_pickle=False)
+    file[first : first + len(rows)] = rows
+    file.flush()
 
 
 def rows_of(backend: Backend, packed: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -10,9 +10,10 @@ import numpy as np
 from ..backend import Backend
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, score_pass
-from ..choice.regularization import first_acceptable, regularization_path, segment_at
+from ..choice.regularization import regularization_path
 from ..choice.search import SearchResult
 from ..choice.search.exhaustive import all_sets
+from ..choice.search.result import decided
 from ..choice.stray import FEW
 from ..embedding.diffusion import start_vector
 from ..embedding.transition import SparseTransition
@@ -51,6 +52,21 @@ def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> t
 
 def times(backend: Backend, phi: Any, factors: np.ndarray) -> Any:
     return phi * backend.asarray(factors)
+
+
+def scale_factors(
+    team: Team, graph: Graph, coordinates: list[Any], eigenvalues: np.ndarray, options: Options
+) -> np.ndarray:
+    """What to multiply coordinates of unit length by; see :func:`ies_gpu.embedding.scale_and_sign.scale_factors`."""
+    if options.scale == "rms":
+        return np.full(len(eigenvalues), np.sqrt(graph.sizes.sum()))
+    squares, whole = team.total(team.map(weighted_squares, coordinates, graph.roots))
+    return abs(1.0 - eigenvalues) ** options.diffusion_time / np.sqrt(squares / whole)
+
+
+def weighted_squares(backend: Backend, Y: Any, root: Any) -> tuple[np.ndarray, float]:
+    weights = root[: len(Y)] ** 2
+    return backend.to_host(weights @ (Y * Y)), float(weights.sum())
 
 
 def tangent_blocks(team: Team, graph: Graph, coordinates: list[Any], options: Options) -> list[Any]:
@@ -102,25 +118,8 @@ def searched(
     sums = team.total(team.map(column_sums, own))
     regrets = team.map(regrets_of, own, passes, totals, sums, int(n))
     percentiles = percentile_of(team, regrets, options.percentile, int(n))
-    zeta = options.zeta_given
-    found = first_acceptable(path, percentiles) if zeta is None else segment_at(path, zeta)
-    index = len(path) - 1 if found is None else found
-    segment = path[index]
-    result = SearchResult(
-        subset=segment.subset,
-        zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
-        zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
-        path=path,
-        chosen=index,
-        passed=found is not None,
-        subsets=subsets,
-        scores=scores,
-        regrets=None,
-        percentiles=percentiles,
-        search_order=segment.subset,
-        details=evaluated.details,
-    )
-    return result, Table(regrets, team.map(column, own, index))
+    result = decided(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
+    return result, Table(regrets, team.map(column, own, result.chosen))
 
 
 def scored(backend: Backend, tangents: tuple[Any, Any], subsets: np.ndarray) -> Any:

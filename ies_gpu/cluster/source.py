@@ -11,9 +11,10 @@ import numpy as np
 
 from ..backend import Backend
 from ..errors import ClusterError, brief
-from .team import Team
+from .team import PARSING, Team
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
+FEWEST_CHUNKS = 16
 SENT_BYTES = 8 << 20  # the same where the points go with the task, by way of the scheduler
 
 
@@ -49,13 +50,15 @@ class Source:
             return
         path = str(Path(X).absolute()) if kind == "path" else mapped_file(X)
         most = (CHUNK_BYTES if path is not None else SENT_BYTES) // (8 * self.width)
-        rows = max(1, min(-(-self.n // team.n_threads()), most))
+        rows = max(1, min(-(-self.n // FEWEST_CHUNKS), most))  # however many workers: a checkpoint is known by them
         self.ends = np.append(np.arange(0, self.n, rows), self.n)
         spans = list(pairwise(self.ends.tolist()))
         if path is not None:
             self.chunks = team.map(read, path, spans)
         else:
-            self.chunks = [team.submit(checked, np.array(X[a:b], dtype=np.float64), a) for a, b in spans]
+            self.chunks = [
+                team.submit(checked, np.array(X[a:b], dtype=np.float64), a, block=k) for k, (a, b) in enumerate(spans)
+            ]
 
     @staticmethod
     def _shape(X: Any, kind: str) -> tuple[tuple[int, ...], Any]:
@@ -65,7 +68,9 @@ class Source:
             return tuple(opened.shape), opened.dtype
         shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
         if shape is None or dtype is None:
-            raise TypeError(f"X must be an array, a Dask array or a path to .npy or .zarr with client, got {brief(X)}")
+            raise TypeError(
+                f"X must be an array, a Dask array or a path to .npy, .zarr or .parquet with client, got {brief(X)}"
+            )
         if any(size != size for size in shape):  # Dask does not know how many rows a filtered array has
             raise ValueError("X has chunks of unknown size; call X.compute_chunk_sizes() first")
         return tuple(shape), dtype
@@ -81,17 +86,65 @@ def mapped_file(X: Any) -> str | None:
     return str(name) if same and X.flags.c_contiguous == whole.flags.c_contiguous else None
 
 
+READ = (".npy", ".zarr", ".parquet")  # endings of files whose rows can be read one by one
+
+
 def open_rows(path: str) -> Any:
     """A file whose rows can be read one by one."""
-    if path.rstrip("/").endswith(".zarr"):
+    ending = Path(path).suffix.lower()
+    if ending not in READ:
+        raise ValueError(f"{path}: with client, points are read from .npy, .zarr or .parquet")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} does not exist; check the path")
+    if ending == ".npy":
+        with PARSING:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+    if ending == ".parquet":
+        return Parquet(path)
+    try:
+        import zarr
+    except ImportError:
+        raise ImportError("reading .zarr needs zarr; install it with: pip install zarr") from None
+    found = zarr.open(path, mode="r")
+    if not isinstance(found, zarr.Array):
+        raise ValueError(f"{path} is a group of arrays; give the path of one of them, such as {path}/X.zarr")
+    if "pickle" in str(found.metadata.to_dict()).lower():
+        raise ValueError(f"{path} is compressed with pickle, which is never unpacked; write it in another way")
+    return found
+
+
+class Parquet:
+    """The columns of a Parquet file, all of them numbers; whole row groups are read."""
+
+    def __init__(self, path: str) -> None:
         try:
-            import zarr
+            import pyarrow.parquet
         except ImportError:
-            raise ImportError("reading .zarr needs zarr; install it with: pip install zarr") from None
-        return zarr.open_array(path, mode="r")
-    if not path.endswith(".npy"):
-        raise ValueError(f"{path}: with client, points are read from .npy or .zarr")
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+            raise ImportError("reading .parquet needs pyarrow; install it with: pip install pyarrow") from None
+        self.file = pyarrow.parquet.ParquetFile(path)
+        about, schema = self.file.metadata, self.file.schema_arrow
+        for field in schema:
+            if str(field.type) not in NUMBERS:
+                raise ValueError(
+                    f"{path}: column {field.name!r} has type {field.type}; with client, all must be numbers"
+                )
+        self.shape, self.dtype = (about.num_rows, len(schema)), np.dtype(np.float64)
+        sizes = [about.row_group(k).num_rows for k in range(about.num_row_groups)]
+        self.ends = np.concatenate([[0], np.cumsum(sizes)])
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        wanted = np.flatnonzero((self.ends[:-1] < rows.stop) & (self.ends[1:] > rows.start)).tolist()
+        table = self.file.read_row_groups(wanted).slice(rows.start - int(self.ends[wanted[0]]), rows.stop - rows.start)
+        return np.column_stack([column.to_numpy().astype(np.float64) for column in table.columns])
+
+
+NUMBERS = {
+    "double",
+    "float",
+    "halffloat",
+    "bool",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+}
 
 
 def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:

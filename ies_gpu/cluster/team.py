@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,10 @@ import numpy as np
 from ..backend import Backend, get_backend
 from ..errors import ClusterError, brief
 
+COARSE = 1 / 6  # of the memory of all blocks that the coarse level takes
+# Headers of .npy files are parsed, and Python 3.11 sometimes fails at that in two threads at a time ("AST constructor
+# recursion depth mismatch"): the threads of a worker take turns
+PARSING = Lock()
 MUST_MATCH = ("ies_gpu", "numpy", "scipy", "numba")
 
 
@@ -55,6 +60,18 @@ class Team:
         self.near: list[list[int]] = []
         self.outgoing: list[Any] = []
         self.workers = sorted(client.nthreads())
+        self.places = self.workers
+
+    def settle(self, count: int) -> None:
+        """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one.
+
+        The first worker, one with the most memory, solves the coarse level, and gets fewer blocks for it.
+        """
+        limits = self.memory_limits()
+        self.workers = sorted(self.workers, key=lambda worker: (-limits.get(worker, 0), worker))
+        share = (1 + COARSE) * count / max(1, len(self.workers))
+        ends = np.rint(np.cumsum(np.full(len(self.workers), share)) - COARSE * count).clip(1, count)
+        self.places = [self.workers[int(i)] for i in np.searchsorted(ends, np.arange(count), side="right")]
 
     def check_versions(self) -> None:
         """Refuse workers whose versions differ: their results would, too."""
@@ -74,6 +91,16 @@ class Team:
         """Threads of all workers together."""
         return sum(self.client.nthreads().values())
 
+    def memory_limits(self) -> dict[str, int]:
+        """Bytes that each worker may use; one without a limit counts as having much."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return {address: about["memory_limit"] or 1 << 62 for address, about in workers.items()}
+
+    def least_memory(self) -> int:
+        """Bytes that a thread of the smallest worker may use."""
+        threads = self.client.nthreads()
+        return min((most // max(1, threads.get(w, 1)) for w, most in self.memory_limits().items()), default=1 << 62)
+
     def submit(self, function: Callable[..., Any], *arguments: Any, block: int | None = None) -> Any:
         """A future for ``function(backend, *arguments)``; futures among the arguments are resolved.
 
@@ -81,7 +108,7 @@ class Team:
         """
         self.tasks += 1
         key = f"{function.__name__}-ies-{self.name}-{self.tasks}"  # Dask groups tasks by what comes before the "-"
-        place = {} if block is None else {"workers": [self.workers[block % len(self.workers)]]}
+        place = {} if block is None else {"workers": [self.places[block % len(self.places)]]}
         return self.client.submit(
             here, function, self.device, *arguments, key=key, pure=False, allow_other_workers=bool(place), **place
         )
@@ -158,7 +185,8 @@ def versions() -> dict[str, str]:
 
 def sent(backend: Backend, own: Any, outgoing: dict[int, Any], to: int) -> Any:
     """The rows of a block that another one needs."""
-    return own[outgoing[to]]
+    index = outgoing[to]
+    return own[backend.to_host(index) if isinstance(own, np.ndarray) else index]  # labels are exchanged on the host
 
 
 def joined(backend: Backend, own: Any, *others: Any) -> Any:
@@ -189,29 +217,19 @@ class Pieces:
     def __setitem__(self, index: tuple[slice, slice], other: Pieces) -> None:
         self.parts = self.team.map(put_columns, self.parts, index[1], other.parts)
 
-    def __add__(self, other: Pieces) -> Pieces:
-        return self._of(self.team.map(added, self.parts, other.parts), self.shape[1])
+    def __sub__(self, other: Pieces) -> Pieces:
+        return self._of(self.team.map(subtracted, self.parts, other.parts), self.shape[1])
 
     def __mul__(self, factors: np.ndarray) -> Pieces:
         return self._of(self.team.map(scaled, self.parts, factors), self.shape[1])
-
-    @property
-    def T(self) -> Transposed:  # noqa: N802
-        """What can be multiplied with another tall array from the left."""
-        return Transposed(self)
 
     def _of(self, parts: list[Any], width: int) -> Pieces:
         return Pieces(self.team, parts, (self.shape[0], width))
 
 
-class Transposed:
-    """A tall array on its side."""
-
-    def __init__(self, pieces: Pieces) -> None:
-        self.pieces = pieces
-
-    def __matmul__(self, other: Pieces) -> np.ndarray:
-        return self.pieces.team.total(self.pieces.team.map(inner, self.pieces.parts, other.parts))
+def item(backend: Backend, values: Any, i: int) -> Any:
+    """One of several results of a task."""
+    return values[i]
 
 
 def taken_columns(backend: Backend, V: Any, columns: slice) -> Any:
@@ -226,16 +244,11 @@ def put_columns(backend: Backend, V: Any, columns: slice, other: Any) -> Any:
     return V
 
 
-def added(backend: Backend, V: Any, other: Any) -> Any:
-    """The sum."""
-    return V + other
+def subtracted(backend: Backend, V: Any, other: Any) -> Any:
+    """The difference."""
+    return V - other
 
 
 def scaled(backend: Backend, V: Any, factors: np.ndarray) -> Any:
     """Each column times its factor."""
     return V * backend.asarray(factors)
-
-
-def inner(backend: Backend, V: Any, other: Any) -> np.ndarray:
-    """``V' other``, on the host."""
-    return backend.to_host(V.T @ other)

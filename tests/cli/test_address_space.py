@@ -56,6 +56,15 @@ def test_a_small_run_fits_into_a_limit_above_that(tmp_path):
     assert judged(status, told, tmp_path) == "done"
 
 
+def test_a_control_group_smaller_than_the_libraries_is_refused(monkeypatch, capsys, tmp_path):
+    """In 64 MB of a real one a run read the libraries' pages again and again, and did not end."""
+    from ies_gpu.cli import main
+
+    monkeypatch.setattr("ies_gpu.backend.cgroup.memory_left", lambda: 60 * MB)
+    assert main(["fit", str(tmp_path / "points.npy")]) == 1
+    assert "leaves 63 MB of memory, but at least 94 MB are needed to start" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_no_limit_hangs_or_aborts(tmp_path):
     """The 27 limits of the issue, 60,000 points, as many threads as there are processors."""

@@ -251,7 +251,9 @@ def test_doctor_tells_the_device_and_why(capsys):
     assert facts["device"] and facts["device_reason"] and facts["cores"] >= facts["threads"] >= 1
     assert facts["versions"]["numpy"] == np.__version__ and facts["memory_free"] > 1 << 20
     assert cli.main(["doctor"]) == 0
-    assert facts["device"] in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert facts["device"] in out
+    assert "has not been run on a GPU" in facts["gpu_status"] and facts["gpu_status"] in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -515,7 +517,10 @@ def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_pa
         (["fit", "x.npy", "--bandwith", "3"], "--bandwith is no option; did you mean --bandwidth?"),
         (["fit", "x.npy", "--subset_size=3"], "--subset_size is no option; did you mean --subset-size?"),
         (["show", "run.npz", "--cvs", "a.csv"], "--cvs is no option; did you mean --csv?"),
-        (["fit", "x.npy", "--xyz"], "unrecognized arguments: --xyz"),
+        (["fit", "x.npy", "--xyz"], "--xyz is no option (see 'ies-gpu fit --help')"),
+        (["fti", "x.npy"], "'fti' is unknown; did you mean 'fit'?"),
+        (["plot", "run.npz", "--kind", "volums"], "'volums' is unknown; did you mean 'volumes'?"),
+        (["fit", "x.npy", "y.npy"], "unrecognized arguments: y.npy"),
     ],
 )
 def test_misspelt_options_get_a_suggestion(words, meant, capsys):
@@ -534,3 +539,25 @@ def test_long_work_is_announced(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fit, "LONG", 0.1)
     assert cli.main(command) == 0
     assert "expect about" in capsys.readouterr().err
+
+
+def test_an_interrupt_that_python_dropped_can_be_repeated(monkeypatch):
+    """Inside a destructor the exception is lost. Soon after it the next is ignored; later it counts."""
+    from ies_gpu import cli
+
+    class Dropped:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), cli.stopped_once():
+            monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+            Dropped()
+            signal.raise_signal(signal.SIGINT)  # within three seconds: not heard
+            monkeypatch.setattr(cli, "CLEANING", 0.0)
+            signal.raise_signal(signal.SIGINT)
+            pytest.fail("the repeated interrupt was not heard")
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +16,11 @@ import pytest
 
 import ies_gpu
 from ies_gpu import ClusterError, DisconnectedGraphError, datasets, select_coordinates
+from ies_gpu.paper.real_cases import CASES, features
 
+from ..backends import needs_cupy, stand_in
 from ..extras import needed
+from ..paper.test_real import SHARED
 
 distributed = needed("distributed", "dask")
 
@@ -43,7 +50,7 @@ def check_same_but_signs(found, expected, atol):
     np.testing.assert_allclose(found * np.sign((found * expected).sum(axis=0)), expected, atol=atol)
 
 
-def check_same(one, other):
+def check_same(one, other, scores=1e-6):
     """Sets, path and eigenvalues agree; scores as far as sets that lose rank allow."""
     assert other.subset == one.subset
     assert [segment.subset for segment in other.path] == [segment.subset for segment in one.path]
@@ -51,7 +58,7 @@ def check_same(one, other):
     score = {tuple(s): value for s, value in zip(one.ranking.subsets.tolist(), one.ranking.scores, strict=True)}
     found = np.array([score[tuple(s)] for s in other.ranking.subsets.tolist()])
     sound = found > -3
-    np.testing.assert_allclose(other.ranking.scores[sound], found[sound], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(other.ranking.scores[sound], found[sound], rtol=0, atol=scores)
     assert other.zeta == pytest.approx(one.zeta, rel=1e-5)
     check_same_but_signs(np.asarray(other.coordinates), one.coordinates, 1e-7)
     np.testing.assert_allclose(other.regret_percentiles, one.regret_percentiles, atol=1e-5)
@@ -69,6 +76,30 @@ def test_strip_of_an_array(client, strip):
     assert "Dask" in found.diagnostics["device_reason"]
 
 
+def expected_bytes(info, n, width, m, d, workers):
+    """The formulas of docs/cluster.md."""
+    cluster, solver = info["cluster"], info["solver"]
+    H, blocks, went = cluster["rows_exchanged"], cluster["blocks"], solver["travelled"]
+    segments = len(info["path"])
+    return {
+        "order": 8 * width * n + (1 - 1 / workers) * 8 * (width + 1) * n,  # of so few points all are the sample
+        "laplacian": 16 * H,
+        "eigenvectors": (4 * went["fine"] + 8 * went["exact"] + 16) * H
+        + 4 * (went["cells"] * went["up"] + went["wanted_cells"] * went["down"])
+        + 8 * blocks * went["gram"] + 12 * went["coarse_entries"] + 16 * went["cells"] + 4 * n,
+        "tangents": 8 * m * H,
+        "result": 8 * n * (m + d + segments + 3),
+    }  # fmt: skip
+
+
+def test_counted_bytes_are_those_of_the_formulas(client, strip):
+    X, options, _ = strip
+    found = select_coordinates(X, client=client, keep_bases=False, **options)
+    info = found.diagnostics | {"path": found.path}
+    for stage, bytes_ in expected_bytes(info, len(X), X.shape[1], 20, 2, 2).items():
+        assert info["cluster"][stage]["bytes"] == pytest.approx(bytes_, rel=0.1), stage
+
+
 def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
     da = needed("dask.array", "dask")
     X = datasets.load("D1", n_samples=1500).X
@@ -76,7 +107,11 @@ def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
     one = select_coordinates(X, **options)
     np.save(tmp_path / "points.npy", X)
     needed("zarr", "dask").save(tmp_path / "points.zarr", X)
-    for given in (tmp_path / "points.npy", str(tmp_path / "points.zarr"), da.from_array(X, chunks=(470, 2))):
+    pq, pa = needed("pyarrow.parquet", "files"), needed("pyarrow", "files")
+    table = pa.table({f"x{k}": column for k, column in enumerate(X.T)})
+    pq.write_table(table, tmp_path / "points.parquet", row_group_size=400)
+    paths = [tmp_path / f"points.{ending}" for ending in ("npy", "zarr", "parquet")]
+    for given in (*paths, da.from_array(X, chunks=(470, 3))):
         found = select_coordinates(given, client=client, **options)
         assert isinstance(found.coordinates, da.Array)
         check_same(one, found)
@@ -145,7 +180,6 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
     for wrong, words in (
         ({"bandwidth": "auto"}, "does not work with client"),
         ({"search": "greedy"}, "use 'exhaustive'"),
-        ({"checkpoint": tmp_path}, "checkpoint does not work with client"),
         ({"n_threads": 2}, "when you start the workers"),
         ({"intrinsic_dim": 3}, "subset_size"),
     ):
@@ -153,10 +187,111 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
             select_coordinates(X, client=client, **options | wrong)
     with pytest.raises(TypeError, match=r"dask\.distributed\.Client"):
         select_coordinates(X, client="tcp://127.0.0.1:8786", **options)
-    with pytest.raises(ValueError, match=r"\.npy or \.zarr"):
+    with pytest.raises(ValueError, match=r"\.npy, \.zarr or \.parquet"):
         select_coordinates("points.csv", client=client, **options)
     with pytest.raises(ValueError, match="row 7 is not"):
         select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **options)
+
+
+def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
+    from ies_gpu.cluster import blocks, returned
+
+    def never(*_):
+        raise AssertionError("the work began")
+
+    monkeypatch.setattr(blocks, "shared_out", never)
+    small = SimpleNamespace(free_memory=lambda: 8 * 300 * (20 + 2 + 10) - 1)
+    monkeypatch.setattr(returned, "get_backend", lambda device: small)
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    with pytest.raises(ClusterError, match="pass X as a Dask array or as a path"):
+        select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.0, keep_bases=False, client=client)
+
+
+def test_a_coarse_level_that_fits_no_worker_is_refused_before_the_work():
+    from ies_gpu.cluster.pipeline import check_coarse
+
+    team = SimpleNamespace(memory_limits=lambda: {"a": 2 * 10**9, "b": 4 * 10**9})
+    check_coarse(team, 4_000_000, 20)
+    with pytest.raises(ClusterError, match=r"the largest has 4\.0 GB; add one larger worker"):
+        check_coarse(team, 40_000_000, 20)
+
+
+@pytest.mark.parametrize("scale", ["rms", "diffusion"])
+def test_scales_are_those_of_one_machine(client, scale):
+    X = np.random.default_rng(3).uniform(0, 1, (600, 2)) * [4, 1]
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.4, "n_components": 6, "device": "cpu"}
+    one, found = (select_coordinates(X, scale=scale, client=where, **options) for where in (None, client))
+    check_same_but_signs(found.coordinates, one.coordinates, 1e-5 * np.abs(one.coordinates).max())
+
+
+@pytest.mark.parametrize("name", ["map.npy", "map.zarr"])
+def test_rows_are_written_by_block_completely_or_not_at_all(client, tmp_path, name):
+    from ies_gpu.cluster.returned import write_rows
+
+    da = needed("dask.array", "dask")
+    rows = np.random.default_rng(0).normal(size=(1000, 3))
+    array = da.from_array(rows, chunks=(300, 2))
+    write_rows(array, tmp_path / name)
+    written = np.load(tmp_path / name) if name.endswith("npy") else needed("zarr", "dask").open(str(tmp_path / name))[:]
+    assert (written == rows).all()
+
+    def broken(block):
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        write_rows(array.map_blocks(broken, dtype=float), tmp_path / f"other-{name}")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+class StruckError(Exception):
+    pass
+
+
+def test_a_run_goes_on_after_its_last_stage_on_other_workers(client, tmp_path):
+    X = datasets.load("D1", n_samples=1500).X
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.4, "device": "cpu"}
+    whole = select_coordinates(X, client=client, **options)
+
+    def strike(stage, done, total):
+        if stage == "tangents":
+            raise StruckError
+
+    with pytest.raises(StruckError):
+        select_coordinates(X, client=client, checkpoint=tmp_path, progress=strike, **options)
+    with pytest.raises(ValueError, match="holds a checkpoint of this job"):
+        select_coordinates(X, client=client, checkpoint=tmp_path, **options)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", scheduler_port=0) as cluster,
+        distributed.Client(cluster) as other,
+    ):
+        again = select_coordinates(X, client=other, checkpoint=tmp_path, resume=True, **options)
+    assert again.diagnostics["checkpoint"]["resumed"] == ["laplacian", "eigenvectors"]
+    assert again.subset == whole.subset and (again.coordinates == whole.coordinates).all()
+    damaged = tmp_path / "eigenvectors.block00001.npz"
+    damaged.write_bytes(damaged.read_bytes()[:-2000])
+    with pytest.warns(ies_gpu.CheckpointWarning, match=r"block00001\.npz is missing or damaged"):
+        third = select_coordinates(X, client=client, checkpoint=tmp_path, resume=True, **options)
+    assert third.diagnostics["checkpoint"]["resumed"] == ["laplacian", "tangents"]
+    np.testing.assert_allclose(third.coordinates, whole.coordinates, atol=1e-10)
+    with pytest.warns(ies_gpu.CheckpointWarning, match="another job"):
+        select_coordinates(X, client=client, checkpoint=tmp_path, resume=True, **options | {"bandwidth": 0.45})
+
+
+@needs_cupy
+def test_the_stand_in_for_cuda_as_the_workers_device(client):
+    from ies_gpu.cluster import team
+
+    X = np.random.default_rng(3).uniform(0, 1, (600, 2)) * [4, 1]
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.4, "n_components": 6, "tol": 1e-10}
+    one = select_coordinates(X, device="cpu", **options)
+    with stand_in():
+        team._backend.cache_clear()
+        try:
+            found = select_coordinates(X, device="cuda", client=client, **options)
+        finally:
+            team._backend.cache_clear()
+    assert found.diagnostics["device"].startswith("cuda")
+    check_same(one, found)
 
 
 def test_other_versions_on_a_worker_and_no_workers_are_refused():
@@ -169,6 +304,80 @@ def test_other_versions_on_a_worker_and_no_workers_are_refused():
         )
         with pytest.raises(ClusterError, match=words):
             team.Team(client, "cpu").check_versions()
+
+
+def problem(name):
+    """Points and options of a data set in its full size, or of 2,000 frames of a molecule."""
+    if name != "ethanol":
+        data = datasets.load(name)
+        known = {name: getattr(data, name) for name in ("intrinsic_dim", "subset_size", "bandwidth")}
+        return data.X, known | {"tol": 1e-12}
+    (case,) = (case for case in CASES if case.name == name)
+    if not (SHARED / case.file).exists():
+        pytest.skip(f"{SHARED / case.file} is not there")
+    X = features(case, SHARED / case.file, 2000).X
+    options = {"intrinsic_dim": case.d, "subset_size": case.s, "self_loops": case.self_loops, "components": "largest"}
+    found = select_coordinates(X, device="cpu", **options)
+    return X[found.points], options | {"bandwidth": found.diagnostics["parameters"]["bandwidth"], "tol": 1e-12}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("name", ["D1", "D6", "D7", "D8", "ethanol"])
+def test_worker_processes_choose_what_one_process_chooses(name, workers):
+    from ies_gpu.cluster.client import connected
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the molecule, that frames are left out
+        X, options = problem(name)
+        one = select_coordinates(X, device="cpu", **options)
+        with connected(workers=workers) as client:
+            found = select_coordinates(X, device="cpu", client=client, **options)
+    check_same(one, found, scores=1e-8)
+
+
+def await_file(path):
+    while not path.exists():
+        time.sleep(0.1)
+
+
+@contextmanager
+def scheduler_and_workers(folder, count):
+    """A scheduler and workers as processes of their own: a client, and the scheduler's process."""
+    address = folder / f"scheduler-{count}.json"
+    command = [sys.executable, "-m", "dask"]
+    to_file = ["--scheduler-file", str(address)]
+    worker = [*command, "worker", *to_file, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+    started = [subprocess.Popen([*command, "scheduler", *to_file, "--port", "0", "--dashboard-address", ":0"])]
+    started += [subprocess.Popen(worker) for _ in range(count)]
+    try:
+        await_file(address)
+        with distributed.Client(scheduler_file=str(address)) as client:
+            client.wait_for_workers(count)
+            yield client, started[0]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_leaves_stages_from_which_a_new_cluster_goes_on(strip, tmp_path):
+    X, options, one = strip
+    with scheduler_and_workers(tmp_path, 2) as (client, scheduler):
+        whole = select_coordinates(X, client=client, **options)
+
+        def strike(stage, done, total):
+            if stage == "tangents":
+                scheduler.kill()
+
+        with pytest.raises(ClusterError, match="scheduler was lost"):
+            select_coordinates(X, client=client, checkpoint=tmp_path / "stages", progress=strike, **options)
+    with scheduler_and_workers(tmp_path, 3) as (client, _):
+        again = select_coordinates(X, client=client, checkpoint=tmp_path / "stages", resume=True, **options)
+    assert again.diagnostics["checkpoint"]["resumed"] == ["laplacian", "eigenvectors"]
+    assert (again.coordinates == whole.coordinates).all() and (again.regrets == whole.regrets).all()
+    check_same(one, again)
 
 
 @pytest.mark.slow
@@ -213,13 +422,15 @@ def test_command_line_with_a_scheduler(strip, tmp_path, capsys):
     X = datasets.load("D1", n_samples=1500).X
     np.save(tmp_path / "points.npy", X)
     fit = ["fit", str(tmp_path / "points.npy"), *["-d", "2", "-s", "2", "--bandwidth", "0.4", "--device", "cpu"]]
+    one = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.4, device="cpu")
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", scheduler_port=0, protocol="tcp"
     ) as cluster:
         found = tmp_path / "run.npz"
-        assert main([*fit, "--scheduler", cluster.scheduler_address, "-o", str(found)]) == 0
-    one = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.4, device="cpu")
-    assert ies_gpu.load(found).subset == one.subset
+        place = str(tmp_path / "map.zarr")  # written by the workers
+        assert main([*fit, "--scheduler", cluster.scheduler_address, "-o", str(found), "--coordinates", place]) == 0
+        assert ies_gpu.load(found).subset == one.subset
+    assert (needed("zarr", "dask").open(place)[:] == ies_gpu.load(found).embedding).all()
     assert main([*fit, "--scheduler", "nowhere"]) == 1
     assert "no Dask scheduler answers at" in capsys.readouterr().err
     assert main([*fit, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"]) == 2
