@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, backend_of
+from ..backend import Backend, at_home, backend_of
 from ..backend.array import Array
 from ..files.points import check_readable, listed, read_numbers
-from ..validation import check_integer, check_real_array
+from ..files.writing import check_path
+from ..validation import check_integer, check_members, check_real_array
 from .xyz import SYMBOLS, check_atoms, read_xyz
 
 POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
@@ -87,7 +88,7 @@ def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
     >>> datasets.load_molecule("water.xyz")
     Trajectory(2 frames of OHH; water.xyz)
     """
-    path = Path(path)
+    path = Path(check_path(path))
     check_readable(path)
     suffix = path.suffix.lower()
     if suffix not in (".npz", ".xyz", ".extxyz"):
@@ -125,6 +126,7 @@ def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.n
     return R, z.astype(np.int64)
 
 
+@at_home
 def pairwise_distances(R: Array) -> Any:
     """Compute the distances between all pairs of atoms.
 
@@ -156,6 +158,7 @@ def pairwise_distances(R: Array) -> Any:
     return out
 
 
+@at_home
 def planar_angles(R: Array) -> Any:
     """Compute the three inner angles of every triangle of atoms, in radians.
 
@@ -211,6 +214,7 @@ def _angles(R: Array, corners: tuple[Any, ...], backend: Backend, first_frame: i
     return 2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))
 
 
+@at_home
 def torsion(R: Array, atoms: Sequence[int]) -> Any:
     """Compute the torsion (dihedral angle) of a chain of four atoms, in radians.
 
@@ -236,9 +240,9 @@ def torsion(R: Array, atoms: Sequence[int]) -> Any:
     array([90.])
     """
     R, backend = _positions(R, least=4)
-    chain = [check_integer("atoms", k, low=0) for k in atoms]
+    chain = [check_integer("atoms", k, low=0) for k in check_members("atoms", atoms, "four numbers")]
     if len(set(chain)) != 4 or len(chain) != 4 or max(chain) >= R.shape[1]:
-        raise ValueError(f"atoms must be four different numbers between 0 and {R.shape[1] - 1}, got {tuple(atoms)}")
+        raise ValueError(f"atoms must be four different numbers between 0 and {R.shape[1] - 1}, got {tuple(chain)}")
     xp = backend.xp
     a, b, c, d = (R[:, k] for k in chain)
     before, axis, after = b - a, c - b, d - c

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, Block, backend_of
+from ..backend import Backend, Block, at_home, backend_of
 from ..backend.array import Array
+from ..errors import brief
 from ..validation import check_integer, check_real_array
 
 DENSE = 600  # with more columns than this, only the eigenvectors that are needed are computed
@@ -38,6 +39,7 @@ class Components(NamedTuple):
     explained: float
 
 
+@at_home
 def pca(features: Array, n_columns: int = 50, *, transform: Callable[[Any], Any] | None = None) -> Components:
     """Compute the leading principal components.
 
@@ -70,10 +72,14 @@ def pca(features: Array, n_columns: int = 50, *, transform: Callable[[Any], Any]
     k = check_integer("n_columns", n_columns, low=1)
     X = check_real_array("features", features, np.ndim(features) if transform is not None else 2)
     backend = backend_of(X)
+    if transform is not None and not callable(transform):
+        raise TypeError(f"transform must be a function of a block of rows, got {brief(transform)}")
     if len(X) < 2:
         raise ValueError(f"features must have at least 2 rows, got {len(X)}")
     with backend.active():
         p = _features(X[:1], transform).shape[1]
+        if p < 1:
+            raise ValueError("features must have at least 1 column, got 0")
         _check_room(p, backend)
         mean, covariance = _moments(X, transform, p, backend)
         variances, axes = _leading(backend.to_host(covariance), min(k, p, len(X) - 1))

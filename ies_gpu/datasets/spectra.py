@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import at_home
 from ..backend.array import Array
 from ..files.points import check_readable, listed, read_numbers
-from ..validation import check_choice, check_real_array
+from ..files.writing import check_path
+from ..validation import check_choice, check_members, check_real_array
 
 FLUX = ("spectra", "flux", "fluxes", "X")
 WAVELENGTHS = ("wavelengths", "wavelength", "wave", "lambda", "lam")
@@ -89,6 +91,7 @@ class Spectra:
         return f"Spectra({n:,} of {p} channels from {low:g} to {high:g}; {self.path})"
 
 
+@at_home
 def normalize_spectra(flux: Array, *, how: str = "length") -> Any:
     """Remove the brightness of spectra, so that distances compare shapes.
 
@@ -157,8 +160,9 @@ def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     Spectra(5 of 3 channels from 400 to 600; lamps.npz)
     """
     if not isinstance(path, str | os.PathLike):
-        return _joined([Path(p) for p in path], "several files")
-    path = Path(path)
+        several = check_members("path", path, "the name of a file, or several")
+        return _joined([Path(check_path(p)) for p in several], "several files")
+    path = Path(check_path(path))
     if path.is_dir():
         return _joined(sorted(p for p in path.iterdir() if p.name.lower().endswith(FITS)), str(path))
     check_readable(path)

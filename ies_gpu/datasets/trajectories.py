@@ -19,9 +19,9 @@ def trajectory_of(source: Any) -> Trajectory:
 
     Parameters
     ----------
-    source : list of ase.Atoms, mdtraj.Trajectory or MDAnalysis.Universe
+    source : list of ase.Atoms, mdtraj.Trajectory, MDAnalysis.Universe or MDAnalysis.AtomGroup
         Frames with the same atoms in the same order. An ``ase.io.Trajectory`` works too. Of an MDAnalysis universe all
-        frames of ``universe.trajectory`` are read, and ``universe.atoms`` must know their elements.
+        frames of ``universe.trajectory`` are read, for all atoms or for the group. The atoms must know their elements.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def trajectory_of(source: Any) -> Trajectory:
     """
     if hasattr(source, "xyz") and hasattr(source, "topology"):
         R, z, origin = _from_mdtraj(source)
-    elif hasattr(source, "trajectory") and hasattr(source, "atoms"):
+    elif hasattr(source, "atoms") and hasattr(_universe(source), "trajectory"):
         R, z, origin = _from_mdanalysis(source)
     else:
         R, z, origin = _from_ase(source)
@@ -65,6 +65,11 @@ def _from_mdtraj(source: Any) -> tuple[np.ndarray, list[int], str]:
     return NANOMETRE * np.asarray(source.xyz, dtype=float), [e.atomic_number for e in elements], "mdtraj"
 
 
+def _universe(source: Any) -> Any:
+    """Of a group of atoms the universe that has the frames; a universe is its own."""
+    return getattr(source, "universe", source)
+
+
 def _from_mdanalysis(source: Any) -> tuple[np.ndarray, list[int], str]:
     atoms = source.atoms
     symbols = [str(symbol).strip().capitalize() for symbol in getattr(atoms, "elements", ())]
@@ -73,7 +78,7 @@ def _from_mdanalysis(source: Any) -> tuple[np.ndarray, list[int], str]:
             "the MDAnalysis universe does not know the elements of its atoms; add them, e.g. with "
             "universe.guess_TopologyAttrs(to_guess=['elements'])"
         )
-    frames = [np.array(atoms.positions, dtype=float) for _ in source.trajectory]
+    frames = [np.array(atoms.positions, dtype=float) for _ in _universe(source).trajectory]
     return np.array(frames), [SYMBOLS.index(symbol) + 1 for symbol in symbols], "MDAnalysis"
 
 
@@ -82,10 +87,10 @@ def _from_ase(source: Any) -> tuple[np.ndarray, list[int], str]:
         frames = list(source) if not hasattr(source, "get_positions") else [source]
         positions = [np.array(frame.get_positions(), dtype=float) for frame in frames]
         numbers = [list(frame.get_atomic_numbers()) for frame in frames]
-    except (TypeError, AttributeError):
+    except Exception:  # no frames of ASE; whatever it is may fail as it likes
         raise TypeError(
-            "trajectory_of takes a list of ase.Atoms, an mdtraj.Trajectory or an MDAnalysis.Universe, got "
-            f"{brief(source)}; files are read by load_molecule"
+            "trajectory_of takes a list of ase.Atoms, an mdtraj.Trajectory, or an MDAnalysis.Universe or AtomGroup, "
+            f"got {brief(source)}; files are read by load_molecule"
         ) from None
     if not frames:
         raise ValueError("there are no frames")

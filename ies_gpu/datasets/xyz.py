@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..backend import backend_of
 from ..backend.array import Array
+from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
+from ..validation import check_array, check_real_array
 
 _ELEMENTS = (
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
@@ -21,6 +24,7 @@ _ELEMENTS = (
 )
 SYMBOLS = tuple(_ELEMENTS.split())
 ATOMIC_NUMBER = {symbol: k for k, symbol in enumerate(SYMBOLS, 1)} | {str(k): k for k in range(1, len(SYMBOLS) + 1)}
+NAME = re.compile(r"[A-Za-z_][\w-]*")
 PAIR = re.compile(r"""([A-Za-z_][\w-]*)\s*=\s*("[^"]*"|'[^']*'|[^\s"']+)""")
 PLAIN = "species:S:1:pos:R:3"
 
@@ -76,20 +80,35 @@ def write_xyz(path: str | os.PathLike[str], R: Array, z: Array, *, values: dict[
     [-1.17]
     """
     check_output(path, ".xyz")
-    R, z = np.asarray(R, dtype=np.float64), np.asarray(z)
-    if R.ndim != 3 or R.shape[2] != 3 or z.shape != R.shape[1:2]:
+    R, z = (backend_of(array).to_host(check_array(name, array)) for name, array in (("R", R), ("z", z)))
+    R, z = check_real_array("R", R, 3), check_real_array("z", z, 1)
+    if R.shape[2] != 3 or z.shape != R.shape[1:2]:
         raise ValueError(f"R must have shape (frames, atoms, 3) and z (atoms,), got {R.shape} and {z.shape}")
     check_atoms("z", z)
-    for key, column in (values or {}).items():
-        if np.shape(column) != R.shape[:1]:
-            shape = np.shape(column)
-            raise ValueError(f"values[{key!r}] must have one number for each of the {len(R)} frames, got shape {shape}")
+    columns = _columns({} if values is None else values, len(R))
     symbols = [SYMBOLS[int(k) - 1] for k in z]
     with whole_or_nothing(path) as file:
         for i, frame in enumerate(R):
-            pairs = "".join(f" {key}={float(column[i])!r}" for key, column in (values or {}).items())
+            pairs = "".join(f" {key}={float(column[i])!r}" for key, column in columns.items())
             rows = [f"{symbol} {x!r} {y!r} {w!r}" for symbol, (x, y, w) in zip(symbols, frame.tolist(), strict=True)]
             file.write("\n".join([str(len(rows)), f"Properties={PLAIN}{pairs}", *rows, ""]).encode())
+
+
+def _columns(values: Any, frames: int) -> dict[str, Any]:
+    """Numbers per frame under names that a comment line can hold."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"values must be a dict with one array per name, got {brief(values)}")
+    columns = {}
+    for key, column in values.items():
+        if not isinstance(key, str) or not NAME.fullmatch(key):
+            raise ValueError(f"values: {brief(key)} cannot be a name; use letters, digits, - and _ only")
+        columns[key] = backend_of(column).to_host(check_array(f"values[{key!r}]", column))
+        if columns[key].shape != (frames,) or columns[key].dtype.kind not in "buif":
+            shape, kind = columns[key].shape, columns[key].dtype
+            raise ValueError(
+                f"values[{key!r}] must have one number for each of the {frames} frames, got shape {shape}, dtype {kind}"
+            )
+    return columns
 
 
 def check_atoms(name: str, z: np.ndarray) -> None:

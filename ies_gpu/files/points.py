@@ -97,6 +97,8 @@ def _read(path: Path, ending: str, wanted: Choice) -> PointFile:
 
 def _read_stdin(choice: dict[str, Any]) -> PointFile:
     """Points that come through a pipe: an ``.npy`` by its first bytes, text otherwise."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed, but POINTS is '-'; pipe the points in, or name a file")
     content = sys.stdin.buffer.read()
     if not content:
         raise ValueError("nothing came through standard input; POINTS is '-'")
@@ -126,6 +128,8 @@ def check_readable(path: Path) -> None:
         raise ValueError(f"{path} is a folder; give the path of a file in it")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; check the path (the current folder is {Path.cwd()})")
+    if not path.is_file():  # it may have no end, or nothing in it for ever
+        raise ValueError(f"{path} is a device or a pipe; give the path of a file, or '-' for points from a pipe")
     if not os.access(path, os.R_OK):
         raise PermissionError(f"{path} cannot be read by this user; change its permissions")
 

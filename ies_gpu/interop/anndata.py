@@ -9,14 +9,15 @@ import scipy.sparse
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..errors import brief
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.model import make_model
 from ..results.selection import Selection
-from ..run.options import AUTO, is_auto, is_each
+from ..run.options import AUTO, is_auto, is_each, is_found
 from ..select import select_coordinates
-from ..validation import check_sparse_storage
+from ..validation import check_sparse_storage, check_text
 
 __all__ = ["select", "transform"]
 
@@ -60,6 +61,9 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     >>> adata.obsm["X_ies"].shape == (adata.n_obs, len(selection.names))  # doctest: +SKIP
     True
     """
+    _check_cells(adata=adata)
+    check_text("use", use)
+    check_text("key_added", key_added)
     if is_each(options.get("components")):
         raise ValueError("components='each' gives one map per part, but adata has room for one; call select per part")
     entry, value = entry_of(adata, use, options.get("self_loops", True))
@@ -108,11 +112,13 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     --------
     >>> import anndata, ies_gpu  # doctest: +SKIP
     >>> adata = anndata.read_h5ad("cells.h5ad")  # doctest: +SKIP
-    >>> ies_gpu.anndata.select(adata[::2])  # doctest: +SKIP
-    >>> ies_gpu.anndata.transform(adata[::2], adata[1::2])  # doctest: +SKIP
+    >>> old, new = adata[::2].copy(), adata[1::2].copy()  # doctest: +SKIP
+    >>> selection = ies_gpu.anndata.select(old, components="largest")  # doctest: +SKIP
+    >>> places = ies_gpu.anndata.transform(old, new)  # doctest: +SKIP
     """
-    if key not in adata.uns or f"X_{key}" not in adata.obsm:
-        raise ValueError(f"adata has no map under key={key!r}; call ies_gpu.anndata.select(adata) first")
+    _check_cells(adata=adata, new=new)
+    if check_text("key", key) not in adata.uns or f"X_{key}" not in adata.obsm:
+        raise ValueError(f"adata has no map under key={brief(key)}; call ies_gpu.anndata.select(adata) first")
     about, whole = adata.uns[key], np.asarray(adata.obsm[f"X_{key}"], dtype=float)
     params = about["params"]
     use = str(params["use"])
@@ -144,6 +150,13 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     return new.obsm[f"X_{key}"]
 
 
+def _check_cells(**given: Any) -> None:
+    """AnnData objects, without importing that library."""
+    for name, value in given.items():
+        if not all(hasattr(value, part) for part in ("obsm", "obsp", "uns", "n_obs")):
+            raise TypeError(f"{name} must be an AnnData object, got {brief(value)}; for arrays use select_coordinates")
+
+
 def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
     if use == "X" or use in adata.obsp:
@@ -161,8 +174,8 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
         return "X", adata.obsm[use]
     known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])
     raise ValueError(
-        f"use={use!r} is in neither adata.obsp nor adata.obsm; there are {known}. Run scanpy.pp.neighbors(adata) for "
-        "'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
+        f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}. Run "
+        "scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
     )
 
 
@@ -176,7 +189,7 @@ def _is_distances(adata: Any, use: str) -> bool:
 def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, Any]) -> Selection:
     """A selection from a graph or kernel; d and s are found from the points that it was made of."""
     options = dict(options)
-    if "graph" in given and is_auto(options.get("bandwidth", AUTO)):
+    if "graph" in given and is_found(options.get("bandwidth", AUTO)):
         middle = float(np.median(given["graph"].data)) if given["graph"].nnz else 1.0
         raise ValueError(
             f"use={use!r} needs bandwidth, the length over which neighbours count; the median of these distances is "

@@ -14,7 +14,7 @@ from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import warn_caller
 from ..results.assembly import presented
 from ..run.inputs import Inputs
-from ..run.options import Options, is_auto
+from ..run.options import Options, is_auto, is_found
 from ..run.progress import Progress
 from ..run.stage import Run
 from ..run.stages.eigenvectors import EIGENVECTORS
@@ -158,7 +158,7 @@ class DiffusionMap(SpectralTransformer):
         """
         entry, X = self._given(X)
         asked = self._options(X)
-        if is_auto(self.bandwidth) and self.metric != PRECOMPUTED:
+        if is_found(self.bandwidth) and self.metric != PRECOMPUTED:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
         given = Inputs.of(**entry).in_metric(options.metric)
@@ -347,7 +347,7 @@ class IndependentCoordinates(SpectralTransformer):
         """
         entry, X = self._given(X)
         asked = self._options(X)
-        if len(X) < FEW and "X" in entry and any(is_auto(asked[name]) for name in SIZES):
+        if len(X) < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
             asked |= few_points_sizes(in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
@@ -377,7 +377,7 @@ def few_points_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
     if is_auto(d):
         d = min(2, asked["n_components"], X.shape[1], *([] if is_auto(s) else [s]))
     s = d if is_auto(s) else s
-    bandwidth = few_points_bandwidth(X) if is_auto(bandwidth) else check_length("bandwidth", bandwidth)
+    bandwidth = few_points_bandwidth(X) if is_found(bandwidth) else check_length("bandwidth", bandwidth)
     warn_caller(
         f"{len(X)} points are too few to estimate anything from them; using intrinsic_dim={d}, "
         f"subset_size={s}, bandwidth={bandwidth:.4g}. Pass your own values if you know them",

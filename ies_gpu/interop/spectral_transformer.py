@@ -15,7 +15,7 @@ from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import warn_caller
 from ..results.model import InverseError, Model, make_model
-from ..run.options import Options, is_auto, is_each, is_local
+from ..run.options import FIXED, Options, is_auto, is_each, is_local
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
 
 FEWEST = 4  # points: with fewer there is no map with two coordinates
@@ -194,6 +194,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             asked |= {"metric": "euclidean"}  # the entry says it
             if not is_auto(self.bandwidth) and self.radius is None:
                 asked |= {"radius": 3 * check_length("bandwidth", self.bandwidth)}
+        elif is_auto(self.bandwidth):
+            asked |= {"bandwidth": FIXED}  # which new points have a place with
         m = check_integer("n_components", self.n_components, low=1)
         if m > len(X) - 2:
             warn_caller(f"n_components={m} needs at least {m + 2} points; using {len(X) - 2} for {len(X)} points")

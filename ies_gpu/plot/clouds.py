@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import brief
+from ..validation import check_number
 from .colours import GREY, MARKS, Colouring
 from .panels import label_axes, mark_size, new_figure, scatter
 from .style import COLORS
@@ -38,6 +40,16 @@ class Marks:
     cmap: str = "viridis"
     size: float | None = None
     alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        from matplotlib import colormaps
+
+        if not isinstance(self.cmap, str) or self.cmap not in colormaps:
+            raise ValueError(f"cmap must be the name of a colour map, such as 'viridis', got {brief(self.cmap)}")
+        if self.size is not None:
+            check_number("size", self.size)
+        if self.alpha is not None:
+            check_number("alpha", self.alpha, high=1.0, closed=True)
 
     def of(self, n: int) -> dict[str, Any]:
         """Options for the marks of a cloud of n points."""
@@ -116,10 +128,15 @@ def legend_width(colouring: Colouring) -> float:
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
     """A colour bar or a legend to the right of axes."""
     space = axes.name == "3d"
-    if colouring.classes is not None:
+    roomy = axes.figure.get_layout_engine() is not None  # a figure without one makes no room beside its axes
+    if colouring.classes is not None and roomy:
         axes.legend(loc="upper left", bbox_to_anchor=(1.15 if space else 1.01, 1), **legend_of(colouring))
-    elif drawn is not None and space:
-        axes.figure.colorbar(drawn, ax=axes, shrink=0.7, pad=0.14).set_label(key_title(colouring))
+    elif colouring.classes is not None:
+        axes.legend(loc="upper right", **legend_of(colouring) | {"frameon": True})
+    elif drawn is not None and (space or not roomy):
+        axes.figure.colorbar(drawn, ax=axes, shrink=0.7 if space else 1, pad=0.14 if space else 0.02).set_label(
+            key_title(colouring)
+        )
     elif drawn is not None:  # a bar inside the axes' frame keeps their height, to scale or not
         bar = axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))
         axes.figure.colorbar(drawn, cax=bar).set_label(key_title(colouring))
@@ -156,6 +173,8 @@ def panels(
         draw_panel(axes, Y, labels, colouring, marks, wide=wide)
         if to_scale:
             axes.set_aspect("equal")
+    if space:
+        figure.draw_without_rendering()  # axes in space change their shape in the first layout, which cuts the legend
     return figure
 
 
@@ -190,7 +209,8 @@ def _triangle(part: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colour
         axes.set_ylabel(labels[row + 1] if column == 0 else "")
     free = grid[0, -1]  # the corner above the triangle
     if colouring.classes is not None:
-        free.legend(loc="upper right", bbox_to_anchor=(1, 1), **legend_of(colouring))
+        key = free.legend(loc="upper right", bbox_to_anchor=(1, 1), **legend_of(colouring))
+        key.set_in_layout(False)  # it may be wider and higher than its corner, which is free on both sides
     elif drawn is not None:
         bar = free.inset_axes((0.55, 0.0, 0.09, 1))
         part.colorbar(drawn, cax=bar).set_label(key_title(colouring))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..errors import brief
 from .panels import on_host
 from .style import COLORS
 
@@ -80,11 +82,14 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
     if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
         codes = np.asarray(array.codes)
         return _used(np.where(codes < 0, np.nan, codes.astype(float)), [str(name) for name in array.categories])
-    array = on_host(values)
+    array = on_host(values, what)
     known = np.ones(array.shape, dtype=bool)
     if array.dtype.kind == "O":
         known = np.array([not _is_missing(value) for value in array.flat], dtype=bool).reshape(array.shape)
-        array = _plainest(array, known)
+        try:
+            array = _plainest(array, known)
+        except Exception:  # integers beyond any dtype, and objects that cannot say what they are
+            raise TypeError(f"{what} must hold numbers or classes, got {brief(values)}") from None
     if array.dtype.kind == "f":
         return np.where(np.isfinite(array), array, np.nan).astype(float), None
     if array.dtype.kind not in "biuOUS":
@@ -100,12 +105,13 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
     return _used(found, [str(names[k]) for k in order])
 
 
-def _natural(word: str) -> tuple[float, str]:
-    """Numbers by size, then words: "2" before "10"."""
+def _natural(word: str) -> tuple[bool, float, list[tuple[str, int]], str]:
+    """The order a person expects: numbers by size, then words, and digits in words by size too ("c2" before "c10")."""
     try:
-        return float(word), word
+        return False, float(word), [], word
     except ValueError:
-        return np.inf, word
+        parts = re.findall(r"([^0-9]*)([0-9]*)", word)
+        return True, 0.0, [(text, int(digits or -1)) for text, digits in parts], word
 
 
 def _is_missing(value: Any) -> bool:

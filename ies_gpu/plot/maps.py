@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..choice.naming import coordinate_numbers
+from ..errors import brief
+from ..results.selection import check_selection
+from ..validation import check_real_array
 from .clouds import Marks, draw_panel, pairs, panels
 from .colours import Colouring, colourings
-from .panels import column_labels, coordinate_labels, on_host, set_label, shown, unit_mean_square
+from .panels import (
+    check_axes,
+    column_labels,
+    coordinate_labels,
+    heading,
+    on_host,
+    set_label,
+    shown,
+    unit_mean_square,
+)
 from .style import styled
 
 if TYPE_CHECKING:
@@ -78,12 +90,12 @@ def embedding(
     >>> figure = plot.embedding(selection, colors=strip.truth[:, 0] > 10)
     >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
-    Y = on_host(selection.coordinates)
+    Y = on_host(check_selection(selection).coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings(colors, len(Y), on_host(selection.points))
     drawn, labels = _columns(unit_mean_square(Y), chosen)
     marks = Marks(cmap, size, alpha)
-    title = title or f"Embedding by {set_label(chosen)}"
+    title = heading(title, f"Embedding by {set_label(chosen)}")
     if ax is not None:
         return _into(ax, drawn, labels, colours, marks, title)
     figure = (pairs if drawn.shape[1] > 3 else panels)(drawn, labels, colours, marks)
@@ -142,19 +154,19 @@ def points(
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     if isinstance(colors, str):
         if names is None or colors not in names:
-            raise ValueError(f"colors={colors!r} must name a column of X, which {_has(names)}")
+            raise ValueError(f"colors={brief(colors)} must name a column of X, which {_has(names)}")
         colors = {colors: X[colors]}
-    X = on_host(X)
-    if X.ndim != 2 or X.shape[1] < 2:
-        raise ValueError(f"X must have 2 columns or more to be drawn, got shape {X.shape}")
-    X = X[:, :3].astype(float)
+    title, X = heading(title), on_host(X, "X")
+    if X.ndim != 2 or X.shape[1] < 2 or len(X) < 1:
+        raise ValueError(f"X must have rows, and 2 columns or more, to be drawn, got shape {X.shape}")
+    X = check_real_array("X", X[:, :3], 2)
     spread = X.max(axis=0) - X.min(axis=0)
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
     X = X[:, :2] if flat else X
     labels = column_labels(range(X.shape[1])) if names is None else names[: X.shape[1]]
     colours, marks = colourings(colors, len(X)), Marks(cmap, size, alpha)
     if ax is not None:
-        return _into(ax, X, labels, colours, marks, title or "", to_scale=True)
+        return _into(ax, X, labels, colours, marks, title, to_scale=True)
     figure = panels(X, labels, colours, marks, to_scale=True)
     if title:
         figure.suptitle(title, fontsize=12)
@@ -181,6 +193,7 @@ def _into(
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
     """Draw into the user's axes."""
+    check_axes(ax)
     if len(colours) > 1:
         raise ValueError(f"ax is for one way to colour the points, got {len(colours)}; leave ax out for one panel each")
     if Y.shape[1] > 3:

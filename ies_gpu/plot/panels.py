@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import backend_of
+from ..errors import brief
+from ..validation import check_array, check_integer, check_members, check_text
 from .style import COLORS
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ def set_label(subset: Iterable[int]) -> str:
     >>> print(plot.set_label((0, 6)))
     $\{\phi_{1},\, \phi_{7}\}$
     """
-    return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in subset) + r"\}$"
+    numbers = [check_integer("subset", k, low=0) for k in check_members("subset", subset, "numbers such as (0, 6)")]
+    return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in numbers) + r"\}$"
 
 
 def coordinate_labels(subset: Iterable[int], more: str = "") -> list[str]:
@@ -59,9 +62,23 @@ def label_sizes(axes: Any, sizes: Sequence[int]) -> None:
     axes.grid(True, which="major", color="0.9")
 
 
-def on_host(array: Any) -> np.ndarray:
-    """An array of any device as NumPy's."""
-    return np.asarray(backend_of(array).to_host(array))
+def on_host(array: Any, name: str = "values") -> np.ndarray:
+    """An array of any device, or what becomes one, as NumPy's."""
+    found = check_array(name, array)
+    return np.asarray(backend_of(found).to_host(found))
+
+
+def heading(title: str | None, usual: str = "") -> str:
+    """The user's title, or the usual one."""
+    return usual if title is None else check_text("title", title) or usual
+
+
+def check_axes(ax: Any) -> None:
+    """Axes of Matplotlib."""
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax must be axes of Matplotlib, such as figure.subplots() makes, got {brief(ax)}")
 
 
 def unit_mean_square(Y: np.ndarray) -> np.ndarray:

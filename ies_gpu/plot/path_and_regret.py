@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..choice.regularization import TOLERANCE
-from .panels import new_figure, on_host, set_label, shown
+from ..results.selection import check_selection
+from .panels import heading, new_figure, on_host, set_label, shown
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def path(selection: Selection, *, title: str | None = None) -> Figure:
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> figure = plot.path(selection)
     """
+    title = heading(title, f"Regularization path: {set_label(check_selection(selection).subset)} is chosen")
     sets = shown_sets(selection, MAX_BOXES)
     count = len(selection.path[sets])
     figure = new_figure(10.5, 4.6)
@@ -55,7 +57,7 @@ def path(selection: Selection, *, title: str | None = None) -> Figure:
     draw_path(left, selection, sets)
     draw_regrets(right, selection, sets)
     more = f" ({count} of {len(selection.path)} sets)" if count < len(selection.path) else ""
-    figure.suptitle((title or f"Regularization path: {set_label(selection.subset)} is chosen") + more, fontsize=12)
+    figure.suptitle(title + more, fontsize=12)
     return shown(figure)
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..choice.naming import coordinate_numbers
-from .panels import new_figure, on_host, set_label, shown
+from ..results.selection import check_selection
+from ..validation import check_members
+from .panels import check_axes, heading, new_figure, on_host, set_label, shown
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -56,9 +58,14 @@ def volumes(
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> figure = plot.volumes(selection, [("phi1", "phi2"), selection.subset])
     """
-    m = selection.coordinates.shape[1]
-    if subsets is not None and all(isinstance(member, int | str) for member in subsets):
+    m = check_selection(selection).coordinates.shape[1]
+    if subsets is not None:
+        subsets = check_members("subsets", subsets, "sets of coordinates")
+    if subsets and all(isinstance(member, int | str) for member in subsets):
         subsets = [subsets]  # one set alone
+    title = heading(title, "Volume of the tangent space in the embedding")
+    if ax is not None:
+        check_axes(ax)
     sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
     axes: Any = new_figure(7, 4.2).subplots() if ax is None else ax
     edges = np.linspace(0, 1, 51)
@@ -73,5 +80,5 @@ def volumes(
     axes.set_xlabel(r"volume $\exp R(S; i)$ at a point (0: a dimension is lost, 1: best)")
     axes.set_ylabel("share of points (%)")
     axes.legend(frameon=False, loc="upper right")
-    axes.set_title(title or "Volume of the tangent space in the embedding", fontsize=12)
+    axes.set_title(title, fontsize=12)
     return shown(axes.figure)

@@ -29,11 +29,15 @@ const classColour = (k) => {
   return colour === "#000000" && document.documentElement.dataset.theme === "dark" ? "#f2f2f2" : colour;
 };
 
-const RAMP = new Uint8Array(3 * 256);
-for (let k = 0; k < 256; k++) {
-  const at = (k / 255) * (VIRIDIS.length - 1), low = Math.min(Math.floor(at), VIRIDIS.length - 2);
-  const [a, b] = [hexBytes(VIRIDIS[low]), hexBytes(VIRIDIS[low + 1])];
-  for (let c = 0; c < 3; c++) RAMP[3 * k + c] = Math.round(a[c] + (at - low) * (b[c] - a[c]));
+// the darkest colours of viridis cannot be seen on a dark page
+const rampStops = () => VIRIDIS.slice(document.documentElement.dataset.theme === "dark" ? 2 : 0);
+function rampBytes() {
+  const bytes = new Uint8Array(3 * 256), stops = rampStops().map(hexBytes);
+  for (let k = 0; k < 256; k++) {
+    const at = (k / 255) * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
+    for (let c = 0; c < 3; c++) bytes[3 * k + c] = Math.round(stops[low][c] + (at - low) * (stops[low + 1][c] - stops[low][c]));
+  }
+  return bytes;
 }
 
 const phi = (k) => "φ" + String(k + 1).replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]);
@@ -158,8 +162,7 @@ function histogram(column, indices, bins) {
   return counts;
 }
 
-function barLines(holder, items, form) {
-  const most = Math.max(...items.map((item) => item[1]), 1e-12);
+function barLines(holder, items, form, most = Math.max(...items.map((item) => item[1]), 1e-12)) {
   holder.replaceChildren(...items.map(([label, value]) => {
     const line = element("div", { class: "bar-line" }), bar = element("span"), fill = element("i");
     fill.style.width = `${(100 * value) / most}%`;

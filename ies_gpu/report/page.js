@@ -116,7 +116,7 @@ class Run {
 
   paint() {
     const column = this.colour.of(), n = this.rows.length, colours = new Uint8Array(3 * n), shapes = new Float32Array(n);
-    const classes = this.colour.classes, grey = hexBytes(GREY);
+    const classes = this.colour.classes, grey = hexBytes(GREY), ramp = rampBytes();
     const tints = classes?.map((_, k) => this.colour.group === "diagnosis" && k === 0 ? grey : hexBytes(classColour(this.colour.group === "diagnosis" ? k - 1 : k)));
     for (let i = 0; i < n; i++) {
       const step = column ? column.values[i] : MISSING;
@@ -127,9 +127,9 @@ class Run {
         shapes[i] = Math.floor(k / CLASSES.length);
       } else {
         const k = 3 * Math.round((255 * step) / STEPS);
-        colours[3 * i] = RAMP[k];
-        colours[3 * i + 1] = RAMP[k + 1];
-        colours[3 * i + 2] = RAMP[k + 2];
+        colours[3 * i] = ramp[k];
+        colours[3 * i + 1] = ramp[k + 1];
+        colours[3 * i + 2] = ramp[k + 2];
       }
     }
     this.map.paint(colours, shapes);
@@ -153,7 +153,7 @@ class Run {
       holder.append(list);
     } else {
       const ramp = element("div", { class: "ramp" }), ends = element("div", { class: "ends" });
-      ramp.style.background = `linear-gradient(to right, ${VIRIDIS.join(", ")})`;
+      ramp.style.background = `linear-gradient(to right, ${rampStops().join(", ")})`;
       ends.append(element("span", {}, shortNumber(column.low)), element("span", {}, this.colour.label), element("span", {}, shortNumber(column.high)));
       holder.append(ramp, ends);
     }
@@ -368,7 +368,7 @@ class Run {
       for (const [what, shares, number] of [["Resamples", stability.bootstrap, stability.n_bootstrap], ["Refits", stability.refits, stability.n_refits]]) {
         if (!shares.length) continue;
         const lines = element("div");
-        barLines(lines, shares.map((each) => [each.set, each.share]), (share) => `${Math.round(100 * share)} %`);
+        barLines(lines, shares.map((each) => [each.set, each.share]), (share) => `${Math.round(100 * share)} %`, 1);
         this.part(".shares").append(element("h4", {}, `${what} (${count(number)})`), lines);
       }
     }

@@ -15,7 +15,7 @@ from ..analysis.stability.result import Stability
 from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
 from ..plot.colours import Colouring
-from ..plot.panels import on_host
+from ..plot.panels import heading, on_host
 from ..results.selection import Selection, check_selection
 from .content import COLUMNS, colours_for, content_of, shown_rows
 from .packing import as_script
@@ -38,6 +38,7 @@ def report_page(
 ) -> str:  # fmt: skip
     """The page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(selection)] + ([] if compare is None else [check_selection(compare)])
+    title = heading(title, "Independent coordinates")
     check_kind("stability", stability, Stability)
     check_kind("diagnosis", diagnosis, Diagnosis)
     if diagnosis is not None and len(diagnosis.collapse) != len(selection.points):
@@ -53,9 +54,8 @@ def report_page(
     runs = [content_of(selection, names[0], rows, points=X, colours=colours, **about)]
     if compare is not None:
         runs.append(_second(compare, selection, names[1], rows, columns, X, colors))
-    heading = title or "Independent coordinates"
-    content = {"title": heading, "version": __version__, "runs": runs}
-    return filled(heading, as_script(content))
+    content = {"title": title, "version": __version__, "runs": runs}
+    return filled(title, as_script(content))
 
 
 def filled(title: str, content: str) -> str:
@@ -81,7 +81,7 @@ def check_kind(name: str, value: Any, kind: type) -> None:
 
 def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
     """The input of the run: at least as many rows as it numbers."""
-    X = on_host(points)
+    X = on_host(points, name)
     numbers = on_host(selection.points)
     if X.ndim != 2 or X.dtype.kind not in "buif" or X.shape[1] < 1:
         raise ValueError(f"{name} must be numbers with one row per point, got shape {X.shape} and dtype {X.dtype}")

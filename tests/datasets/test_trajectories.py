@@ -1,4 +1,4 @@
-"""Trajectories of other libraries: ASE's own objects, and look-alikes of mdtraj's and MDAnalysis's."""
+"""Trajectories of other libraries: their own objects, and look-alikes where the libraries are hard to provoke."""
 
 from __future__ import annotations
 
@@ -60,6 +60,27 @@ def test_mdanalysis_reuses_its_buffer(frames):
     assert found.z.tolist() == Z
     with pytest.raises(ValueError, match="does not know the elements"):
         datasets.trajectory_of(Universe(R, ["", "", ""]))
+
+
+@pytest.mark.filterwarnings("ignore")  # of these libraries, about others
+def test_files_as_mdtraj_and_mdanalysis_read_them(frames, tmp_path):
+    mdtraj, mdanalysis = needed("mdtraj", "test-all"), needed("MDAnalysis", "test-all")
+    topology = mdtraj.Topology()
+    residue = topology.add_residue("HOH", topology.add_chain())
+    for name, number in zip(("O", "H1", "H2"), Z, strict=True):
+        topology.add_atom(name, mdtraj.element.Element.getByAtomicNumber(number), residue)
+    made = mdtraj.Trajectory(frames / 10, topology)
+    names = str(tmp_path / "water.pdb"), str(tmp_path / "water.xtc")
+    made[0].save_pdb(names[0])
+    made.save_xtc(names[1])
+    universe = mdanalysis.Universe(*names)
+    for source in (made, mdtraj.load(names[1], top=names[0]), universe):
+        found = datasets.trajectory_of(source)
+        np.testing.assert_allclose(found.R, frames, atol=0.011)  # .xtc keeps hundredths of an Angstrom
+        assert found.z.tolist() == Z
+    group = datasets.trajectory_of(universe.select_atoms("element H"))
+    np.testing.assert_allclose(group.R, frames[:, 1:], atol=0.011)
+    assert group.symbols == ("H", "H")
 
 
 def test_anything_else():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 import zipfile
 
@@ -146,6 +147,16 @@ def test_an_array_of_an_odd_type_is_refused(dtype, tmp_path):
     for name in ("points.npy", "points.npz"):
         with pytest.raises(ValueError, match=name):
             read_points(tmp_path / name)
+
+
+@pytest.mark.parametrize("read", [load, load_model, read_points])
+def test_devices_and_pipes_are_not_read(read, tmp_path):
+    """One has no end, and the other may never begin."""
+    os.mkfifo(tmp_path / "pipe.npz")
+    os.symlink("/dev/zero", tmp_path / "zero.npz")
+    for name in ("pipe.npz", "zero.npz"):
+        with pytest.raises(ValueError, match="is a device or a pipe; give the path of a file"):
+            read(tmp_path / name)
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):

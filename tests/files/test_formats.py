@@ -217,7 +217,7 @@ def test_names_go_through_the_command_line(tmp_path, capsys):
     run = load(tmp_path / "run.npz")
     assert run.index.tolist() == names and list(run.to_pandas().index) == names
     written = pandas.read_csv(tmp_path / "map.csv", index_col="name")
-    np.testing.assert_allclose(written.to_numpy(), run.embedding, rtol=1e-14)
+    np.testing.assert_allclose(written.to_numpy(), run.embedding, rtol=1e-14, atol=1e-15)
     assert list(written.columns) == list(run.names) and list(written.index) == names
     moved = ["transform", str(tmp_path / "model.npz"), str(tmp_path / "points.csv"), *arguments]
     assert main([*moved, "-o", str(tmp_path / "new.csv")]) == 0

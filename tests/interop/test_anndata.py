@@ -83,6 +83,14 @@ def test_a_missing_key_is_named(adata):
         select(adata, use="X_umap", **SIZES)
 
 
+def test_arrays_are_no_cells(adata):
+    X = np.zeros((5, 2))
+    with pytest.raises(TypeError, match=r"adata must be an AnnData object, got .*; for arrays use select_coordinates"):
+        ies_gpu.anndata.select(X)
+    with pytest.raises(TypeError, match="new must be an AnnData object"):
+        ies_gpu.anndata.transform(adata, X)
+
+
 def test_the_module_is_public_and_lazy():
     assert ies_gpu.anndata.select is select and "anndata" in dir(ies_gpu)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
@@ -51,8 +52,20 @@ def legend(axes):
         (pandas.Series(np.arange(N) % 2, dtype="Int64"), ["0", "1"]),
         (np.arange(N) < 9, ["False", "True"]),
         (np.array(["10", "9"])[np.arange(N) % 2], ["9", "10"]),
+        (np.array(["c10", "c9", "b"])[np.arange(N) % 3], ["b", "c9", "c10"]),
     ],
-    ids=["strings", "objects", "Series", "Categorical", "category", "integers", "Int64", "bool", "words of digits"],
+    ids=[
+        "strings",
+        "objects",
+        "Series",
+        "Categorical",
+        "category",
+        "integers",
+        "Int64",
+        "bool",
+        "words of digits",
+        "digits in words",
+    ],
 )
 def test_classes_get_a_legend(selection, colors, names):
     axes = drawn(plot.embedding(selection, colors=colors)).axes[0]
@@ -148,6 +161,36 @@ def test_own_axes_size_and_opacity(selection):
     ):
         with pytest.raises(ValueError, match=words):
             plot.embedding(selection, subset, colors=colors, ax=flat)
+
+
+LONG = np.array(["CD8+/CD45RA+ Naive Cytotoxic", "T", "B"])[np.arange(N) % 3]
+
+
+@pytest.mark.parametrize("subset", [(0, 1), (0, 1, 2), (0, 1, 2, 3)], ids=["flat", "in space", "grid"])
+@pytest.mark.parametrize("colors", [WORDS, LONG], ids=["short", "long"])
+def test_the_legend_is_inside_the_picture_at_the_first_drawing(selection, subset, colors):
+    figure = plot.embedding(selection, subset, colors=colors)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    (key,) = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+    box, page = key.get_window_extent(canvas.get_renderer()), figure.bbox
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
+    if len(subset) == 4:  # a long legend leaves the panels their width
+        widths = {round(axes.get_position().width, 3) for axes in figure.axes if axes.axison}
+        assert max(widths) < 1.02 * min(widths)
+
+
+@pytest.mark.parametrize("colors", [LONG, np.linspace(0, 1, N)], ids=["classes", "numbers"])
+def test_a_key_in_the_user_s_figure_does_not_cover_the_next_axes(selection, colors):
+    figure = Figure(figsize=(9, 4))
+    mine, other = figure.subplots(1, 2)
+    before = other.get_position().bounds
+    plot.embedding(selection, colors=colors, ax=mine)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    key = mine.get_legend() or figure.axes[-1]
+    assert key.get_tightbbox(canvas.get_renderer()).x1 < other.get_tightbbox(canvas.get_renderer()).x0
+    assert other.get_position().bounds == before
 
 
 def test_a_frame_of_points_names_axes_and_colours():

@@ -20,6 +20,13 @@ report.runs[0].map.render();
 gl.readPixels(0, 0, gl.drawingBufferWidth, gl.drawingBufferHeight, gl.RGBA, gl.UNSIGNED_BYTE, data);
 let sum = 0; for (let i = 0; i < data.length; i++) sum = (31 * sum + data[i]) % 1000000007; return sum"""
 
+# the contrast, as WCAG defines it, between the colour of the smallest value and the panel behind it
+DARKEST = """
+const light = (bytes) => [.2126, .7152, .0722].reduce((sum, share, k) => {
+  const c = bytes[k] / 255; return sum + share * (c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4) }, 0);
+const behind = getComputedStyle(document.querySelector(".panel")).backgroundColor.match(/[0-9.]+/g).map(Number);
+const [a, b] = [light(rampBytes()), light(behind)].sort((x, y) => y - x); return (a + .05) / (b + .05)"""
+
 
 def opened(browser, path):
     browser.get_log("browser")
@@ -214,6 +221,11 @@ def test_what_is_marked_in_one_view_is_marked_in_all(fresh, strip, tool, steps):
 def test_diagnosis_and_stability_are_told_and_marked(fresh, diagnosis):
     assert diagnosis.verdict in fresh.find_element("css selector", ".diagnosis .verdict").text
     assert fresh.find_element("css selector", ".stability .verdict").text
+    for line in fresh.find_elements("css selector", ".stability .bar-line"):  # a share of all, not of the largest
+        fill = line.find_element("css selector", "i").get_attribute("style")
+        assert float(fill.removeprefix("width: ").removesuffix("%;")) == pytest.approx(
+            float(line.text.split()[-2]), abs=0.51
+        )
     fresh.find_element("css selector", ".diagnosis button").click()
     assert current_set(run_of(fresh)) == (0, 1)
     kinds = fresh.execute_script(
@@ -246,18 +258,25 @@ def test_one_and_four_coordinates_have_a_picture(browser, tmp_path):
         assert browser.execute_script("return report.runs[0].map.axes.length") == (2 if s == 1 else 3)
 
 
-@pytest.mark.parametrize("width", [400, 900, 1600])
-def test_nothing_sticks_out_at_any_width(page, width):
-    page.execute_cdp_cmd(
+@pytest.mark.parametrize("width", [400, 900, 1300, 1600])
+def test_nothing_sticks_out_at_any_width(browser, torus, tmp_path, width):
+    write_report(torus, tmp_path / "torus.html")  # sets of three are wider than those of two
+    opened(browser, tmp_path / "torus.html")
+    browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     )
-    page.execute_async_script(READY)
-    assert page.execute_script("return document.documentElement.scrollWidth") <= width
-    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_async_script(READY)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    hidden = "const e = document.querySelector('.ranking .scroll'); return e.scrollWidth - e.clientWidth"
+    assert browser.execute_script(hidden) <= 0
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_theme_follows_the_reader(fresh):
     root = fresh.find_element("css selector", "html")
     before = root.get_attribute("data-theme")
+    seen = {before: fresh.execute_script(DARKEST)}
     fresh.find_element("id", "theme").click()
-    assert {before, root.get_attribute("data-theme")} == {"light", "dark"}
+    seen[root.get_attribute("data-theme")] = fresh.execute_script(DARKEST)
+    assert set(seen) == {"light", "dark"}
+    assert seen["dark"] > 1.5  # the smallest value must be seen on a dark page too

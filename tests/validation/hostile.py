@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ies_gpu import datasets
 
 PACKAGE = str(Path(ies_gpu.__file__).parent)
 EPS = 0.3
+SOUND = object()  # in place of an argument that is written to
 
 
 class Raises:
@@ -68,11 +70,39 @@ def sound() -> dict[str, Any]:
     model = ies_gpu.model_of(selection, X)
     ies_gpu.save(selection, f"{folder}/result.npz")
     ies_gpu.save_model(model, f"{folder}/model.npz")
+    datasets.write_xyz(f"{folder}/molecule.xyz", rng.normal(size=(4, 2, 3)), [1, 1])
+    np.savez(f"{folder}/spectra.npz", flux=rng.uniform(size=(4, 3)), wavelengths=[4.0, 5.0, 6.0])
     return {
         "X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian, "selection": selection, "model": model,
         "coordinates": selection.coordinates, "eigenvalues": selection.eigenvalues, "bases": selection.bases,
         "subsets": subsets, "scores": ies_gpu.score_subsets(selection.bases, subsets), "folder": folder,
     }  # fmt: skip
+
+
+class Atoms:
+    """A frame, as ASE has them."""
+
+    def __init__(self, positions: np.ndarray) -> None:
+        self.positions = positions
+
+    def get_positions(self) -> np.ndarray:
+        return self.positions
+
+    def get_atomic_numbers(self) -> list[int]:
+        return [6, 6, 8, 1, 1]
+
+
+def cells() -> SimpleNamespace:
+    """What ``ies_gpu.anndata`` uses of an AnnData object."""
+    X = sound()["X"]
+    return SimpleNamespace(n_obs=len(X), X=X, obsm={"X_pca": X}, obsp={}, uns={}, var_names=["a", "b", "c"])
+
+
+def mapped() -> SimpleNamespace:
+    """The same with a map."""
+    found = cells()
+    ies_gpu.anndata.select(found, bandwidth=EPS, intrinsic_dim=2, subset_size=2, n_components=6, device="cpu")
+    return found
 
 
 @cache
@@ -84,7 +114,8 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
     search = {"bases": U, "eigenvalues": s["eigenvalues"], "subset_size": 2}
     late = {"laplacian": L, "coordinates": Y, "eigenvalues": s["eigenvalues"], "intrinsic_dim": 2, "subset_size": 2}
     arguments: dict[str, dict[str, Any]] = {
-        "get_backend": {"device": "cpu"},
+        "get_backend": {"device": "cpu", "memory_limit": 1 << 30, "n_threads": 1},
+        "backend_of": {"array": X},
         "radius_graph": {"X": X, "radius": 3 * EPS},
         "knn_graph": {"X": X, "n_neighbors": 5},
         "gaussian_kernel": {"graph": s["graph"], "bandwidth": EPS},
@@ -134,16 +165,49 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "estimate_resources": {"n": 100, "dim": 3, "degree": 20.0},
         "umap_init": {"selection": S},
     }
+    fitted = ies_gpu.IndependentCoordinates(bandwidth=EPS, device="cpu", **sizes).fit(X)
+    atoms = np.random.default_rng(1).normal(size=(6, 5, 3))
+    file = f"{s['folder']}/again"
     methods = {
         "Model.transform": (s["model"].transform, {"X_new": X[:5]}),
+        "Model.inverse_transform": (s["model"].inverse_transform, {"Y": Y[:5, :2]}),
         "Selection.score": (S.score, {"subset": (0, 1)}),
-        "datasets.load": (datasets.load, {"name": "D1", "n_samples": 50}),
+        "Selection.to_pandas": (S.to_pandas, {"every": True}),
+        "Selection.to_html": (S.to_html, {"path": f"{file}.html"}),
+        "Selection.explore": (lambda **o: S.explore(**o), {"height": 300}),
         "DiffusionMap.fit": (
             lambda X, **o: ies_gpu.DiffusionMap(**o).fit(X), {"X": X, "bandwidth": EPS, "n_components": 3}
         ),
         "IndependentCoordinates.fit": (
             lambda X, **o: ies_gpu.IndependentCoordinates(**o).fit(X), {"X": X, "bandwidth": EPS, **sizes}
         ),
+        "IndependentCoordinates.transform": (fitted.transform, {"X": X[:5]}),
+        "IndependentCoordinates.inverse_transform": (fitted.inverse_transform, {"X": Y[:5, :2]}),
+        "anndata.select": (
+            lambda adata=SOUND, **o: ies_gpu.anndata.select(cells() if adata is SOUND else adata, **o),
+            {"bandwidth": EPS, **sizes},
+        ),
+        "anndata.transform": (
+            lambda adata=SOUND, new=SOUND, **o: ies_gpu.anndata.transform(
+                mapped() if adata is SOUND else adata, cells() if new is SOUND else new, **o
+            ),
+            {"key": "ies"},
+        ),
+        "datasets.load": (datasets.load, {"name": "D1", "n_samples": 50}),
+        "datasets.load_molecule": (datasets.load_molecule, {"path": f"{s['folder']}/molecule.xyz"}),
+        "datasets.load_spectra": (datasets.load_spectra, {"path": f"{s['folder']}/spectra.npz"}),
+        "datasets.normalize_spectra": (datasets.normalize_spectra, {"flux": X[:, :2] + 1}),
+        "datasets.pairwise_distances": (datasets.pairwise_distances, {"R": atoms}),
+        "datasets.planar_angles": (datasets.planar_angles, {"R": atoms}),
+        "datasets.torsion": (datasets.torsion, {"R": atoms, "atoms": (0, 1, 2, 3)}),
+        "datasets.pca": (datasets.pca, {"features": X, "n_columns": 2}),
+        "datasets.trajectory_of": (datasets.trajectory_of, {"source": [Atoms(frame) for frame in atoms]}),
+        "datasets.write_xyz": (datasets.write_xyz, {"path": f"{file}.xyz", "R": atoms, "z": [6, 6, 8, 1, 1]}),
+        "plot.embedding": (ies_gpu.plot.embedding, {"selection": S}),
+        "plot.path": (ies_gpu.plot.path, {"selection": S}),
+        "plot.points": (ies_gpu.plot.points, {"X": X}),
+        "plot.set_label": (ies_gpu.plot.set_label, {"subset": (0, 1)}),
+        "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
     }  # fmt: skip
     return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
 
@@ -152,14 +216,24 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
 def places() -> list[tuple[str, str]]:
     """Every argument of every function."""
     found = []
+    hidden = {  # behind **options
+        "DiffusionMap.fit": ies_gpu.DiffusionMap,
+        "IndependentCoordinates.fit": ies_gpu.IndependentCoordinates,
+        "Selection.explore": type(sound()["selection"]).to_html,
+        "anndata.select": ies_gpu.anndata.select,
+        "anndata.transform": ies_gpu.anndata.transform,
+    }
     for name, (function, own) in calls().items():
-        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        signatures = [inspect.signature(way) for way in (function, hidden.get(name, function))]
+        names = [p.name for way in signatures for p in way.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        names = [name for name in names if name != "self"]
         if "(" in name:  # another starting point of a run: what belongs to it
             names = list(own)
         found += [(name, argument) for argument in dict.fromkeys([*names, *own])]
     skipped = {
         ("select_coordinates", entry) for entry in ("graph", "kernel", "laplacian", "coordinates", "eigenvalues")
     }
+    skipped.add(("Selection.explore", "path"))  # shown, not written
     return [place for place in found if place not in skipped and place[1] not in ("progress", "checkpoint")]
 
 
@@ -171,7 +245,7 @@ def values() -> dict[str, Any]:
     return {
         "10**400": 10**400, "-10**400": -(10**400), "1e308": 1e308, "-1e300": -1e300, "1e-320": 1e-320, "nan": np.nan,
         "inf": np.inf, "Fraction(10**400)": Fraction(10**400), "Decimal": Decimal("1e5"), "complex": 1j, "None": None,
-        "bytes": b"ab", "str": "ab", "slice": slice(3), "function": len, "type": int, "Ellipsis": ..., "set": {1, 2},
+        "bytes": b"ab", "str": "ab", "slice": slice(3), "function": len, "type": list, "Ellipsis": ..., "set": {1, 2},
         "dict": {"a": 1}, "ragged": [[1, 2], [3]], "ragged 3": [[[1, 2], [3]], [[1], [2, 3]]], "empty list": [],
         "raises": Raises(), "unprintable": Unprintable(), "object": object(), "date": np.datetime64("2020-01-01"),
         "dates": np.zeros((120, 3), "datetime64[s]"), "range": range(3), "no axes": np.array(3.0),

@@ -133,3 +133,41 @@ def test_a_mapped_file_larger_than_the_memory_is_never_held_whole(tmp_path):
     assert mapped.nbytes > 2 * (128 << 20) and peak < 0.9 * mapped.nbytes
     assert found.subset == usual.subset
     np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
+def test_narrow_integers_do_not_wrap_around(kind):
+    """Of intrinsic_dim=np.int8(2) the size of a buffer once became negative."""
+    X = datasets.load("D1", n_samples=150).X
+    usual = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
+    narrow = {name: kind(value) for name, value in usual.items()}
+    first, second = (
+        select_coordinates(X, bandwidth=1.5, components="largest", device="cpu", **sizes) for sizes in (usual, narrow)
+    )
+    assert first.subset == second.subset
+    np.testing.assert_array_equal(first.coordinates, second.coordinates)
+    assert json.loads(second.to_json())["diagnostics"]["parameters"]["intrinsic_dim"] == 2
+
+
+SMALL = datasets.load("D1", n_samples=150).X
+ODD = {
+    "a subclass": lambda: SMALL.view(type("Own", (np.ndarray,), {})),
+    "a matrix": lambda: np.matrix(SMALL),
+    "nothing masked": lambda: np.ma.array(SMALL),
+    "negative strides": lambda: SMALL[::-1, ::-1],
+    "nullable floats": lambda: pandas.DataFrame(SMALL).astype("Float64"),
+    "columns of one name": lambda: pandas.DataFrame(SMALL, columns=["a", "a", "a"]),
+    "a name of 100,000 letters": lambda: pandas.DataFrame(SMALL, columns=["n" * 100_000, "b", "c"]),
+    "sparse columns": lambda: pandas.DataFrame(SMALL).astype(pandas.SparseDtype(float)),
+    "long doubles": lambda: SMALL.astype(np.longdouble),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.filterwarnings("ignore")
+def test_odd_arrays_are_the_same_points(kind):
+    options = {"bandwidth": 1.5, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "components": "largest"}
+    found = select_coordinates(ODD[kind](), device="cpu", **options)
+    usual = select_coordinates(SMALL, device="cpu", **options)
+    assert found.subset == usual.subset
+    np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-9)
