@@ -20,6 +20,7 @@ from typing import Any
 from . import own_graphs, peers, stages
 from .measure import hardware
 
+LONGEST = 900  # seconds for one stage
 COMMANDS = {**stages.ALL, **own_graphs.ALL, "peers": peers.peers}
 
 
@@ -42,8 +43,10 @@ def machine() -> dict[str, Any]:
 
 def verdict(row: dict[str, Any]) -> str:
     """Goal and whether it was reached: a ratio to reach, or a number to stay below where there is no peer."""
-    if row["goal"] is None:
+    if row["goal"] is None or row["ours"] is None:
         return ""
+    if row["ratio"] is None and row["peer"] != "none":
+        return f"{row['goal']:g}x: not measured"
     if row["ratio"] is None:
         return f"at most {row['goal']:g}: {'reached' if row['ours'] <= row['goal'] else 'missed'}"
     return f"{row['goal']:g}x: {'reached' if row['ratio'] >= row['goal'] else 'missed'}"
@@ -51,13 +54,18 @@ def verdict(row: dict[str, Any]) -> str:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Markdown."""
-    lines = ["| stage | peer | ours, s | peer, s | ratio | goal | peak |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| stage | peer | ours, s | peer, s | ratio (of processor time) | goal | peak |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for r in rows:
         theirs = "" if r["theirs"] is None else f"{r['theirs']:.3g}"
         ratio = "" if r["ratio"] is None else f"{r['ratio']:.3g}"
+        ratio += f" ({r['processor']['ratio']:.3g})" if r.get("processor") else ""
         peak = f"{r['peak'] / 1e9:.2f} GB" if r.get("peak") else ""
         peer = "" if r["peer"] == "none" else r["peer"] + (f" ({r['reason']})" if r.get("reason") else "")
-        lines.append(f"| {r['stage']} | {peer} | {r['ours']:.3g} | {theirs} | {ratio} | {verdict(r)} | {peak} |")
+        ours = "" if r["ours"] is None else f"{r['ours']:.3g}"
+        lines.append(f"| {r['stage']} | {peer} | {ours} | {theirs} | {ratio} | {verdict(r)} | {peak} |")
     return "\n".join(lines)
 
 
@@ -68,7 +76,7 @@ def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) ->
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    grown = [r for r in rows if r["stage"].startswith("growth")]
+    grown = [r for r in rows if r["stage"].startswith("growth,")]
     if grown:
         figure, axes = plt.subplots(figsize=(7.6, 4.8), layout="constrained")
         for stage in grown[0]["seconds"]:
@@ -90,6 +98,23 @@ def plots(rows: list[dict[str, Any]], limits: dict[str, float], folder: Path) ->
         figure.savefig(folder / "hardware.png", dpi=120)
 
 
+def rows_of(worker: list[str], stage: str) -> list[dict[str, Any]]:
+    """What a worker process measured, or one row that says why there is nothing."""
+    try:
+        done = subprocess.run(worker, stdout=subprocess.PIPE, text=True, check=True, timeout=LONGEST)
+        return json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.SubprocessError, ValueError, IndexError) as error:
+        why = f"stopped after {LONGEST} s" if isinstance(error, subprocess.TimeoutExpired) else "failed, see stderr"
+        return [stages.row(stage, why, None, None, None)]
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks")
     parser.add_argument("--only", default=",".join(COMMANDS), help="stages, separated by commas")
@@ -106,15 +131,13 @@ def main() -> None:
     for stage in options.only.split(","):
         print(f"{stage} ...", file=sys.stderr, flush=True)
         worker = [sys.executable, "-m", "benchmarks", "--stage", stage]
-        done = subprocess.run(worker, stdout=subprocess.PIPE, text=True, check=False)
-        if done.returncode:
-            print(f"{stage} failed with status {done.returncode}", file=sys.stderr)
-            continue
-        rows += json.loads(done.stdout.splitlines()[-1])
-        print(table(rows[-len(json.loads(done.stdout.splitlines()[-1])) :]), flush=True)
-        (folder / "results.json").write_text(json.dumps({"machine": where, "limits": limits, "rows": rows}, indent=1))
+        new = rows_of(worker, stage)
+        rows += new
+        print(table(new), flush=True)
         heading = f"{where['date']}, {where['cpu']}, {where['cores']} cores, {where['versions']}\n\n"
-        (folder / "results.md").write_text(heading + table(rows) + "\n")
+        whole = json.dumps({"machine": where, "limits": limits, "rows": rows}, indent=1)
+        replace(folder / "results.json", whole + "\n")
+        replace(folder / "results.md", heading + table(rows) + "\n")
     plots(rows, limits, folder)
 
 

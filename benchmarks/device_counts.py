@@ -79,7 +79,7 @@ def main() -> None:
     for n in given.n:
         begin = time.perf_counter()
         machine, found = counted(n, given.degree, dtype=given.dtype)
-        solver = {key: value for key, value in found.diagnostics["solver"].items() if not isinstance(value, list)}
+        solver = found.diagnostics["solver"]
         print(
             f"\nn = {n:,}, {solver}, {time.perf_counter() - begin:.0f} s on this machine\n\n{table(machine)}",
             flush=True,

@@ -1,8 +1,9 @@
 """How long each stage would take on a GPU at the very least: ``python -m benchmarks.roofline`` prints a table.
 
 An estimate, not a measurement: bytes that must be moved and operations that must be done, by formula, divided by the
-peak figures that NVIDIA prints. Real kernels reach a part of them, often a third to two thirds, and launches and
-synchronisations come on top. It can tell which stages memory bounds and which arithmetic, and what a precision can win.
+peak figures that NVIDIA prints. Real kernels reach a part of them, often a third to two thirds. Launches and waits are
+those that the stand-in for CuPy counts, at an assumed time each. It can tell which stages memory bounds and which
+arithmetic, and what a precision can win.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 DTYPES = ("float32", "mixed", "float64")
 INDEX = 4  # bytes of a column number
+LAUNCH, WAIT = 5e-6, 20e-6  # seconds, assumed
 
 
 class Card(NamedTuple):
@@ -57,7 +59,9 @@ class Work(NamedTuple):
 class Problem:
     """Sizes: n points in D columns with ``degree`` neighbours, m eigenvectors, d, s; and counts that depend on data.
 
-    ``candidates`` are the points that the graph compares with each point, ``products`` those of Lanczos.
+    ``candidates`` are the points that the graph compares with each point. Of the eigensolver, counted in runs on the
+    stand-in for CuPy: ``iterations`` of the finest level, ``products`` of S with one vector, ``coarse`` those of its
+    coarse forms in vectors of length n, ``waits`` and ``launches`` of the whole run.
     """
 
     n: int = 1_000_000
@@ -67,11 +71,25 @@ class Problem:
     d: int = 2
     s: int = 2
     candidates: float = 520
-    products: int = 400
+    iterations: int = 17
+    products: int = 1_100
+    coarse: float = 1_260.0
+    launches: int = 21_000
+    waits: int = 280
 
     @property
     def nnz(self) -> float:
         return self.n * (self.degree + 1)
+
+    @property
+    def block(self) -> int:
+        """Vectors that the eigensolver works on: those wanted, the constant one and guards."""
+        return self.m + 12
+
+    @property
+    def coarse_degree(self) -> float:
+        """Entries per row where the columns are cells of eight points: those that a disc of the radius touches."""
+        return float(np.pi * (np.sqrt(self.degree / (8 * np.pi)) + 0.8) ** 2)
 
     @property
     def sets(self) -> int:
@@ -115,32 +133,39 @@ def laplacian(p: Problem, dtype: str) -> Work:
     return kernel + product(p.n, p.nnz, 1, item).times(2) + scaling
 
 
-def krylov_size(m: int) -> int:
-    """Vectors in the Krylov space of ``eigen.lanczos`` for m + 1 pairs and four guards."""
-    wanted = m + 5
-    return max(2 * wanted + 1, wanted + 20)
+def ritz(p: Problem) -> Work:
+    """Rayleigh-Ritz of one outer iteration on k vectors X and 2k directions: inner products, then the update.
+
+    X is float64; residuals, directions and images are float32. Both read all of them, and the second writes X, the
+    residuals, and k directions with their images. The operations are those of matrix products in float64.
+    """
+    k, read = p.block, 8 + 4 + 4 * 4
+    inner = 2 * p.n * k * k * (1 + 2 + 2 + 4 + 4)
+    update = 2 * p.n * k * k * (2 * 2 + 4 + 2)
+    return Work(p.n * k * (2 * read + 8 + 4 + 8), 0.0, inner + update)
 
 
-def orthogonalisation(n: float, length: int) -> Work:
-    """Against ``length`` vectors: read twice in each of two passes, all in float64."""
-    return Work(4 * length * n * 8, 0.0, 8 * length * n)
+def coarse_step(p: Problem) -> Work:
+    """A step of conjugate gradients for one vector of length n on a coarse level, in float32, k of them at a time.
+
+    The product, and 11 vectors read or written by its three kernels.
+    """
+    entries = p.n * p.coarse_degree
+    return Work(entries * (4 + INDEX) / p.block + 11 * p.n * 4, 2 * entries + 8 * p.n)
 
 
-def lanczos(p: Problem, dtype: str) -> Work:
-    """Products, orthogonalisation against the basis so far, and at each restart a rotation of the basis."""
-    size = krylov_size(p.m)
-    kept = p.m + 5 + (size - p.m - 5) // 2
-    lengths = [*range(1, size + 1)]
-    restarts = 0
-    while len(lengths) < p.products:
-        lengths += range(kept + 1, size + 1)
-        restarts += 1
-    one = product(p.n, p.nnz, 1, stored(dtype))
-    total = one.times(p.products)
-    for length in lengths[: p.products]:
-        total += orthogonalisation(p.n, length)
-    rotation = Work((size + kept) * p.n * 8, 0.0, 2 * size * kept * p.n)
-    return total + rotation.times(restarts)
+def multilevel(p: Problem, dtype: str) -> Work:
+    """The multilevel method: products of S in float32, Rayleigh-Ritz, and conjugate gradients on the coarse levels.
+
+    S and its coarse forms are float32 in every precision. One product of two has the columns of S merged by cells.
+    The last residuals are computed with P in float64, twice.
+    """
+    whole, merged = (product(p.n, entries, p.block, 4, 4).times(0.5 / p.block)
+                     for entries in (p.nnz, p.n * p.coarse_degree))  # fmt: skip
+    levels = Work(p.nnz * (stored(dtype) + INDEX + 4) + 2 * p.nnz * (4 + INDEX), 0.0, 2 * p.nnz)
+    last = product(p.n, p.nnz, p.m + 1, stored(dtype)).times(2)
+    work = (whole + merged).times(p.products) + ritz(p).times(p.iterations) + coarse_step(p).times(p.coarse)
+    return levels + work + last
 
 
 def cometric_operations(m: int) -> float:
@@ -175,7 +200,7 @@ def scores(p: Problem, dtype: str) -> Work:
 STAGES = {
     "graph": graph,
     "kernel, Laplacian": laplacian,
-    "eigenvectors (Lanczos)": lanczos,
+    "eigenvectors (multilevel)": multilevel,
     "tangent bases": tangents,
     "scores": scores,
 }
@@ -200,7 +225,9 @@ def table(p: Problem) -> str:
                 mark = "\\*" if work.arithmetic(card) == seconds else ""
                 cells.append(f"{milliseconds(seconds)}{mark}")
         lines.append(f"| {stage} | " + " | ".join(cells) + " |")
-    lines.append("| all | " + " | ".join(map(milliseconds, totals.values())) + " |")
+    around = p.launches * LAUNCH + p.waits * WAIT
+    lines.append("| launches and waits | " + " | ".join([milliseconds(around)] * len(heads)) + " |")
+    lines.append("| all | " + " | ".join(milliseconds(total + around) for total in totals.values()) + " |")
     return "\n".join(lines)
 
 

@@ -1,7 +1,9 @@
 """Data sets of different kinds with their truth, and the lists of cases behind the thresholds of the automatic choice.
 
 ``TUNED`` are the cases that were looked at while rules and thresholds were settled. ``SET_ASIDE`` were listed before
-any threshold of the verdict was settled, and have been used only to check it.
+any threshold of the verdict was settled, and have been used only to check it. ``UNEVEN`` were listed before it was
+settled when the automatic choice tries a bandwidth that follows the density, and have been used only to check that
+(with other seeds than those that had been seen when the last rule was added).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class Shape(NamedTuple):
 
 def load(name: str, n: int, seed: int) -> Shape:
     """Points of a shape by its name."""
-    make, dimension = SHAPES[name]
+    make, dimension = (SHAPES | UNEVEN_SHAPES)[name]
     X, truth = make(n, np.random.default_rng(1000 + seed))
     return Shape(X, dimension, truth)
 
@@ -163,6 +165,39 @@ def mobius(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
     return X, {"beta": b, "z": X[:, 2]}
 
 
+def exponential(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    x, y = rng.exponential(1.0, n), rng.uniform(0, 1, n)
+    return np.column_stack([x, y]), {"x": x, "y": y}
+
+
+def two_densities(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    points = flat(n, rng, 3, 1)[0]
+    points[: n * 9 // 10, 0] /= 3  # nine in ten points in the first third, the others all over
+    return noisy(points, rng, 0.01), dict(zip("xy", points.T, strict=True))
+
+
+def uneven_roll(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    t, y = 1.5 * np.pi * (1 + 2 * rng.beta(1, 4, n)), 21 * rng.uniform(size=n)
+    return np.column_stack([t * np.cos(t), y, t * np.sin(t)]), {"t": t, "y": y}
+
+
+def heavy_tails(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    points = rng.standard_t(5, (n, 2)) * [2, 1]
+    return noisy(points, rng, 0.05), {"x": points[:, 0], "y": points[:, 1]}
+
+
+def dense_pole(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    a, z = rng.uniform(0, 2 * np.pi, n), 1 - 2 * rng.beta(0.5, 2, n)
+    r = np.sqrt(1 - z * z)
+    X = np.column_stack([r * np.cos(a), r * np.sin(a), z])
+    return X, dict(zip("xyz", X.T, strict=True))
+
+
+def dense_arc(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    a = rng.vonmises(0, 1.5, n)
+    return np.column_stack([np.cos(a), np.sin(a)]) + 0.01 * rng.normal(size=(n, 2)), {"alpha": a}
+
+
 Maker = Callable[..., tuple[np.ndarray, Columns]]
 SHAPES: dict[str, tuple[Maker, int]] = {
     "strip": (strip, 2),
@@ -195,6 +230,14 @@ SHAPES: dict[str, tuple[Maker, int]] = {
     "tree": (tree, 1),
     "noisy tree": (lambda n, rng: tree(n, rng, 0.15), 1),
 }
+UNEVEN_SHAPES: dict[str, tuple[Maker, int]] = {
+    "exponential": (exponential, 2),
+    "two densities": (two_densities, 2),
+    "uneven roll": (uneven_roll, 2),
+    "heavy tails": (heavy_tails, 2),
+    "dense pole": (dense_pole, 2),
+    "dense arc": (dense_arc, 1),
+}
 
 TUNED = [
     *((name, n, seed) for name in ("swiss roll", "torus", "S curve", "strip") for n in (500, 1000) for seed in (0, 1)),
@@ -202,3 +245,8 @@ TUNED = [
     *((name, 1000, 0) for name in ("circle", "spiral", "box", "Moebius strip", "strip in 30-D", "tree")),
 ]
 SET_ASIDE = [(name, n, seed) for name in SHAPES for n, seed in ((300, 7), (800, 8), (2000, 9), (4000, 10))]
+UNEVEN = [
+    (name, n, seed)
+    for name in ("Gaussian", "uneven density", *UNEVEN_SHAPES)
+    for n, seed in ((300, 37), (800, 38), (2000, 39), (4000, 40))
+]

@@ -22,6 +22,7 @@ from tests.package.test_docstrings import MORE
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 EXTENSIONS = DOCS / "_extensions"
+PLACES = ("README.md", "docs/install.md")
 TOCTREES = {
     ".md": re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL),
     ".rst": re.compile(r"^\.\. toctree::\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL),
@@ -129,6 +130,21 @@ def test_every_warning_is_explained():
     assert len(terms) > 20 and len(said) > 20
     assert [term for term in terms if not any(explains(term, text) for text in every)] == [], "no longer said"
     assert [text for text in said if not any(explains(term, text) for term in terms)] == [], "not in reading.py"
+
+
+def test_every_line_of_a_result_is_explained():
+    """What print(selection) can print, as the source has it: two spaces, a name, and the column of values."""
+    source = (ROOT / "ies_gpu" / "results" / "selection.py").read_text()
+    labels = re.findall(r'"  ([a-z -]{3,14}?)  +[{a-z]', source)
+    page = (DOCS / "_lessons" / "reading.py").read_text()
+    assert {"zeta", "verdict", "device"} <= set(labels)
+    assert [label for label in labels if f"# **{label}**" not in page] == []
+
+
+def test_the_install_page_names_every_extra_of_the_readme():
+    rows = [re.findall(r"^\| (`[a-z0-9`, ]+`) \|", (ROOT / name).read_text(), re.M) for name in PLACES]
+    readme, install = ({word for row in found for word in re.findall("`([a-z0-9]+)`", row)} for found in rows)
+    assert len(readme) > 8 and readme <= install
 
 
 class Page(HTMLParser):

@@ -11,8 +11,11 @@ import tempfile
 import numpy as np
 import pytest
 
+from benchmarks import device_counts
 from ies_gpu import cli, datasets, estimate_resources
-from ies_gpu.resources import START
+from ies_gpu.resources import CONTEXT, SAMPLES, START, device_needs
+from ies_gpu.run.plan import Size
+from tests.backends import needs_cupy
 from tests.manifolds import rectangle
 
 STRIP = {"n": 100_000, "dim": 3, "degree": 169}
@@ -30,7 +33,7 @@ def test_memory_grows_with_all_that_makes_a_job_larger():
 
 
 def test_memory_above_the_start_is_linear_in_n_at_one_degree():
-    assert peak(n=1_000_000) - START == pytest.approx(10 * (peak() - START), rel=1e-6)
+    assert peak(n=200_000) - START == pytest.approx(2 * (peak() - START), rel=1e-6)
 
 
 def test_no_stage_takes_less_than_what_it_must_hold():
@@ -98,13 +101,36 @@ def test_the_command(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["request_bytes"] > found["peak_bytes"] == max(stage["bytes"] for stage in found["stages"])
     assert cli.main([*arguments, "--device", "cuda"]) == 0
-    assert "never compared with a run" in " ".join(capsys.readouterr().out.split())
+    assert "never compared with a real GPU" in " ".join(capsys.readouterr().out.split())
     for wrong, status in (
         (["estimate", "--n", "5"], 2),
         ([*arguments, "-m", "99999"], 1),
         ([*arguments, "-s", "1"], 1),
     ):
         assert cli.main(wrong) == status
+
+
+@needs_cupy
+@pytest.mark.parametrize(
+    ("n", "degree", "m", "dtype"),
+    [
+        (6000, 60, 8, "float64"),  # multilevel
+        (3000, 200, 20, "mixed"),  # Lanczos
+        pytest.param(20_000, 60, 20, "float64", marks=pytest.mark.slow),
+        pytest.param(60_000, 120, 20, "float64", marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_gpu_needs_is_what_the_stand_in_counts(n, degree, m, dtype, monkeypatch):
+    """The peak within a factor of 1.5 and no stage above its own: F4 and F9 of the CUDA review were hidden peaks."""
+    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
+    machine, found = device_counts.counted(n, degree, n_components=m, dtype=dtype)
+    job = {"n": n, "dim": 3, "degree": found.diagnostics["mean_degree"], "n_components": m, "dtype": dtype}
+    told = estimate_resources(**job, device="cuda").device_bytes - CONTEXT
+    print(f"n {n}, {dtype}: counted {machine.peak / 1e6:.0f} MB, estimated {told / 1e6:.0f} MB")
+    assert machine.peak / 1.5 < told < 1.5 * machine.peak + SAMPLES
+    size = Size(n, 3, n * (job["degree"] + 1), m, 2, 2, 8)
+    for stage, most in device_needs(size, "memory", size.wants_multilevel, 64 << 30).items():
+        assert machine.by_stage[stage]["peak"] <= 1.25 * most, stage
 
 
 def run(points, *options):
