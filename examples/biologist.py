@@ -29,7 +29,7 @@ known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.5}
 ies_gpu.anndata.select(old, metric="cosine", self_loops=False, components="largest", **known)
 ies_gpu.anndata.transform(old, new, isolated="nearest")
 print("old cells", old.obsm["X_ies"].shape, "new cells", new.obsm["X_ies"].shape)
-ies_gpu.plot.points(new.obsm["X_ies"], colors=new.obs["bulk_labels"].to_numpy()).savefig("biologist-new.png")
+ies_gpu.plot.points(new.obsm["X_ies"], colors=new.obs["bulk_labels"]).savefig("biologist-new.png")
 
 # %%
 # One file with everything. ``ies-gpu fit cells.h5ad --key X_pca`` would start from it.

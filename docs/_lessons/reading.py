@@ -38,6 +38,9 @@ print(selection)
 #   left.
 # **automatic**
 #   What was found because you did not give it, and how much of the variance of X the chosen coordinates explain.
+# **verdict**
+#   With *automatic*: how sure that choice is, in one word, and why. With *sure*, go on. With *likely*, look at the
+#   pictures first. With *doubtful* there is a warning too: :doc:`/parameters` says what to look at then.
 # **residuals**
 #   How accurate the eigenvectors are. Below 1e-6 is good.
 # **device**
@@ -115,6 +118,13 @@ print(shown.stdout)
 #   See "About the choice" below.
 # "only one bandwidth keeps the points together"
 #   There was nothing to compare with. Leave out strays and run again.
+# "no fixed bandwidth keeps the points together, only one that follows their density"
+#   The density varies very much. Take logarithms where that makes sense, or look at the sparse part on its own.
+# "of the points parts of the map nearly touch that are far apart in X"
+#   Points that are far apart lie side by side in the map. Look at it in three dimensions; with more points, or one
+#   coordinate more, the parts may come apart.
+# "explain X as well, as for trees and clusters, for which they are the better choice"
+#   The chosen coordinates bring nothing that the first ones do not have. See :doc:`when_not_to_use_it`.
 # "other bandwidths near ... explain visibly less"
 #   Try values in between.
 # "coordinates, the most that were tried, may be too few"
@@ -126,6 +136,8 @@ print(shown.stdout)
 #   know it.
 # "column ... of X has nearly all of the variance"
 #   One column is much wider than the others. If the units differ, scale the columns.
+# "the points look like a line along one column, which may be in another unit"
+#   The same, as a reason not to be sure.
 # "... points are too few to estimate anything from them"
 #   Fewer than 100 points. The values are guesses; give your own.
 # "n_components=... needs at least ... points"

@@ -56,9 +56,9 @@ told(wide)
 side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "their map: three spots"), "clusters.png")
 
 # %%
-# **Instead**: cluster first (HDBSCAN, Leiden), then map each group on its own, for example with
-# ``components="largest"`` or ``select_coordinates(X[labels == k])``. For a picture of all groups at once: UMAP or
-# t-SNE.
+# **Instead**: one map per group. ``components="each"`` makes them where gaps separate the groups. Where groups touch,
+# cluster first (HDBSCAN, Leiden) and call ``select_coordinates(X[labels == k])``. For a picture of all groups at once:
+# UMAP or t-SNE.
 #
 # Trees
 # -----
@@ -74,27 +74,33 @@ told(line)
 side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms kept apart"), "tree.png")
 
 # %%
-# For a tree the *first* coordinates are the right ones: one for each arm but one. **Instead**: use them
-# (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or PAGA.
+# For a tree the *first* coordinates are the right ones: one for each arm but one. With nothing given, the choice on a
+# noisy tree is doubtful, and one of the reasons is that the first coordinates explain the points as well. **Instead**:
+# use those (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or PAGA.
 #
 # Density that varies by orders of magnitude
 # ------------------------------------------
 #
-# One bandwidth has to suit all points. This strip is some forty times as dense at one end as at the other. The
-# bandwidth that joins the sparse end blurs the dense one, and the map gives most of its room to the few points far
-# out.
+# One bandwidth has to suit all points. This fan is a thousand times as dense at its tip as at its rim. A bandwidth that
+# joins the rim blurs the tip, and even so some points of the rim are left out.
 
-uneven = np.column_stack([rng.exponential(2.0, 2500), rng.uniform(0, 1, 2500)])
-uneven = uneven[uneven[:, 0] < 9]
-sparse = select_coordinates(uneven, intrinsic_dim=2, subset_size=2, bandwidth=0.35)
-told(sparse)
-count = np.histogram(uneven[:, 0], bins=[0, 1, 8, 9])[0]
-print(f"{count[0]} points in the first unit of length, {count[-1]} in the last")
-side_by_side(uneven, sparse.embedding, uneven[:, 1], ("dense left, sparse right", "its map"), "uneven.png")
+flat = rng.uniform(size=(1500, 2))
+fan = np.exp(4 * flat[:, :1]) * np.column_stack([np.cos(flat[:, 1]), np.sin(flat[:, 1])])
+told(select_coordinates(fan, bandwidth="fixed"))
 
 # %%
-# **Instead**: thin the dense part out, take logarithms where that makes sense, or try what :doc:`/parameters` offers
-# for uneven density. Compare the map with and without the sparse end.
+# With nothing given, the bandwidth follows the density here. All points are in the map, and it is the whole fan,
+# coloured by the angle. But nobody is sure of the few points at the rim: two of them may be neighbours, or there may be
+# a gap between them.
+
+followed = select_coordinates(fan)
+told(followed)
+print("verdict:", followed.verdict, "- bandwidth:", followed.diagnostics["parameters"]["bandwidth"])
+side_by_side(fan, followed.embedding, flat[:, 1], ("dense tip, sparse rim", "its map"), "uneven.png")
+
+# %%
+# **Instead**: thin the dense part out, or take logarithms where that makes sense. Compare the map with and without
+# the sparse end.
 #
 # Too few points
 # --------------
