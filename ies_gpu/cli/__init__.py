@@ -10,10 +10,7 @@ import io
 import logging
 import os
 import re
-import signal
 import sys
-import threading
-import time
 import tomllib
 import warnings
 from collections.abc import Iterator
@@ -26,9 +23,9 @@ from . import data, demo, doctor, estimate, fit, plot, report, reproduce, show, 
 from .address_space import check_address_space
 from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
+from .signals import Terminated, stopped_once
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
-CLEANING = 3.0  # seconds after Ctrl-C in which another one is not heard
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
 COMMANDS = (fit, show, plot, report, transform, data, demo, doctor, estimate, reproduce)
 # errors whose message is written for the user; for others the kind is shown too
@@ -112,40 +109,6 @@ def as_options(text: str) -> str:
     text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
     text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
-
-
-class Terminated(BaseException):
-    """SIGTERM came; as an exception it lets half-written files be removed."""
-
-
-@contextmanager
-def stopped_once() -> Iterator[None]:
-    """Turn SIGTERM or Ctrl-C into an exception; ignore others soon after it, which would interrupt the cleaning up.
-
-    One that comes later is raised again: Python drops an exception that is raised inside a callback or a destructor.
-    """
-    if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
-        yield
-        return
-
-    def stop(number: int, _: Any) -> None:
-        if heard and time.monotonic() < heard[-1] + CLEANING:
-            return
-        heard.append(time.monotonic())
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-    heard: list[float] = []
-    before = {signal.SIGTERM: signal.getsignal(signal.SIGTERM), signal.SIGINT: signal.getsignal(signal.SIGINT)}
-    if before[signal.SIGINT] is not signal.default_int_handler:  # ignored, as a shell does for background jobs
-        del before[signal.SIGINT]
-    for each in before:
-        signal.signal(each, stop)
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            if signal.getsignal(each) is stop and not heard:
-                signal.signal(each, handler)
 
 
 @contextmanager

@@ -539,25 +539,3 @@ def test_long_work_is_announced(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fit, "LONG", 0.1)
     assert cli.main(command) == 0
     assert "expect about" in capsys.readouterr().err
-
-
-def test_an_interrupt_that_python_dropped_can_be_repeated(monkeypatch):
-    """Inside a destructor the exception is lost. Soon after it the next is ignored; later it counts."""
-    from ies_gpu import cli
-
-    class Dropped:
-        def __del__(self):
-            signal.raise_signal(signal.SIGINT)
-
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), cli.stopped_once():
-            monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
-            Dropped()
-            signal.raise_signal(signal.SIGINT)  # within three seconds: not heard
-            monkeypatch.setattr(cli, "CLEANING", 0.0)
-            signal.raise_signal(signal.SIGINT)
-            pytest.fail("the repeated interrupt was not heard")
-    finally:
-        signal.signal(signal.SIGINT, before)

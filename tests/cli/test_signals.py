@@ -1,0 +1,77 @@
+"""Signals as exceptions. What a whole command does with them is in test_cli.py."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+
+import pytest
+
+from ies_gpu.cli import signals
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="POSIX signals")
+
+
+@pytest.fixture(autouse=True)
+def handlers(monkeypatch):
+    """Python's own handlers, as in a shell, and those of the tests afterwards."""
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
+    before = [signal.getsignal(number) for number in numbers]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    monkeypatch.setattr(signals.again, "__defaults__", (0.05,))
+    yield
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+class Dropped:
+    """Raises a signal where Python drops its exception."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __del__(self):
+        signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, signals.Terminated)]
+)
+def test_an_exception_that_python_dropped_comes_again(number, error):
+    begin = time.perf_counter()
+    with pytest.raises(error), signals.stopped_once():
+        Dropped(number)
+        while time.perf_counter() < begin + 20:
+            time.sleep(0.001)
+        pytest.fail("nothing came")
+    assert time.perf_counter() < begin + 10
+
+
+def test_neither_another_signal_nor_the_timer_breaks_into_cleaning_up():
+    cleaned = []
+    with pytest.raises(KeyboardInterrupt), signals.stopped_once():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            try:
+                raise OSError("an error of its own while it cleans up")
+            except OSError:
+                signal.raise_signal(signal.SIGTERM)
+                time.sleep(0.2)  # the timer looks several times
+            cleaned.append(True)
+    assert cleaned
+    signal.raise_signal(signal.SIGINT)  # nor into what follows, which says how it ended
+
+
+def test_without_a_signal_all_handlers_are_as_before():
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGALRM)
+    with signals.stopped_once():
+        assert signal.getsignal(signal.SIGTERM) not in before
+    assert (
+        signal.getsignal(signal.SIGINT),
+        signal.getsignal(signal.SIGTERM),
+        signal.getsignal(signal.SIGALRM),
+    ) == before
