@@ -21,8 +21,9 @@ class Terminated(BaseException):
 def stopped_once() -> Iterator[None]:
     """Turn SIGTERM or Ctrl-C into an exception; ignore others while it cleans up.
 
-    Python drops an exception that is raised inside a callback or a destructor, as there are many while kernels are
-    compiled. So a timer looks whether the exception is on its way, and otherwise raises it again.
+    Python drops an exception that is raised inside a callback or a destructor, and compiling kernels calls many. So a
+    timer looks whether the exception is on its way, and otherwise raises it again. An error in between is most likely
+    that of a library whose callback did not do its work, and counts as the signal.
     """
     if threading.current_thread() is not threading.main_thread():  # signals belong to the main thread
         yield
@@ -43,10 +44,16 @@ def stopped_once() -> Iterator[None]:
         del before[signal.SIGINT]
     for each in before:
         signal.signal(each, stop)
+    tell, sys.unraisablehook = sys.unraisablehook, told_unless_from_a_signal
     try:
         yield
+    except Exception:
+        if heard:
+            raise heard[0] from None
+        raise
     finally:
         again(0)
+        sys.unraisablehook = tell
         for each, handler in before.items():
             if signal.getsignal(each) is stop:  # after the first signal, none may break into the end
                 signal.signal(each, (lambda *_: None) if heard else handler)
@@ -56,6 +63,12 @@ def again(seconds: float = AGAIN) -> None:
     """Look once more after some seconds; 0 stops that."""
     if ALARM is not None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def told_unless_from_a_signal(dropped: Any) -> None:
+    """What Python prints of an exception that it dropped; ours comes again."""
+    if not isinstance(dropped.exc_value, (KeyboardInterrupt, Terminated)):
+        sys.__unraisablehook__(dropped)
 
 
 def is_on_its_way(error: BaseException | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 
 import pytest
@@ -19,7 +18,6 @@ def handlers(monkeypatch):
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGALRM
     before = [signal.getsignal(number) for number in numbers]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     monkeypatch.setattr(signals.again, "__defaults__", (0.05,))
     yield
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
@@ -40,7 +38,7 @@ class Dropped:
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, signals.Terminated)]
 )
-def test_an_exception_that_python_dropped_comes_again(number, error):
+def test_an_exception_that_python_dropped_comes_again(number, error, capfd):
     begin = time.perf_counter()
     with pytest.raises(error), signals.stopped_once():
         Dropped(number)
@@ -48,6 +46,25 @@ def test_an_exception_that_python_dropped_comes_again(number, error):
             time.sleep(0.001)
         pytest.fail("nothing came")
     assert time.perf_counter() < begin + 10
+    assert capfd.readouterr().err == ""
+
+
+def test_what_a_library_says_of_a_dropped_exception_counts_as_the_signal():
+    """Numba finds no compiled object where the exception was raised in its callback."""
+    with pytest.raises(KeyboardInterrupt), signals.stopped_once():
+        Dropped(signal.SIGINT)
+        raise RuntimeError("no compiled object yet")
+
+
+def test_other_errors_and_other_dropped_exceptions_are_told_as_ever(capfd):
+    class Broken:
+        def __del__(self):
+            raise OSError("a destructor failed")
+
+    with pytest.raises(ValueError, match="of its own"), signals.stopped_once():
+        Broken()
+        raise ValueError("of its own")
+    assert "a destructor failed" in capfd.readouterr().err
 
 
 def test_neither_another_signal_nor_the_timer_breaks_into_cleaning_up():
