@@ -42,7 +42,9 @@ def program() -> None:
     status = main()
     if status in (INTERRUPTED, TERMINATED):
         # Everything is cleaned up. Python would now wait for its threads, but one that was just starting when the
-        # signal came may never end.
+        # signal came may never end. What it would do then is the process that compiles kernels.
+        if (ahead := sys.modules.get("ies_gpu.backend.kernels.fused.ahead")) is not None:
+            ahead.stop()
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from .team import Pieces, Team, item
+from .team import Item, Pieces, Team, item
 
 
 class TallArrays:
@@ -49,7 +49,7 @@ class TallKernels:
     def update(self, X: Pieces, R: Pieces, P: Pieces, SP: Pieces, T: Pieces, ST: Pieces, *small: Any) -> np.ndarray:
         new = self.team.map(updated, *(pieces.parts for pieces in (X, R, P, SP, T, ST)), *small)
         for i, pieces in enumerate((X, R, T, ST)):
-            pieces.parts = self.team.map(item, new, i)
+            pieces.parts = [Item(future, i) for future in new]
         return self.team.total(self.team.map(item, new, 4))
 
     def turn(self, R: Pieces, P: Pieces, left: np.ndarray, square: np.ndarray) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -26,6 +26,13 @@ MUST_MATCH = ("ies_gpu", "numpy", "scipy", "numba")
 
 class Several(tuple):
     """Arguments of one task, as many as there are."""
+
+
+class Item(NamedTuple):
+    """One of several results of a task, taken where it is used: a task of its own would cost more than it does."""
+
+    future: Any
+    number: int
 
 
 class Team:
@@ -102,15 +109,17 @@ class Team:
         return min((most // max(1, threads.get(w, 1)) for w, most in self.memory_limits().items()), default=1 << 62)
 
     def submit(self, function: Callable[..., Any], *arguments: Any, block: int | None = None) -> Any:
-        """A future for ``function(backend, *arguments)``; futures among the arguments are resolved.
+        """A future for ``function(backend, *arguments)``; futures and items of them among the arguments are resolved.
 
         What belongs to a block stays on one worker, as long as that lives.
         """
         self.tasks += 1
         key = f"{function.__name__}-ies-{self.name}-{self.tasks}"  # Dask groups tasks by what comes before the "-"
         place = {} if block is None else {"workers": [self.places[block % len(self.places)]]}
+        items = {k: a.number for k, a in enumerate(arguments) if isinstance(a, Item)}
+        own = (a.future if isinstance(a, Item) else a for a in arguments)
         return self.client.submit(
-            here, function, self.device, *arguments, key=key, pure=False, allow_other_workers=bool(place), **place
+            here, function, self.device, items, *own, key=key, pure=False, allow_other_workers=bool(place), **place
         )
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -159,11 +168,14 @@ class Team:
         ]
 
 
-def here(function: Callable[..., Any], device: str, *arguments: Any) -> Any:
-    """Run a task on the worker's own backend, in one thread: a worker runs as many tasks at a time as it has."""
+def here(function: Callable[..., Any], device: str, items: dict[int, int], *arguments: Any) -> Any:
+    """Run a task on the worker's own backend, in one thread: a worker runs as many tasks at a time as it has.
+
+    ``items`` says of which arguments, which are results of several values, only one is meant.
+    """
     backend = _backend(device)
     with backend.active():
-        return function(backend, *arguments)
+        return function(backend, *(a[items[k]] if k in items else a for k, a in enumerate(arguments)))
 
 
 @cache

@@ -53,7 +53,7 @@ def begin(threads: int) -> None:
     except OSError:  # no room for a process, or Python is embedded in something else
         return
     _others[os.getpid()] = other
-    atexit.register(_stop, os.getpid())
+    atexit.register(stop)
 
 
 def finish() -> None:
@@ -70,8 +70,9 @@ def finish() -> None:
             raise
 
 
-def _stop(process: int) -> None:
-    other = _others.pop(process, None) if process == os.getpid() else None
+def stop() -> None:
+    """End the other process, if this one started it and has not waited for it."""
+    other = _others.pop(os.getpid(), None)
     if other is not None:
         other.kill()
         other.wait()
