@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ies_gpu import backend as backends
 from ies_gpu import diffusion_map, laplacian_of_points
 from ies_gpu.embedding.order import spatial_order
 from tests.backends import active_backend, sent, stand_in, to_host
@@ -21,6 +22,12 @@ def auto_is_the_cpu():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IES_GPU_DEVICE", "cpu")
         yield
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_said():
+    """What a process says once about its device, it says once per test."""
+    backends._warn_once.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -101,9 +101,11 @@ print(shown.stdout)
 #   With ``components="each"``: what follows was said of this part.
 # "the bandwidth connects ... of all pairs of points"
 #   Nearly everything is a neighbour of everything. Lower the bandwidth, or leave it on ``"auto"``.
-# "... live on a few stray points each"
+# "... concentrated on a few stray points"
 #   Single points have coordinates of their own, because they hang by a thread. Pass ``self_loops=False`` (molecules),
 #   raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.
+# "... so none could be excluded; the choice is doubtful:"
+#   The same, for nearly all coordinates. Do not trust the map before one of these has helped.
 #
 # About parameters that were found
 # ................................
@@ -112,18 +114,18 @@ print(shown.stdout)
 #   One of the reasons below follows. Give values of your own and compare the pictures.
 # "the chosen coordinates explain ... of the variance of X"
 #   The map leaves out much of the data. It may be noise, or a part of the shape: colour the map by the columns.
-# "of the points the map has several sheets on top of each other"
+# "of the points, the map has several sheets on top of each other"
 #   The map folds. Try one coordinate more.
-# "no set passes the regret"
+# "no set passes the regret test"
 #   See "About the choice" below.
 # "only one bandwidth keeps the points together"
 #   There was nothing to compare with. Leave out strays and run again.
 # "no fixed bandwidth keeps the points together, only one that follows their density"
 #   The density varies very much. Take logarithms where that makes sense, or look at the sparse part on its own.
-# "of the points parts of the map nearly touch that are far apart in X"
+# "of the points, parts that are far apart in X ... in the map"
 #   Points that are far apart lie side by side in the map. Look at it in three dimensions; with more points, or one
 #   coordinate more, the parts may come apart.
-# "explain X as well, as for trees and clusters, for which they are the better choice"
+# "the leading ... X just as well (for trees and clusters, prefer ...)"
 #   The chosen coordinates bring nothing that the first ones do not have. See :doc:`when_not_to_use_it`.
 # "other bandwidths near ... explain visibly less"
 #   Try values in between.
@@ -149,7 +151,7 @@ print(shown.stdout)
 # "for every set on the path, percentile ... of the regret is positive"
 #   No set satisfies three quarters of the points; the one with the best score is returned. Try ``subset_size`` + 1
 #   first, then another bandwidth.
-# "at ... of the points ... hardly vary along ... dimensions"
+# "at ... of the points, ... do not vary along all ... dimensions"
 #   The eigenvectors to choose from do not see all dimensions. Raise ``n_components``; a strip L times as long as wide
 #   needs more than L. If that does not help, ``intrinsic_dim`` is too large.
 # "branch and bound stopped at its limit"

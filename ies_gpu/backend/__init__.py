@@ -78,7 +78,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     if device != "auto":
         raise DeviceError(f"device={device!r} cannot be used: {found.detail}")
     if found.code != "not-installed":  # a CuPy that is installed is expected to run
-        warn_caller(f"running on the CPU: {found.detail}", RuntimeWarning)
+        _warn_once(f"running on the CPU: {found.detail}")
     return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
 
 
@@ -169,6 +169,12 @@ def at_home(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
         return function(*args, **kwargs)
 
     return call
+
+
+@cache
+def _warn_once(message: str) -> None:
+    """Warn about the device, once per process: every run meets the same one."""
+    warn_caller(message, RuntimeWarning)
 
 
 @cache

@@ -9,7 +9,6 @@ import argparse
 import io
 import logging
 import os
-import re
 import sys
 import tomllib
 import warnings
@@ -24,6 +23,7 @@ from .address_space import check_address_space
 from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 from .signals import Terminated, stopped_once
+from .wording import as_options
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         parser = build_parser()
         complete(parser)
-        args = parser.parse_args(argv)
+        args = parser.parse_args(or_help(sys.argv[1:] if argv is None else argv))
         console, debug = Console(sys.stderr, style_of(args)), args.debug
         if not debug:
             logging.getLogger().addHandler(SILENT)
@@ -91,6 +91,13 @@ def main(argv: list[str] | None = None) -> int:
         return FAILED
 
 
+def or_help(argv: list[str]) -> list[str]:
+    """The same words, with --help for none at all, for "help" and for "help COMMAND"."""
+    if not argv:
+        return ["--help"]
+    return [*argv[1:2], "--help"] if argv[0] == "help" else argv
+
+
 def sentence(error: Exception) -> str:
     """An error in one line, in the words of the command line."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
@@ -102,15 +109,6 @@ def sentence(error: Exception) -> str:
     if not any(kind in kinds for kind in EXPECTED):
         return f"{type(error).__name__}: {text} (unexpected; --debug shows the traceback)"
     return as_options(text)
-
-
-def as_options(text: str) -> str:
-    """Advice for Python, components='largest' or "use radius=0.6", in the words of the command line."""
-    text = re.sub(r"\b(components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)
-    text = re.sub(r"\bresume=True\b", "--resume", text)
-    text = re.sub(r"\bset self_loops=False\b", "give --no-self-loops", text)
-    text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
-    return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
 
 
 @contextmanager
@@ -162,7 +160,7 @@ def build_parser() -> argparse.ArgumentParser:
         prog="ies-gpu",
         description="Choose the few coordinates of a diffusion map that give a complete map of a manifold, even a "
         "long and thin one.",
-        epilog="Start with 'ies-gpu demo'. For details: 'ies-gpu COMMAND --help'. Exit status: 0 done, 1 failed, "
+        epilog="Start with 'ies-gpu demo'. For details: 'ies-gpu help COMMAND'. Exit status: 0 done, 1 failed, "
         "2 usage error, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.",
         allow_abbrev=False,
     )

@@ -64,7 +64,7 @@ class Console:
             self.reached = (end, end)
             self._stand()
         else:
-            self._write(f"{self.stage:<14}{time.perf_counter() - self.begin:8.2f} s")
+            self._write(f"{self.stage:<24}{time.perf_counter() - self.begin:8.2f} s")
         self.stage = ""
 
     def _open_bar(self) -> None:
@@ -72,7 +72,7 @@ class Console:
 
         tqdm.monitor_interval = 0  # no thread of its own: stages report often enough
         self.bar = tqdm(
-            desc=f"{self.stage:<14}",
+            desc=f"{self.stage:<24}",
             unit=UNITS.get(self.stage, ""),
             unit_scale=True,
             bar_format="{desc}[{elapsed}]",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ..results.export import plain
 from .console import Console
 from .options import add_command, add_talk, check_ending, count, device
 from .output import listed, say
+from .wording import as_options
 
 if TYPE_CHECKING:
     from .selftest import Outcome, Side
@@ -57,7 +59,7 @@ def tell(facts: dict[str, Any]) -> None:
     listed("memory", [f"{facts['memory_free'] / 2**30:.1f} GiB free; a run uses at most half of it by default"])
     listed("kernels", [facts["kernels"]])
     listed("kernel cache", [facts["kernel_cache"]])
-    listed("device", [f"{facts['device']}: {facts['device_reason']}"])
+    listed("device", [as_options(f"{facts['device']}: {facts['device_reason']}")])
     listed("GPU status", [facts["gpu_status"]])
 
 
@@ -159,7 +161,9 @@ def examine(device: str = "auto") -> dict[str, Any]:
                 continue
         else:
             missing[name] = optional.get(name, "needed")
-    chosen, host = get_backend(device), CpuBackend()
+    with warnings.catch_warnings():  # the line about the device says the same
+        warnings.simplefilter("ignore", RuntimeWarning)
+        chosen, host = get_backend(device), CpuBackend()
     return {
         "versions": found,
         "missing": missing,

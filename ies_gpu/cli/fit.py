@@ -35,6 +35,7 @@ from .options import (
 from .output import announce_compiling, say
 from .plot import check_picture, draw
 from .report import address, check_page, name_of
+from .wording import as_options, in_bytes
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -63,9 +64,9 @@ def add(commands: Any) -> None:
         "--bandwidth",
         type=length,
         metavar="EPS",
-        help="bandwidth of the kernel in units of the points, or fixed, local (auto)",
+        help="bandwidth of the kernel in the units of the data, or auto, fixed or local (default auto)",
     )
-    option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="graph of the K nearest neighbours")
+    option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="connect each point to its K nearest ones")
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option(
         "--coordinates",
@@ -74,7 +75,7 @@ def add(commands: Any) -> None:
     )
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
-    option("--report", metavar="REPORT.HTML", help="file for a page to explore the result in a browser")
+    option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
     add_reading(fit.add_argument_group("the file").add_argument)
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
@@ -121,12 +122,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     elif args.coordinates:
         check_table_output(args.coordinates)
     check_page(args.parser, "--report", args.report)
-    if not args.output:
-        console.note("no -o: the result will be shown but not saved")
     begin = time.perf_counter()
     console.progress("read", 0, 0)
     points, rows = (args.points, None) if stays_away(args) else read_table(args.points, **chosen_of(args))[:2]
     console.progress("read", 1, 1)
+    if not args.output:
+        console.note("no -o: the result will be shown but not saved")
     if not stays_away(args):
         say_how_long(points, args, console)
     announce_compiling(console, args.device)
@@ -157,7 +158,9 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
 
 def summarise(selection: Selection, own: dict[str, str | None], seconds: float) -> None:
     """Print a result and the names of its files."""
-    say(repr(selection))
+    from ..results.summary import summary
+
+    say(summary(selection, as_options))
     say(f"  time            {seconds:.1f} s")
     for label, option in (
         ("saved", "-o"),
@@ -168,7 +171,7 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
         place = own[option]
         if place:
             size = None if os.path.isdir(place) else file_size(place)
-            say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+            say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({in_bytes(size)})"))
     report = own["--report"]
     if report:
         say(f"  report          {address(report)}")

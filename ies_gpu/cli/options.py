@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         """Name the option that is unknown, and the one that may have been meant; other words are left to argparse."""
         for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
             near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
-            self.error(f"{word} is no option" + (f"; did you mean {near[0]}?" if near else ""))
+            self.error(f"unknown option {word}" + (f"; did you mean {near[0]}?" if near else ""))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Name the command or the choice that a misspelt one may have meant."""
@@ -70,31 +70,35 @@ def add_command(commands: Any, name: str, run: Callable[..., int], text: str, ex
 def add_details(option: Callable[..., Any]) -> None:
     option("-m", "--n-components", type=count, metavar="M", help="how many eigenvectors to choose from (20)")
     option("--radius", type=positive, metavar="R", help="largest distance between neighbours (3 * EPS)")
-    option("--no-self-loops", action="store_true", help="no point is its own neighbour; for noise in many dimensions")
+    option(
+        "--no-self-loops",
+        action="store_true",
+        help="do not count a point as its own neighbour; use for high-dimensional noise",
+    )
     option("--metric", choices=CHOICES["metric"], metavar="NAME", help="how distances are measured, such as cosine")
-    option("--alpha", type=share, metavar="A", help="how far the sampling density is divided out, 0 to 1 (1)")
+    option("--alpha", type=share, metavar="A", help="how strongly sampling density is corrected for, 0 to 1 (1)")
     option("--zeta", type=weight, metavar="Z", help="weight of the smoothness penalty, or auto (auto)")
     option("--percentile", type=percent, metavar="P", help="percentile of the regret, for --zeta auto (75)")
     searches = CHOICES["search"]
     option(
         "--search", choices=searches, metavar="HOW", help=f"{', '.join(searches[:-1])} or {searches[-1]} (exhaustive)"
     )
-    option("--scale", choices=CHOICES["scale"], help="how long the coordinates are (unit)")
+    option("--scale", choices=CHOICES["scale"], help="how the coordinates are scaled (unit)")
     option("--diffusion-time", type=time, metavar="T", help="time of --scale diffusion (1)")
     option(
         "--components",
         choices=(*CHOICES["components"], "each"),
-        help="what to do if the graph is disconnected; each writes one file per part, run.part1.npz, ... (auto)",
+        help="what to do if the graph is disconnected; 'each' writes one file per part, run.part1.npz, ... (auto)",
     )
     option("--tol", type=positive, metavar="T", help="upper bound on eigenvector residuals (1e-8)")
     option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
 
 
 def add_reading(option: Callable[..., Any]) -> None:
-    """What of a file is wanted."""
-    option("--key", metavar="NAME", help="which array of a file that holds several, such as X_pca")
-    option("--columns", metavar="A,B,...", help="columns of a table that are coordinates, by name or number from 0")
-    option("--index-col", metavar="NAME", help="column of a table with the names of the rows")
+    """Options that say which part of a file to read."""
+    option("--key", metavar="NAME", help="which array to read from a file that holds several, such as X_pca")
+    option("--columns", metavar="A,B,...", help="columns of a table to use as coordinates, by name or number from 0")
+    option("--index-col", metavar="NAME", help="column of a table that names the rows")
 
 
 def chosen_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -166,6 +170,9 @@ def real(text: str) -> float:
 
 
 def count(text: str) -> int:
+    """A whole number; 1e6 is one too."""
+    if re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d{1,2}", text) and float(text).is_integer():
+        text = str(int(float(text)))
     if not re.fullmatch(r"\d+", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, got {text!r}")
     return int(text)

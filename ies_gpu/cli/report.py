@@ -1,4 +1,4 @@
-"""``ies-gpu report``: a page to explore a result in a browser."""
+"""``ies-gpu report``: an interactive report on a result, for a browser."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from ..files.remote import file_size, is_remote, shown
 from .console import Console
 from .options import add_command, add_talk, check_different, check_ending
 from .output import say
+from .wording import in_bytes
 
 
 def add(commands: Any) -> None:
     report = add_command(
-        commands, "report", run, "write a page to explore a result in a browser",
+        commands, "report", run, "write an interactive report on a result, a page for your browser",
         "ies-gpu report run.npz --points points.npy --color columns.csv -o report.html",
     )  # fmt: skip
     option = report.add_argument
     option("run_file", metavar="RUN.NPZ", help="file that 'ies-gpu fit -o' wrote")
     option("-o", "--output", metavar="REPORT.HTML", help="the page (RUN.HTML)")
-    option("--points", metavar="POINTS", help="the points of the run: a view of them, and the graph for --diagnose")
     option(
-        "--color", metavar="COLUMNS.CSV", help="what can colour the points: a .csv or .tsv file with a line of names"
+        "--points",
+        metavar="POINTS",
+        help="the points of the run; adds a view of the input, and the graph to --diagnose",
     )
-    option("--compare", metavar="RUN.NPZ", help="another result, to be shown beside the first")
+    option(
+        "--color", metavar="COLUMNS.CSV", help="columns to colour the points by: a .csv or .tsv file with a header line"
+    )
+    option("--compare", metavar="RUN.NPZ", help="another result, shown beside the first")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
     option("--title", metavar="TEXT", help="the heading of the page (the name of the file)")
@@ -60,7 +65,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     console.close()
     if not args.quiet:
         size = file_size(output)
-        say(f"  report          {address(output)}" + ("" if size is None else f" ({size / 1e6:.1f} MB)"))
+        say(f"  report          {address(output)}" + ("" if size is None else f" ({in_bytes(size)})"))
     return 0
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from ..files.remote import shown
 from .console import Console
 from .options import add_command, add_talk, check_ending
 from .output import listed, say
+from .wording import as_options
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -22,6 +24,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..results.storage import load
+    from ..results.summary import summary
 
     check_ending(args.parser, "--csv", args.csv, ".csv")
     selection = load(args.run_file)
@@ -30,8 +33,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.json:
         say(selection.to_json())
         return 0
-    say(repr(selection))
+    say(summary(selection, as_options))
     show_tables(selection)
+    if args.csv:
+        say(f"  table           {shown(args.csv)}: {len(selection.points):,} rows")
     return 0
 
 

@@ -222,7 +222,7 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
             raise DisconnectedGraphError(disconnected(sizes))
         log.warn(
             f"the graph has {len(sizes)} parts; continuing with the largest, {sizes.max():,} of {n:,} points. "
-            "selection.points has the rows that are used"
+            "selection.points has the rows that were used"
         )
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]

@@ -72,7 +72,7 @@ class Shelf:
         """Save a stage: futures of dicts of arrays by block, and small values that are known to the client."""
         if self.checkpoint is None:
             return
-        with self.log.stage("checkpoint"):
+        with self.log.stage(f"checkpoint {stage}"):
             self.checkpoint.path(stage).unlink(missing_ok=True)  # the blocks that it speaks of are about to change
             paths = [self.path(stage, i) for i in range(len(blocks))]
             try:
@@ -87,7 +87,7 @@ class Shelf:
         """What was saved: futures of dicts by block, and the small values."""
         if self.checkpoint is None or not self.checkpoint.has(stage):
             return None
-        with self.log.stage("resume"):
+        with self.log.stage(f"resume {stage}"):
             saved = self.checkpoint.read(stage, self.digest)
             if saved is None:
                 return None

@@ -203,7 +203,7 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     Parameters
     ----------
     name : str
-        "D1" to "D13".
+        "D1" to "D13"; "d1" is the same.
     n_samples : int, optional
         How many points to draw; 10,000 by default, 50,000 for D13. Sets with a cavity end up with a few less, D5 with
         a few more.
@@ -224,7 +224,7 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     >>> strip.X.shape, sorted(strip.colors)
     ((400, 3), ['x', 'y'])
     """
-    check_choice("name", name, names())
+    name = check_choice("name", name.upper() if isinstance(name, str) else name, names())
     title, sample, bandwidth, d, s, chosen, default = TABLE[name]
     n = default if n_samples is None else check_integer("n_samples", n_samples, low=2, high=10**9)
     own = isinstance(random_state, np.random.Generator | np.random.SeedSequence)

@@ -32,10 +32,11 @@ def in_metric(X: Array, metric: str) -> Array:
     if bool(bad.any()):
         rows = backend.to_host(xp.nonzero(bad[:, 0])[0])
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-        what = "hold only zeros" if metric == "cosine" else "hold one number only"
-        raise ValueError(
-            f"metric={metric!r} needs a direction for every row of X, but {len(rows)} {what} ({shown}); drop them"
+        what = "all zeros" if metric == "cosine" else "constant"
+        those = (
+            f"row {shown} is {what}; drop it" if len(rows) == 1 else f"{len(rows):,} are {what} ({shown}); drop them"
         )
+        raise ValueError(f"metric={metric!r} needs a direction for every row of X, but {those}")
     rows = rows / small
     return rows / xp.linalg.norm(rows, axis=1, keepdims=True)
 

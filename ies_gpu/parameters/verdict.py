@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..backend.array import Array
@@ -11,13 +12,16 @@ from ..run.options import LOCAL, Options
 from .dimension import THRESHOLD, DimensionEstimate
 from .scan import FALL, SHEETS, Scan, Trial, can_search, largest_size
 
-FLAT = 0.1  # ratio of singular values of the co-metric; the median on D1 to D12 is .27 or more where m suffices
+# ratio of singular values of the co-metric, which are local variances; the median on D1 to D12 is .27 or more where m
+# suffices. The warning says "a tenth"
+FLAT = 0.1
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 UNEXPLAINED = 0.1, 0.4  # of the variance of X: above the first a choice is not sure, above the second doubtful
 FEW = 1000  # points, below which nothing is sure
 LIGHT = 2  # reasons that leave a choice likely; more make it doubtful
 NO_BETTER = 0.9  # of what the first coordinates leave: on strips, rolls and tori the chosen leave .6 of it or less
 TOUCH = "nearly touch"  # a reason that warns even if the choice is not doubtful
+DOUBTFUL = "the automatic choice is doubtful:"
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -43,6 +47,7 @@ def describe(
         reasons.append(Reason(True, f"the bandwidth found on {sample_size:,} points does not suit all of them"))
     if units:
         reasons.append(Reason(False, "the points look like a line along one column, which may be in another unit"))
+    reasons.sort(key=lambda reason: not reason.grave)
     return {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
         "bandwidth": chosen.bandwidth,
@@ -93,11 +98,11 @@ def reasons_to_doubt(
     found = []
     left, overlap = chosen.fvu(s), chosen.overlap(s)
     if left > UNEXPLAINED[1]:
-        found.append(Reason(True, f"the chosen coordinates explain only {1 - left:.0%} of the variance of X"))
+        found.append(Reason(True, f"the chosen coordinates explain {share_words(1 - left, 0)} of the variance of X"))
     if overlap > SHEETS:
-        found.append(Reason(True, f"at {overlap:.0%} of the points the map has several sheets on top of each other"))
+        found.append(Reason(True, f"at {overlap:.0%} of the points, the map has several sheets on top of each other"))
     if not chosen.search(s).passed:
-        found.append(Reason(True, "no set passes the regret"))
+        found.append(Reason(True, "no set passes the regret test"))
     found += dimension_reasons(dimension) if dimension is not None else []
     found += bandwidth_reasons(tried, s) if "bandwidth" in asked else []
     if "subset_size" in asked:
@@ -107,20 +112,24 @@ def reasons_to_doubt(
         elif not confidence.startswith("high"):
             found.append(Reason(False, f"{s + 1} coordinates may be better than {s}"))
     if len(chosen.X) < FEW:
-        found.append(Reason(False, f"{len(chosen.X)} points are few"))
+        found.append(Reason(False, f"only {len(chosen.X)} points"))
     first = chosen.first(s)
     if first != chosen.search(s).subset and left > NO_BETTER * chosen.left_by_first(s):
-        words = (
-            f"{names_text(first)} explain X as well, as for trees and clusters, for which they are the better choice"
-        )
+        explain, them = ("explains", "it") if s == 1 else ("explain", "them")
+        words = f"the leading {names_text(first)} {explain} X just as well (for trees and clusters, prefer {them})"
         found.append(Reason(False, words))
     touching = chosen.touching(s)
     if touching >= SMALLEST:
-        words = f"at {touching:.1%} of the points parts of the map nearly touch that are far apart in X"
+        words = f"at {touching:.1%} of the points, parts that are far apart in X {TOUCH} in the map"
         found.append(Reason(False, words))
     if UNEXPLAINED[0] < left <= UNEXPLAINED[1]:
         found.append(Reason(False, f"the chosen coordinates explain {1 - left:.0%} of the variance of X"))
     return sorted(found, key=lambda reason: not reason.grave)
+
+
+def share_words(share: float, digits: int) -> str:
+    """A share as per cent; a share of nothing, or less (a prediction worse than the mean), is none."""
+    return f"only {share:.{digits}%}" if round(100 * share, digits) > 0 else "none"
 
 
 def bandwidth_reasons(tried: Scan, s: int) -> list[Reason]:
@@ -138,10 +147,10 @@ def bandwidth_reasons(tried: Scan, s: int) -> list[Reason]:
 def worth_a_warning(report: dict[str, Any]) -> list[str]:
     """What of the reasons to doubt a choice warns: all of a doubtful one, and parts of the map that nearly touch."""
     if report["verdict"] == "doubtful":
-        return [f"the automatic choice is doubtful: {'; '.join(report['reasons'])}. Compare with your own values"]
+        return [f"{DOUBTFUL} {'; '.join(report['reasons'])}. Try your own values and compare"]
     return [
-        f"{reason}, so that neighbours in the map need not be neighbours. Where, ies_gpu.diagnose(selection).collapse "
-        "says: it is above 3 there"
+        f"{reason}, so neighbours in the map need not be neighbours in X. ies_gpu.diagnose(selection).collapse shows "
+        "where: it is above 3 there"
         for reason in report["reasons"]
         if TOUCH in reason
     ]
@@ -198,17 +207,27 @@ def size_words(tried: Scan, d: int, s: int) -> str:
     return f"{'fair' if gain + 2 * error > FALL else 'high'}: {facts}"
 
 
-def verdict_line(report: dict[str, Any]) -> str:
-    """The verdict and its reasons, for people."""
+def verdict_and_warnings(report: dict[str, Any], warnings: Sequence[str]) -> tuple[list[str], list[str]]:
+    """For people: the lines of the verdict, with each reason once, and the warnings that say something else.
+
+    A reason that is also a warning of its own stands there with its advice.
+    """
     word, reasons = report.get("verdict", ""), report.get("reasons", [])  # not in files of earlier versions
-    return f"{word}: {'; '.join(reasons)}" if reasons else word
+    others = [text for text in warnings if not text.startswith(DOUBTFUL)]
+    own = [next((text for text in others if text.startswith(reason)), reason) for reason in reasons]
+    others = [text for text in others if text not in own]
+    if len(own) < 2:
+        return [": ".join([word, *own])], others
+    return [f"{word}:", *(f"- {reason}" for reason in own)], others
 
 
 def automatic_line(report: dict[str, Any]) -> str:
     """What was found, for people."""
     chosen = report["chosen"].items()
     values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in chosen)
-    return f"{values}; the chosen coordinates explain {1 - report['fvu']:.1%} of the variance of X"
+    share = 1 - report["fvu"]
+    explained = f"{share:.1%}" if share >= 0.0005 else "none"
+    return f"{values}; the chosen coordinates explain {explained} of the variance of X"
 
 
 def thin_points(singular_values: Array) -> float:
@@ -227,22 +246,32 @@ def doubts_of(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: O
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
     if entry == "X" and share > COMPLETE:
         found.append(
-            f"the bandwidth connects {share:.0%} of all pairs of points, so little shape is left to see; "
+            f"the bandwidth connects {share:.0%} of all pairs of points, so little of the shape is left to see; "
             "lower it, or try bandwidth='auto'"
         )
     if thin > 0.5:
         found.append(
-            f"at {thin:.0%} of the points phi1..phi{m} hardly vary along {d} dimensions (along the last one less than "
-            f"{FLAT} of the first, as squares); raise n_components, or lower intrinsic_dim"
+            f"at {thin:.0%} of the points, phi1..phi{m} do not vary along all {d} dimensions (along the last, less "
+            "than a tenth of the variance along the first); raise n_components, or lower intrinsic_dim"
         )
-    stray, rows = facts["stray_coordinates"], facts["stray_points"]
+    stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
-        ways = ["set self_loops=False"] if options.self_loops and entry in ("X", "graph") else []
-        ways += ["raise bandwidth"] if entry == "X" else []
-        names = names_text(stray[:5]) + (", ..." if len(stray) > 5 else "")
-        found.append(
-            f"{len(stray)} of phi1..phi{m} live on a few stray points each ({len(rows)} in all) and are no candidates: "
-            f"{names}. They leave less room for the shape: {', '.join([*ways, ''])}{'or ' if ways else ''}leave out "
-            "the rows in diagnostics['stray_points']"
-        )
+        found.append(stray_words(stray, len(facts["stray_points"]), subset, options))
     return found
+
+
+def stray_words(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> str:
+    """The warning about coordinates on a few points: what became of them, and what helps."""
+    m, entry = options.n_components, options.entry
+    ways = ["set self_loops=False"] if options.self_loops and entry in ("X", "graph") else []
+    ways += ["raise bandwidth"] if entry == "X" else []
+    ways += ["leave out the rows in diagnostics['stray_points']"] if rows else []
+    advice = " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:]))) or "leave out these points"
+    one, many = len(stray) == 1, "all" if len(stray) == m else f"{len(stray)}"
+    are, each, in_all = "is" if one else "are", "" if one else " each", f" ({rows} in all)" if rows else ""
+    who = f"{many} of phi1..phi{m} {are} concentrated on a few stray points{each}{in_all}"
+    if set(stray) & set(subset):  # too few others for a set
+        return f"{who}, so none could be excluded; the choice is doubtful: {advice}"
+    names = names_text(stray[:5]) + (", ..." if len(stray) > 5 else "")
+    left = "was excluded" if one else "were excluded"
+    return f"{who} and {left}: {names}. {'It leaves' if one else 'They leave'} less room for the shape: {advice}"

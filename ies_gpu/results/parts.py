@@ -93,7 +93,5 @@ def say_small(small: list[np.ndarray], parts: list[Selection], m: int) -> None:
         )
     if len(left):
         rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
-        warn_caller(
-            f"Left out {'is row' if len(left) == 1 else f'are {len(left):,} rows,'} {rows}, in parts too small for a "
-            f"map with n_components={m}"
-        )
+        gone = f"Row {rows} was" if len(left) == 1 else f"{len(left):,} rows ({rows}) were"
+        warn_caller(f"{gone} left out, in parts too small for a map with n_components={m}")

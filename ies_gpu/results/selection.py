@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +16,9 @@ from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..errors import brief
-from ..parameters.verdict import automatic_line, verdict_line
 from ..validation import check_flag, check_integer
 from .export import as_frame, as_plain
+from .summary import summary
 
 
 class Ranking(NamedTuple):
@@ -293,50 +291,7 @@ class Selection:
         return selection_card(self)
 
     def __repr__(self) -> str:
-        d = self.diagnostics
-        n, m = self.coordinates.shape
-        low, high = self.zeta_interval
-        upper = "inf)" if high is None else f"{high:.4g}]"
-        quiet = d["device"] == "cpu" and "not installed" in d["device_reason"]  # nobody asked for CUDA
-        lines = [
-            f"Selection of {', '.join(self.names)} from phi1..phi{m} ({n:,} points)",
-            f"  zeta            {self.zeta:.4g}, optimal on [{low:.4g}, {upper}",
-            f"  mean score      {self.ranking.scores[self._rank]:.3f} "
-            f"(first {len(self.subset)} coordinates: {self._first_score()})",
-            f"  runners-up      {self._runners_up()}",
-            self._search_line(),
-            "  note            with intrinsic_dim=1 all scores are 0, so the first coordinates are chosen"
-            if d.get("parameters", {}).get("intrinsic_dim") == 1
-            else "",
-            f"  mean degree     {d['mean_degree']:.0f}",
-            f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
-            f"  verdict         {verdict_line(d['automatic'])}" if self.verdict else "",
-            f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
-            f"  device          {d['device']}" + ("" if quiet else f" ({d['device_reason']})"),
-            *(f"  warning         {message}" for message in d["warnings"]),
-        ]
-        wrap = partial(textwrap.fill, width=80, subsequent_indent=18 * " ", break_long_words=False)
-        return "\n".join(wrap(line) for line in lines if line)
-
-    @property
-    def _rank(self) -> int:
-        return int(np.flatnonzero((self.ranking.subsets == self.subset).all(axis=1))[0])
-
-    def _first_score(self) -> str:
-        first = np.arange(len(self.subset))
-        scores = self.ranking.scores[(self.ranking.subsets == first).all(axis=1)]
-        return f"{scores[0]:.3f}" if len(scores) else "not scored"
-
-    def _search_line(self) -> str:
-        how = self.diagnostics.get("search", {})  # not in files of earlier versions
-        if how.get("method", "exhaustive") == "exhaustive":
-            return ""
-        share = f"{how['sets_scored']:,} of {how['sets_total']:,} sets"
-        return f"  search          {how['method']}, {share}: {how['guarantee']}"
-
-    def _runners_up(self) -> str:
-        others = [s for s in self.ranking.subsets[:4].tolist() if tuple(s) != self.subset][:3]
-        return "; ".join(", ".join(coordinate_names(s)) for s in others) or "none"
+        return summary(self)
 
 
 def check_selection(selection: Any) -> Selection:

@@ -191,14 +191,20 @@ class Checkpoint:
             return
         other, own = header["job"], self.job
         names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
-        told = [
-            "different data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
-            for name in names
-        ]
+        told = []
+        for name in names:
+            there, here = apart(other.get(name), own.get(name))
+            told.append("different data" if name == "data" else f"{name} {there} there, {here} here")
         self.note(
             f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are recomputed and "
             "replaced"
         )
+
+
+def apart(there: Any, here: Any) -> tuple[str, str]:
+    """Two values for people: numbers without the digits of rounding errors, unless they differ in these."""
+    short = tuple(f"{value:.10g}" if isinstance(value, float) else str(value) for value in (there, here))
+    return (short[0], short[1]) if short[0] != short[1] else (str(there), str(here))
 
 
 def made(folder: Any) -> Path:

@@ -167,7 +167,7 @@ class Run:
         if self.checkpoint is None or stage.pack is None or stage.unpack is None:
             return self._computed(stage, inputs)
         after = self.digests.get(stage.after, "")
-        with self.log.stage("resume") if self.checkpoint.has(stage.name) else ExitStack():
+        with self.log.stage(f"resume {stage.name}") if self.checkpoint.has(stage.name) else ExitStack():
             saved = self.checkpoint.read(stage.name, after)
         if saved is not None:
             self._restore(saved.state)
@@ -176,7 +176,7 @@ class Run:
         result = self._computed(stage, inputs)
         packed = stage.pack(self, result)
         if packed is not None:
-            with self.log.stage("checkpoint"):
+            with self.log.stage(f"checkpoint {stage.name}"):
                 self.digests[stage.name] = self.checkpoint.write(stage.name, after, self._state(), packed)
         return result
 

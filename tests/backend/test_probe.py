@@ -66,6 +66,9 @@ def check_choice(code: str, *words: str) -> None:
     # whoever has no CuPy did not expect a GPU, and is not warned
     expected = [] if code == "not-installed" else [f"running on the CPU: {found.detail}"]
     assert [str(w.message) for w in caught] == expected
+    with warnings.catch_warnings():  # nor is anybody told twice
+        warnings.simplefilter("error")
+        get_backend("auto")
     with pytest.raises(DeviceError) as refused:
         get_backend("cuda")
     assert str(refused.value) == f"device='cuda' cannot be used: {found.detail}"

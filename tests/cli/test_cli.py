@@ -11,14 +11,17 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import ArgumentTypeError
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ies_gpu import cli, datasets, load
 from ies_gpu.cli.console import Console
-from ies_gpu.cli.options import size
+from ies_gpu.cli.options import count, size
+from ies_gpu.cli.wording import SENTENCES, as_options, in_bytes
 from ies_gpu.files.writing import write_array
 from ies_gpu.run.options import CHOICES
 
@@ -218,8 +221,9 @@ def test_show(run, capsys):
     assert json.loads(capsys.readouterr().out)["names"] == list(load(run).names)
 
 
-def test_show_writes_the_chosen_coordinates_as_csv(run, tmp_path):
+def test_show_writes_the_chosen_coordinates_as_csv(run, tmp_path, capsys):
     assert cli.main(["show", run, "--csv", str(tmp_path / "map.csv")]) == 0
+    assert f"{tmp_path / 'map.csv'}: 1,500 rows" in " ".join(capsys.readouterr().out.split())
     selection = load(run)
     assert (tmp_path / "map.csv").read_text().splitlines()[0] == ",".join(["row", *selection.names])
     saved = np.loadtxt(tmp_path / "map.csv", delimiter=",", skiprows=1)
@@ -259,7 +263,6 @@ def test_doctor_tells_the_device_and_why(capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ([], 2, "required: COMMAND"),
         (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
         (["fit"], 2, "required: POINTS"),
         (["fit", "{points}", "-d", "21"], 2, "-d must be at most -m (20), got 21"),
@@ -279,7 +282,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", *FIT, "-o", "no/such/run.npz"], 1, "does not exist; create it first"),
         (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
         (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within radius=0.003"),
-        (["fit", "{points}", *FIT, "-m", "1499"], 1, "n_components must be at most 1498"),
+        (["fit", "{points}", *FIT, "-m", "1499"], 1, "-m must be at most 1498"),
         (["show", "{points}"], 1, "is not an .npz file"),
         (["show", "nowhere.npz"], 1, "does not exist"),
         (["data", "D99"], 2, "there is no data set 'D99'"),
@@ -317,6 +320,59 @@ def test_the_output_is_checked_before_the_work(points, tmp_path, monkeypatch):
     assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "no" / "run.npz")]) == 1
     (tmp_path / "folder.npz").mkdir()
     assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "folder.npz")]) == 1
+
+
+def test_help_for_those_who_type_nothing_or_help(capsys):
+    for words in ([], ["help"]):
+        assert cli.main(words) == 0
+        assert "usage: ies-gpu [-h]" in capsys.readouterr().out
+    assert cli.main(["help", "show"]) == 0
+    assert "usage: ies-gpu show" in capsys.readouterr().out
+    assert cli.main(["help", "nothing"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("python", "here"),
+    [
+        ("or try bandwidth='auto'", "or try --bandwidth auto"),
+        ("install one, or use device='cpu'", "install one, or use --device cpu"),
+        ("raise n_components, or lower intrinsic_dim", "raise -m, or lower -d"),
+        ("with intrinsic_dim=1 all scores are 0", "with -d 1 all scores are 0"),
+        ("bandwidth 0.6, intrinsic_dim 2; the chosen", "bandwidth 0.6, intrinsic_dim 2; the chosen"),
+        ("selection.points has the rows that were used", "'ies-gpu show --csv' lists the rows that were used"),
+        ("memory_limit=1073741824 is too little", "--memory-limit 1G is too little"),
+        ("memory_limit=5650000000 would avoid it", "--memory-limit 5.27G would avoid it"),
+        ("at least 83300000 bytes are needed. Raise memory_limit", "at least 83.3 MB are needed. Raise --memory-limit"),
+    ],
+)
+def test_messages_speak_the_language_of_the_command_line(python, here):
+    assert as_options(python) == here
+
+
+def test_no_advice_is_left_in_python(monkeypatch):
+    """What the sentences that are replaced as a whole say is what the package says."""
+    source = " ".join(
+        re.sub(r'"\n\s*f?"', "", file.read_text())
+        for file in Path(cli.__file__).parents[1].rglob("*.py")
+        if file.name != "wording.py"
+    )
+    assert [sentence for sentence in SENTENCES if sentence not in source] == []
+
+
+def test_a_missing_file_is_reported_before_a_missing_output(capsys):
+    assert cli.main(["fit", "nowhere.npy", *FIT]) == 1
+    assert "no -o" not in capsys.readouterr().err
+
+
+def test_sizes_of_files():
+    assert [in_bytes(n) for n in (900, 48_200, 5.2e6, 3e9)] == ["0.9 kB", "48.2 kB", "5.2 MB", "3.00 GB"]
+
+
+def test_whole_numbers_may_have_an_exponent():
+    assert [count(text) for text in ("7", "1e6", "2.5E3")] == [7, 10**6, 2500]
+    for text in ("1.5", "1e-3", "2.55e1", "1e999", "0", "-3"):
+        with pytest.raises(ArgumentTypeError, match="whole number"):
+            count(text)
 
 
 def test_sizes():
@@ -514,10 +570,10 @@ def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_pa
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["fit", "x.npy", "--bandwith", "3"], "--bandwith is no option; did you mean --bandwidth?"),
-        (["fit", "x.npy", "--subset_size=3"], "--subset_size is no option; did you mean --subset-size?"),
-        (["show", "run.npz", "--cvs", "a.csv"], "--cvs is no option; did you mean --csv?"),
-        (["fit", "x.npy", "--xyz"], "--xyz is no option (see 'ies-gpu fit --help')"),
+        (["fit", "x.npy", "--bandwith", "3"], "unknown option --bandwith; did you mean --bandwidth?"),
+        (["fit", "x.npy", "--subset_size=3"], "unknown option --subset_size; did you mean --subset-size?"),
+        (["show", "run.npz", "--cvs", "a.csv"], "unknown option --cvs; did you mean --csv?"),
+        (["fit", "x.npy", "--xyz"], "unknown option --xyz (see 'ies-gpu fit --help')"),
         (["fti", "x.npy"], "'fti' is unknown; did you mean 'fit'?"),
         (["plot", "run.npz", "--kind", "volums"], "'volums' is unknown; did you mean 'volumes'?"),
         (["fit", "x.npy", "y.npy"], "unrecognized arguments: y.npy"),

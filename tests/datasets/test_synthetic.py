@@ -59,6 +59,10 @@ def test_the_swiss_roll_is_rolled_isometrically_enough():
     np.testing.assert_allclose(np.hypot(data.X[:, 0], data.X[:, 2]), t / 2, atol=1e-12)
 
 
+def test_names_may_be_lower_case():
+    assert datasets.load("d1", n_samples=50).name == "D1"
+
+
 def test_unknown_sets_are_refused():
     with pytest.raises(ValueError, match="'D1', 'D2'"):
         datasets.load("D99")

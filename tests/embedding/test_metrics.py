@@ -91,7 +91,7 @@ def test_what_is_refused(points):
         select_coordinates(points, metric="manhattan")
     with pytest.raises(ValueError, match="metric='cosine' works only with X, not with graph"):
         select_coordinates(graph=np.ones((9, 9)), metric="cosine", **known)
-    with pytest.raises(ValueError, match=r"direction for every row of X, but 1 hold only zeros \(3\); drop them"):
+    with pytest.raises(ValueError, match=r"direction for every row of X, but row 3 is all zeros; drop it"):
         select_coordinates(np.where(np.arange(250)[:, None] == 3, 0.0, points), metric="cosine", **known)
     with pytest.raises(ValueError, match="haversine' needs 2 columns, latitude and longitude in radians; X has 3"):
         select_coordinates(points, metric="haversine", **known)

@@ -134,7 +134,7 @@ def test_every_warning_is_explained():
 
 def test_every_line_of_a_result_is_explained():
     """What print(selection) can print, as the source has it: two spaces, a name, and the column of values."""
-    source = (ROOT / "ies_gpu" / "results" / "selection.py").read_text()
+    source = (ROOT / "ies_gpu" / "results" / "summary.py").read_text()
     labels = re.findall(r'"  ([a-z -]{3,14}?)  +[{a-z]', source)
     page = (DOCS / "_lessons" / "reading.py").read_text()
     assert {"zeta", "verdict", "device"} <= set(labels)

@@ -27,7 +27,7 @@ def moved_away(count):
 
 @pytest.mark.parametrize("count", [1, 12])
 def test_a_few_outliers_are_left_out_and_named(count):
-    with pytest.warns(IESWarning, match=r"Left out (is row|are rows) 0"):
+    with pytest.warns(IESWarning, match=r"(Row 0 was|Rows 0, .* were) left out"):
         found = select_coordinates(moved_away(count))
     np.testing.assert_array_equal(found.points, np.arange(count, len(STRIP)))
     # the map is that of the points without them
@@ -51,12 +51,12 @@ def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
     with pytest.raises(DisconnectedGraphError, match="1 point is far from the rest: pass components='largest'") as told:
         select_coordinates(points, **known)
     assert "bandwidth=" not in str(told.value)  # which would join nearly all pairs
-    with pytest.warns(IESWarning, match="Left out is row 0"):
+    with pytest.warns(IESWarning, match="Row 0 was left out"):
         assert len(select_coordinates(points, components="largest", **known).points) == len(points) - 1
 
 
 def test_wine_runs_without_one_of_its_rows():
-    with pytest.warns(IESWarning, match="177 of 178 points. Left out is row 18"):
+    with pytest.warns(IESWarning, match="177 of 178 points. Row 18 was left out"):
         assert len(select_coordinates(theirs.load_wine().data).points) == 177
 
 
@@ -118,7 +118,7 @@ def test_a_small_swiss_roll_is_unrolled_by_two_coordinates(n, seed):
 
 def test_a_torus_whose_walls_nearly_touch_in_the_map_says_so_by_the_measure_of_a_diagnosis():
     """The walls of seed 1 meet; those of the strip, whose ends are flat, do not."""
-    with pytest.warns(IESWarning, match="of the points parts of the map nearly touch.*diagnose"):
+    with pytest.warns(IESWarning, match="parts that are far apart in X nearly touch in the map.*diagnose"):
         found = select_coordinates(shapes.load("torus", 2000, 1).X, keep_bases=True)
     seen, (reason,) = diagnose(found), found.diagnostics["automatic"]["reasons"]
     share = np.mean((seen.collapse > 3) & (seen.flatness >= 0.15))
@@ -140,7 +140,7 @@ def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(nois
 def test_a_tree_is_said_to_be_one_and_a_strip_is_not():
     found = select_coordinates(shapes.load("tree", 500, 1).X)
     assert found.verdict == "doubtful"
-    assert any("as for trees and clusters" in reason for reason in found.diagnostics["automatic"]["reasons"])
+    assert any("for trees and clusters, prefer them" in reason for reason in found.diagnostics["automatic"]["reasons"])
     strip = select_coordinates(STRIP)
     assert strip.subset != (0, 1) and strip.diagnostics["automatic"]["reasons"] == []
 
@@ -188,7 +188,10 @@ def test_spectra_run_without_a_few_of_them_and_the_time_is_said_beforehand(caplo
     monkeypatch.setattr("ies_gpu.run.log.LONG", 0.0)
     with np.load(ITOKAWA) as file:
         X = file["spectra"].astype(float)
-    with caplog.at_level("INFO", logger="ies_gpu"), pytest.warns(IESWarning, match="of 18,695 points. Left out are"):
+    with (
+        caplog.at_level("INFO", logger="ies_gpu"),
+        pytest.warns(IESWarning, match="of 18,695 points. Rows .* were left out"),
+    ):
         found = select_coordinates(X)
     assert len(found.points) >= 0.99 * len(X)
     said = next(place for place, text in enumerate(caplog.messages) if "finding the bandwidth: about" in text)

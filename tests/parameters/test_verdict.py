@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,18 @@ import pytest
 from benchmarks import shapes
 from benchmarks.strangers import chosen
 from ies_gpu import IESWarning, select_coordinates
-from ies_gpu.parameters.verdict import LIGHT, Reason, verdict_of
+from ies_gpu.parameters.verdict import (
+    DOUBTFUL,
+    LIGHT,
+    Reason,
+    automatic_line,
+    share_words,
+    stray_words,
+    verdict_and_warnings,
+    verdict_of,
+    worth_a_warning,
+)
+from ies_gpu.run.options import Options
 
 
 def test_one_word_from_the_reasons():
@@ -36,7 +48,7 @@ def test_noise_in_all_directions_is_doubtful_and_says_why_in_one_warning():
         warnings.simplefilter("always")
         found = select_coordinates(X, n_components=8)
     assert found.verdict == "doubtful"
-    doubts = [str(warning.message) for warning in told if "doubtful" in str(warning.message)]
+    doubts = [str(warning.message) for warning in told if str(warning.message).startswith(DOUBTFUL)]
     assert len(doubts) == 1
     assert all(reason in doubts[0] for reason in found.diagnostics["automatic"]["reasons"])
     assert issubclass(told[0].category, IESWarning)
@@ -52,3 +64,52 @@ def test_on_the_cases_set_aside_sure_is_right_in_95_of_100():
     rows = [chosen(*case)[0] for case in shapes.SET_ASIDE]
     sure = [row["right"] for row in rows if row.get("verdict") == "sure"]
     assert len(sure) >= 30 and np.mean(sure) >= 0.95
+
+
+def test_each_reason_is_printed_once_and_the_gravest_first(automatic):
+    reasons = ["no set passes the regret test", "only 400 points", "at 2.0% of the points, parts ... nearly touch"]
+    report = automatic.diagnostics["automatic"] | {"verdict": "doubtful", "reasons": reasons}
+    facts = automatic.diagnostics | {"automatic": report, "warnings": (*worth_a_warning(report), "another")}
+    lines = repr(replace(automatic, diagnostics=facts)).splitlines()
+    start = lines.index("  verdict         doubtful:")
+    assert lines[start + 1 : start + 4] == [f"{18 * ' '}- {reason}" for reason in reasons]
+    assert [line for line in lines if "warning" in line] == ["  warning         another"]
+
+
+def test_a_reason_with_advice_keeps_it(automatic):
+    reasons = ["at 2.0% of the points, parts that are far apart in X nearly touch in the map", "only 400 points"]
+    report = {"verdict": "likely", "reasons": reasons}
+    verdict, others = verdict_and_warnings(report, worth_a_warning(report))
+    assert (
+        others == [] and verdict[0] == "likely:" and "shows where" in verdict[1] and verdict[2] == "- only 400 points"
+    )
+
+
+def test_a_prediction_worse_than_the_mean_explains_none_of_the_variance(automatic):
+    assert (share_words(-0.1, 0), share_words(0.004, 0), share_words(0.3, 0)) == ("none", "none", "only 30%")
+    line = automatic_line(automatic.diagnostics["automatic"] | {"fvu": 1.1})
+    assert line.endswith("explain none of the variance of X")
+
+
+@pytest.mark.parametrize(
+    ("stray", "subset", "words"),
+    [
+        (
+            [1],
+            (0, 2),
+            "1 of phi1..phi4 is concentrated on a few stray points (3 in all) and was excluded: phi2. It lea",
+        ),
+        (
+            [1, 2],
+            (0, 3),
+            "2 of phi1..phi4 are concentrated on a few stray points each (3 in all) and were excluded: ph",
+        ),
+        ([0, 1, 2, 3], (0, 3), "all of phi1..phi4 are concentrated on a few stray points each (3 in all), so none "),
+    ],
+)
+def test_stray_coordinates_in_words(stray, subset, words):
+    options = Options(intrinsic_dim=2, subset_size=2, n_components=4, bandwidth=1.0)
+    found = stray_words(stray, 3, subset, options)
+    assert found.startswith(words)
+    assert found.endswith("set self_loops=False, raise bandwidth or leave out the rows in diagnostics['stray_points']")
+    assert ("the choice is doubtful" in found) == (len(stray) == 4)

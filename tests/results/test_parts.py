@@ -26,7 +26,7 @@ TWO = np.vstack([STRIP[600:], STRIP[:600] + [0, 50, 0], STRAY])  # 300 points, 6
 @pytest.mark.parametrize("entry", ["X", "graph"])
 def test_each_part_has_the_map_of_its_points_alone(entry):
     given = {"X": TWO} if entry == "X" else {"graph": radius_graph(TWO, radius=3 * EPS)}
-    with pytest.warns(IESWarning, match="Left out is row 900, in parts too small"):
+    with pytest.warns(IESWarning, match="Row 900 was left out, in parts too small"):
         large, small = select_coordinates(**given, components="each", **GIVEN)
     np.testing.assert_array_equal(large.points, np.arange(300, 900))
     np.testing.assert_array_equal(small.points, np.arange(300))

@@ -318,7 +318,9 @@ def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_lo
     circle = np.column_stack([np.cos(t), np.sin(t)])
     noisy = np.hstack([circle, np.zeros((1500, 98))]) + 0.11 * rng.normal(size=(1500, 100))
     options = {"intrinsic_dim": 1, "subset_size": 2, "bandwidth": 0.56, "n_components": 10}
-    with pytest.warns(IESWarning, match=r"[3-9] of phi1..phi10 live on a few stray points each .*self_loops=False"):
+    with pytest.warns(
+        IESWarning, match=r"[3-9] of phi1..phi10 are concentrated on a few stray points each .*self_loops=False"
+    ):
         select_coordinates(noisy, **options)
     found = select_coordinates(noisy, self_loops=False, **options)
     assert found.diagnostics["stray_coordinates"] == []
@@ -331,7 +333,9 @@ def test_points_that_hang_by_a_thread_are_named(reference):
     """Rows 2000 to 2004 stand 2.5 eps from the strip and far from each other: each has a coordinate of its own."""
     assert reference.diagnostics["stray_coordinates"] == reference.diagnostics["stray_points"] == []
     far = np.vstack([X, [(place, -2.5 * EPS, 0) for place in (0.4, 1.0, 1.6, 2.2, 2.8)]])
-    with pytest.warns(IESWarning, match=r"5 of phi1..phi20 live on a few stray points each .*'stray_points'"):
+    with pytest.warns(
+        IESWarning, match=r"5 of phi1..phi20 are concentrated on a few stray points each .*'stray_points'"
+    ):
         crowded = select_coordinates(far, bandwidth=EPS, **OPTIONS)
     assert len(crowded.diagnostics["stray_coordinates"]) == 5
     rows = crowded.diagnostics["stray_points"]

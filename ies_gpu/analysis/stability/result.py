@@ -87,14 +87,14 @@ class Stability:
         if self.confidence is None:
             share = self.bootstrap.get(self.subset, 0.0)
             if self.n_bootstrap:
-                parts.append(f"{chosen} wins in {share:.0%} of the resamples, with the eigenvectors kept fixed.")
+                parts.append(f"{{{chosen}}} wins in {share:.0%} of the resamples, with the eigenvectors kept fixed.")
             if not self.failed_refits:
                 parts.append("Refits are needed to see how much the eigenvectors vary (pass X, and n_refits above 0).")
         else:
-            word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "unsure"
+            word = "sure" if self.confidence > 0.9 else "likely" if self.confidence > 0.5 else "uncertain"
             parts.append(
-                f"{chosen} is {word}: about {self.recurrence:.0%} of fresh samples of this size would choose it (at "
-                f"least {self.confidence:.0%}, with 90 % confidence)."
+                f"The choice {{{chosen}}} is {word}: about {self.recurrence:.0%} of fresh samples of this size would "
+                f"choose it (at least {self.confidence:.0%}, with 90 % confidence)."
             )
             wide = self.confidence_up_to_twins
             if wide is not None and wide > self.confidence + 0.05:

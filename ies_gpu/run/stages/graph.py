@@ -270,9 +270,10 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
             "bandwidth or add neighbours, so that more points hang together"
         )
     rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
+    gone = f"Row {rows} was" if len(left) == 1 else f"Rows {rows} were"
     run.log.warn(
-        f"the graph has {parts} parts; continuing with the largest, {len(points):,} of {n_input:,} points. Left out "
-        f"{'is row' if len(left) == 1 else 'are rows'} {rows}; selection.points has the rows that are used"
+        f"the graph has {parts} parts; continuing with the largest, {len(points):,} of {n_input:,} points. {gone} left "
+        "out; selection.points has the rows that were used"
     )
 
 

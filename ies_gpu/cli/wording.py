@@ -1,0 +1,42 @@
+"""What the package says to Python programmers, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+
+FLAGS = {"n_components": "-m", "intrinsic_dim": "-d", "subset_size": "-s"}
+SENTENCES = {
+    "selection.points has the rows that were used": "'ies-gpu show --csv' lists the rows that were used",
+    "leave out the rows in diagnostics['stray_points']": "leave out the stray points ('ies-gpu show --json' lists "
+    "their rows as stray_points)",
+    "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there": "'ies-gpu report --diagnose' shows where",
+    "set self_loops=False": "give --no-self-loops",
+    "resume=True": "--resume",
+}
+
+
+def as_options(text: str) -> str:
+    """Advice for Python, components='largest' or "use radius=0.6", in the words of the command line."""
+    for theirs, ours in SENTENCES.items():
+        text = text.replace(theirs, ours)
+    text = re.sub(r"\b(bandwidth|components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)
+    text = re.sub(r"\bmemory_limit=(\d+)", lambda found: f"--memory-limit {as_limit(int(found[1]))}", text)
+    text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
+    text = re.sub(r"\b(\d{5,}) bytes\b", lambda found: in_bytes(int(found[1])), text)
+    # a value that was found, as in "intrinsic_dim 2", is a name and stays one
+    text = re.sub(rf"\b({'|'.join(FLAGS)})(=|\b(?! \d))", lambda found: FLAGS[found[1]] + " " * len(found[2]), text)
+    return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
+
+
+def as_limit(size: int) -> str:
+    """Bytes as ``--memory-limit`` takes them, in powers of 1024, rounded up to three digits."""
+    unit, letter = (1 << 30, "G") if size >= 1 << 30 else (1 << 20, "M")
+    digits = 2 if size < 10 * unit else 1 if size < 100 * unit else 0
+    return f"{-(-size * 10**digits // unit) / 10**digits:.{digits}f}".removesuffix(".00").removesuffix(".0") + letter
+
+
+def in_bytes(size: float) -> str:
+    """A size for people, in powers of 1000."""
+    if size < 1e6:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.2f} GB"
