@@ -45,9 +45,9 @@ def embedding(
 ) -> Figure:
     """Draw the points in the chosen coordinates, or in any others.
 
-    Two coordinates are drawn flat, three in space, and more as a grid of all pairs. One is drawn against the first of
-    the others, of which it leaves a curve. Up to 1 % of the points that lie far out, and would shrink the rest of the
-    picture, are not drawn; the picture says how many.
+    Two coordinates are drawn in 2-D, three in 3-D, and more as a grid of all pairs. One is drawn against the first of
+    the others, so points on a curve give a curve. Up to 1 % of the points that lie far out, and would shrink the rest
+    of the picture, are not drawn; the picture says how many.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ def points(
 ) -> Figure:
     """Draw the input, to scale.
 
-    The first two columns are drawn where the third is thin (a tenth of them or less), otherwise the first three in
-    space.
+    The first two columns are drawn if the third is thin (a tenth of them or less), otherwise the first three in 3-D.
+    The title says so if there are more than three.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def points(
     colors : array, pandas.Series, pandas.DataFrame, dict or str, optional
         As in :func:`ies_gpu.plot.embedding`, or the name of a column of the frame ``X``.
     title : str, optional
-        None by default.
+        None by default, or which columns are drawn.
     cmap : str, default "viridis"
         Matplotlib's name of the colour map for numbers.
     size : float, optional
@@ -159,10 +159,12 @@ def points(
     title, X = heading(title), on_host(X, "X")
     if X.ndim != 2 or X.shape[1] < 2 or len(X) < 1:
         raise ValueError(f"X must have rows, and 2 columns or more, to be drawn, got shape {X.shape}")
+    columns = X.shape[1]
     X = check_real_array("X", X[:, :3], 2)
     spread = X.max(axis=0) - X.min(axis=0)
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
     X = X[:, :2] if flat else X
+    title = title or (f"The first {X.shape[1]} of {columns} columns" if columns > 3 else "")
     labels = column_labels(range(X.shape[1])) if names is None else names[: X.shape[1]]
     colours, marks = colourings(colors, len(X)), Marks(cmap, size, alpha)
     if ax is not None:

@@ -108,7 +108,7 @@ def shown(figure: Figure) -> Figure:
 
 
 def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
-    """Axes at a place of a grid (rows, columns, number from 1 on), flat or in space."""
+    """Axes at a place of a grid (rows, columns, number from 1 on), in 2-D or 3-D."""
     return figure.add_subplot(*place, projection="3d" if dimensions == 3 else None)
 
 

@@ -98,8 +98,7 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
 
 def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     """A box plot of the regret per set that is shown, with the percentile that decides."""
-    regrets = on_host(selection.regrets)[:, shown]
-    percentiles = on_host(selection.regret_percentiles)[shown]
+    regrets, percentiles = on_host(selection.regrets)[:, shown], on_host(selection.regret_percentiles)[shown]
     spots = np.arange(1, len(percentiles) + 1)
     boxes = axes.boxplot(
         regrets, positions=spots, widths=0.55, patch_artist=True, whis=(5, 95), showfliers=False,
@@ -122,5 +121,7 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     axes.set_xlabel(r"set on the path, from $\zeta = \infty$ down")
     axes.set_ylabel(r"leave-one-out regret $D(S, i)$")
     axes.set_title("Regret (box: quartiles, whiskers: 5 to 95 %)")
+    if abs(regrets).max(initial=0) <= TOLERANCE:  # with d = 1 all are 0 or rounding errors, which must not set the axis
+        axes.set_ylim(-1, 1)
     axes.set_ylim(top=axes.get_ylim()[1] + 0.2 * np.ptp(axes.get_ylim()))  # room for the legend above the boxes
     axes.legend(frameon=False, loc="upper right")

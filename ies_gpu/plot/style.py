@@ -17,10 +17,10 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "figure.dpi": 100,
 }
-# Okabe and Ito's seven, then five of Tol's: colour-blind safe
+# Okabe and Ito's seven, then five that differ from them and from each other for every kind of colour vision
 COLORS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-    "#882255", "#44AA99", "#999933", "#661100", "#6699CC",
+    "#B45AFF", "#E1004B", "#5A3C00", "#1E2D96", "#A6D854",
 )  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 
 const STEPS = 65534, MISSING = 65535;
 const VIRIDIS = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
-// Okabe and Ito's seven, then five of Tol's: colour-blind safe. Black turns light on a dark page.
-const CLASSES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255", "#44AA99", "#999933", "#661100", "#6699CC"];
+// The colours of plot/style.py, safe for colour-blind readers. Black turns light on a dark page.
+const CLASSES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B45AFF", "#E1004B", "#5A3C00", "#1E2D96", "#A6D854"];
 const GREY = "#a8a8a8";
 
 function element(tag, attributes = {}, text = null) {

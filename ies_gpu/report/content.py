@@ -157,7 +157,7 @@ def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[st
 
 
 def _axis(column: np.ndarray, width: float | None) -> dict[str, Any]:
-    """An axis of the input; in space all have the same width, so that the picture is to scale."""
+    """An axis of the input; in 3-D all have the same width, so that the picture is to scale."""
     if width is None:
         return packed_coordinate(column, np.arange(len(column)))
     middle = 0.5 * float(column.min() + column.max())

@@ -1,5 +1,5 @@
 "use strict";
-// A cloud of points, flat or in space, drawn by three.js: turned, zoomed, and marked with a box or a lasso.
+// A cloud of points, in 2-D or 3-D, drawn by three.js: turned, zoomed, and marked with a box or a lasso.
 
 const VERTEX = `
 attribute vec3 colour; attribute float shape; uniform float size; uniform float depth; varying vec4 tint; varying float kind;

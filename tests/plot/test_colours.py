@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgba
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 
 from ies_gpu import datasets, plot, select_coordinates
@@ -114,6 +116,38 @@ def test_more_classes_than_colours_get_other_marks_and_too_many_are_joined():
     assert (hundred.values == 35).sum() == 65 * N // 100
 
 
+# full loss of one kind of cone, on linear RGB (Machado, Oliveira and Fernandes 2009)
+VISION = {
+    "normal": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+TO_XYZ = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+
+
+def lab_of(tints, vision):
+    """Colours in CIELAB, as eyes of one kind see them; a difference of 2 is just visible side by side."""
+    shown = np.array([to_rgb(tint) for tint in tints])
+    linear = np.where(shown <= 0.04045, shown / 12.92, ((shown + 0.055) / 1.055) ** 2.4)
+    xyz = np.clip(linear @ np.transpose(vision), 0, 1) @ np.transpose(TO_XYZ) / (0.95047, 1, 1.08883)
+    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.column_stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])])
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_no_two_colours_of_classes_look_alike(vision):
+    """Nor does one look like the grey of missing values, or like paper. Two greens were once 6 apart for tritans."""
+    seen = lab_of([*COLORS, GREY, "white"], VISION[vision])
+    apart = np.linalg.norm(seen[: len(COLORS), None] - seen, axis=2)[np.triu_indices(len(COLORS), 1, len(seen))]
+    assert apart.min() > (25 if vision == "normal" else 14)
+
+
+def test_the_report_has_the_same_colours():
+    text = (Path(plot.__file__).parents[1] / "report" / "charts.js").read_text()
+    assert f"const CLASSES = {json.dumps(COLORS)};" in text
+
+
 def test_dates_are_refused(selection):
     with pytest.raises(TypeError, match="numbers or classes, got dtype datetime64"):
         plot.embedding(selection, colors=np.zeros(N, dtype="datetime64[s]"))
@@ -202,11 +236,25 @@ def test_a_frame_of_points_names_axes_and_colours():
         plot.points(X, colors="age")
 
 
+def regret_labels(selection):
+    axes = drawn(plot.path(selection)).axes[1]
+    return [*axes.get_yticklabels(), axes.yaxis.get_offset_text()]
+
+
+def test_the_title_says_which_columns_are_drawn():
+    X = np.random.default_rng(0).normal(size=(100, 5))
+    assert drawn(plot.points(X)).get_suptitle() == "The first 3 of 5 columns"
+    assert drawn(plot.points(X * [1, 1, 0.01, 1, 1])).get_suptitle() == "The first 2 of 5 columns"
+    assert plot.points(X, title="mine").get_suptitle() == "mine" and plot.points(X[:, :3]).get_suptitle() == ""
+
+
 @pytest.mark.usefixtures("plain_kernels")
 def test_a_spiral_is_drawn_as_a_curve():
     t = np.sqrt(np.linspace(1, 40, 400))
     spiral = select_coordinates(
         np.c_[t * np.cos(2 * t), t * np.sin(2 * t)], intrinsic_dim=1, subset_size=1, bandwidth=0.3, n_components=6
     )
+    rounded = replace(spiral, regrets=spiral.regrets + 1e-17 * np.arange(400)[:, None])
+    assert "1e" not in "".join(label.get_text() for label in regret_labels(rounded))
     figure = drawn(plot.embedding(spiral, colors=pandas.Series(t, name="along")))
     assert figure.axes[0].child_axes[0].get_ylabel() == "along"
