@@ -2,7 +2,7 @@
 An astronomer's first half hour
 ===============================
 
-A FITS table of magnitudes: colours of stars, a map of them, and a table with the names of the stars to go on with.
+A FITS table of magnitudes: colours of stars, a map of them, and a table with the names of the stars for further work.
 
 Run it with ``python examples/astronomer.py [number of stars]`` (``pip install astropy pandas``). **The stars are made
 up**: black bodies whose metals absorb in the blue. :doc:`/real-data` has spectra.

@@ -2,7 +2,7 @@
 A chemist's first half hour
 ===========================
 
-Ethanol from ASE: two torsions turn, all atoms tremble, and the map finds the torsions without being told.
+Ethanol from ASE: two torsions turn, all atoms vibrate, and the map finds the torsions without being told.
 
 Run it with ``python examples/chemist.py [number of frames]`` (``pip install ase``). **The frames are made up**; pass
 your own list of ``ase.Atoms``, or an mdtraj or MDAnalysis trajectory, to ``datasets.trajectory_of``.

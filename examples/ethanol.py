@@ -5,7 +5,7 @@ A molecule with two torsions
 From positions of atoms to the torus of ethanol's two torsions.
 
 Run it with ``python examples/ethanol.py [trajectory.npz] [number of frames]``. Without a file it makes up a trajectory:
-a skeleton like ethanol's, both of whose torsions turn freely while all atoms tremble. **This page shows the made-up
+a skeleton like ethanol's, both of whose torsions turn freely while all atoms vibrate. **This page shows the made-up
 one.** :doc:`/real-data` has what simulated trajectories of the real force field give.
 """
 

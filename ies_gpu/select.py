@@ -186,22 +186,22 @@ def select_coordinates(
         "hamming" and "haversine" are measured by scikit-learn on the CPU, and need numbers for everything that may be
         "auto". For distances of your own pass ``graph``.
     alpha : float, default=1.0
-        How far the sampling density is divided out, from 0 to 1: 1 as in the paper, so that only the shape counts; 1/2
-        for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the graph, which
-        is slow to leave dense regions. It changes eigenvectors and eigenvalues, and so the choice.
+        How strongly the sampling density is corrected for, from 0 to 1: 1 as in the paper, so that only the shape
+        counts; 1/2 for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the
+        graph, which is slow to leave dense regions. It changes eigenvectors and eigenvalues, and so the choice.
     n_components : int, default=20
         How many eigenvectors to choose from.
     zeta : float or "auto", default="auto"
         The weight of the smoothness penalty. "auto" lowers it from infinity to the first set that passes the
-        leave-one-out regret, and takes the middle of the range on which that set is the best.
+        leave-one-out regret test, and takes the middle of the range on which that set is the best.
     percentile : float, default=75
         The percentile of the regret that must not be positive for "auto" to accept a set.
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
         exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
     scale : {"unit", "rms", "diffusion"}, default="unit"
-        How long the coordinates in the result are: Euclidean length 1, as in the paper; root mean square 1, as most
-        regressors and plots like it; or lengths ``(1 - lambda_k)^t``, with which distances in all coordinates are the
+        How the coordinates are scaled: to Euclidean length 1, as in the paper; to root mean square 1, which suits most
+        regressors and plots; or to lengths ``(1 - lambda_k)^t``, so that distances in all coordinates are the
         diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
     diffusion_time : float, default=1.0
         The time t of ``scale="diffusion"``: the larger, the shorter are fast coordinates.
@@ -240,7 +240,7 @@ def select_coordinates(
     client : dask.distributed.Client, optional
         Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
         array, or the path of an ``.npy``, ``.zarr`` or ``.parquet`` file that all workers can read; from the last two,
-        the arrays of the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` in numbers,
+        the arrays of the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers,
         and searches exhaustively. The folder ``checkpoint`` must be one that all workers see.
 
     Returns

@@ -25,7 +25,7 @@ print(selection)
 # **mean score**
 #   The mean logarithm of the volumes: 0 is perfect, -0.7 is half the volume. Compare it with the score of the first
 #   coordinates in brackets. Far below (-3 or less) means that these have lost a dimension. Nearly equal means that
-#   they would do as well.
+#   they would do just as well.
 # **runners-up**
 #   The next best sets. If one of them differs from the chosen set by a neighbouring number (``phi8`` for ``phi7``),
 #   the two have close eigenvalues, and another sample may choose the other. See :doc:`/stability`.
@@ -39,8 +39,9 @@ print(selection)
 # **automatic**
 #   What was found because you did not give it, and how much of the variance of X the chosen coordinates explain.
 # **verdict**
-#   With *automatic*: how sure that choice is, in one word, and why. With *sure*, go on. With *likely*, look at the
-#   pictures first. With *doubtful* there is a warning too: :doc:`/parameters` says what to look at then.
+#   With *automatic*: how sure that choice is, in one word, and the reasons, the gravest first. With *sure*, go on.
+#   With *likely*, look at the pictures first. With *doubtful* there is a warning too: :doc:`/parameters` says what to
+#   look at then.
 # **residuals**
 #   How accurate the eigenvectors are. Below 1e-6 is good.
 # **device**
@@ -53,7 +54,7 @@ print(selection)
 #
 # Each set is a straight line: it starts at its score and falls with its penalty. At each zeta the uppermost line
 # wins. Below are the sets that win somewhere, and for each of them the regret of the points. The first set from the
-# right whose upper quartile is not above 0 is chosen: three quarters of the points know no better one. It is a *loss*
+# left whose upper quartile is not above 0 is chosen: three quarters of the points know no better one. It is a *loss*
 # that is **maximised**, because the paper calls the penalised score a loss (:doc:`/theory/criterion`).
 
 plot.path(selection).savefig("path.png")
@@ -71,7 +72,7 @@ plot.volumes(selection).savefig("volumes.png")
 # ``ies-gpu show``
 # ----------------
 #
-# The same, and four tables more. The *path* in numbers, from zeta = inf down: for each set the interval of zeta, the
+# The same, followed by four tables. The *path* in numbers, from zeta = inf down: for each set the interval of zeta, the
 # mean score and the 75th percentile of its regret. The *best sets* at the chosen zeta, by loss. Then the *settings*,
 # the *seconds* by stage and the *versions*, to repeat the run.
 
@@ -86,8 +87,8 @@ print(shown.stdout)
 # Warnings, and what to do
 # ------------------------
 #
-# A warning means that the result may be wrong. It also stands in ``selection.diagnostics["warnings"]`` and in the
-# file. Dots stand for numbers.
+# A warning means that the result may be wrong. It is also in ``selection.diagnostics["warnings"]`` and in the file.
+# Dots stand for numbers.
 #
 # About the graph
 # ...............
@@ -111,7 +112,7 @@ print(shown.stdout)
 # ................................
 #
 # "the automatic choice is doubtful:"
-#   One of the reasons below follows. Give values of your own and compare the pictures.
+#   One of the reasons below follows. Try your own values and compare the pictures.
 # "the chosen coordinates explain ... of the variance of X"
 #   The map leaves out much of the data. It may be noise, or a part of the shape: colour the map by the columns.
 # "of the points, the map has several sheets on top of each other"
@@ -139,7 +140,7 @@ print(shown.stdout)
 # "column ... of X has nearly all of the variance"
 #   One column is much wider than the others. If the units differ, scale the columns.
 # "the points look like a line along one column, which may be in another unit"
-#   The same, as a reason not to be sure.
+#   The same, as a reason for doubt.
 # "... points are too few to estimate anything from them"
 #   Fewer than 100 points. The values are guesses; give your own.
 # "n_components=... needs at least ... points"
@@ -188,7 +189,7 @@ print(shown.stdout)
 # ...........................
 #
 # "the first line, ..., is read as a point"
-#   A table without a header whose first line looks like column numbers. Delete that line if it is none of your
+#   A table without a header whose first line looks like column numbers. Delete that line if it is not one of your
 #   points.
 # "the stage ... was not saved in"
 #   The disk was full or not writable. The result is right; a restart would take longer.

@@ -10,8 +10,8 @@ of these, and then try to prove it wrong. It takes a minute on a laptop.
 # The data
 # --------
 #
-# Nobody would tell you, but here is where they come from: a long sheet, bent into an S, turned in eight dimensions,
-# with some noise. The two hidden quantities are kept aside, for the end.
+# In practice nobody would tell you, but here is where they come from: a long sheet, bent into an S, turned in eight
+# dimensions, with some noise. We set the two hidden quantities aside until the end.
 
 import numpy as np
 from scipy.stats import ortho_group
@@ -51,7 +51,7 @@ plot.embedding(selection, colors=columns, title="The chosen").savefig("chosen.pn
 # The first two make a curve. The chosen two fill an area, and the columns vary smoothly over it. That is what you
 # want to see: neighbours in the map have similar values.
 #
-# Is the map one to one?
+# Is the map one-to-one?
 # ----------------------
 #
 # The volume at each point says how far the chosen coordinates are from losing a dimension there. Volumes near 1 are
@@ -61,7 +61,7 @@ plot.volumes(selection).savefig("volumes.png")
 
 # %%
 # ``diagnose`` looks for the places where a map fails: coordinates that depend on each other, knots, sheets that pass
-# through each other. The first two for comparison.
+# through each other. For comparison, the first two as well.
 
 from ies_gpu import diagnose
 
@@ -79,13 +79,14 @@ from ies_gpu import selection_stability
 print(selection_stability(selection, X=X, n_refits=10))
 
 # %%
-# A low share is no verdict on the map. Here it says why: the eigenvalues of two neighbours are so close that a sample
-# may take one for the other. Up to such an exchange the choice is safe, and the next check shows that the map stays.
+# A low share does not condemn the map. Here the output says why it is low: the eigenvalues of two neighbours are so
+# close that a sample may swap them. Up to such a swap the choice is safe, and the next check shows that the map stays
+# the same.
 #
 # Does it depend on the bandwidth?
 # --------------------------------
 #
-# The numbers of the coordinates may change with the bandwidth, because eigenvalues change places. The picture should
+# The numbers of the coordinates may change with the bandwidth, because eigenvalues swap places. The picture should
 # not.
 
 bandwidth = selection.diagnostics["parameters"]["bandwidth"]
@@ -98,7 +99,7 @@ for factor in (0.8, 1.25):
 # Compare with what you know
 # --------------------------
 #
-# The best judge is something that the map was not told. Here these are the two hidden quantities; in practice it may
+# The best judge is something that the map has not seen. Here that is the two hidden quantities; in practice it may
 # be a temperature, a label, a time. Colour by it, and ask how well the map predicts it.
 
 plot.embedding(selection, colors={"along": along, "across": across}).savefig("truth.png")
@@ -123,5 +124,5 @@ save(selection, "run.npz")  # ies_gpu.load("run.npz"), or 'ies-gpu show run.npz'
 save_model(model_of(selection, X), "model.npz")  # load_model("model.npz").transform(new)
 
 # %%
-# From here: :doc:`/parameters` if a choice is unsure, :doc:`/new-points`, :doc:`/scikit-learn` for pipelines, and
+# From here: :doc:`/parameters` if a choice is doubtful, :doc:`/new-points`, :doc:`/scikit-learn` for pipelines, and
 # :doc:`when_not_to_use_it`.

@@ -49,7 +49,7 @@ except DisconnectedGraphError as error:
 
 # %%
 # With a bandwidth wide enough to bridge the gaps, the first coordinates only say which group a point is in. Each
-# group shrinks to a spot. That is spectral clustering: useful, but no map.
+# group shrinks to a spot. That is spectral clustering: useful, but not a map.
 
 wide = select_coordinates(blobs, intrinsic_dim=2, subset_size=2, bandwidth=3.5)
 told(wide)
@@ -75,8 +75,8 @@ side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms k
 
 # %%
 # For a tree the *first* coordinates are the right ones: one for each arm but one. With nothing given, the choice on a
-# noisy tree is doubtful, and one of the reasons is that the first coordinates explain the points as well. **Instead**:
-# use those (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or PAGA.
+# noisy tree is doubtful, and one of the reasons is that the first coordinates explain the points just as well.
+# **Instead**: use those (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or PAGA.
 #
 # Density that varies by orders of magnitude
 # ------------------------------------------
@@ -90,7 +90,7 @@ told(select_coordinates(fan, bandwidth="fixed"))
 
 # %%
 # With nothing given, the bandwidth follows the density here. All points are in the map, and it is the whole fan,
-# coloured by the angle. But nobody is sure of the few points at the rim: two of them may be neighbours, or there may be
+# coloured by the angle. But the few points at the rim remain uncertain: two of them may be neighbours, or there may be
 # a gap between them.
 
 followed = select_coordinates(fan)
@@ -125,8 +125,8 @@ for size, bandwidth in ((2000, 0.25), (120, 1.0)):
 # Many dimensions
 # ---------------
 #
-# A cube of six dimensions has six directions, and the number of points that fill it grows with the power six. Among
-# 3,000 points nobody has close neighbours, and already the estimate of the dimension falls short.
+# A cube of six dimensions has six directions, and the number of points needed to fill it grows with the sixth power.
+# Among 3,000 points none has close neighbours, and even the estimate of the dimension falls short.
 
 cube = rng.uniform(size=(3000, 6))
 found = estimate_dimension(cube)
@@ -148,4 +148,4 @@ side_by_side(noise[cloud.points], cloud.embedding, noise[cloud.points, 0], ("noi
 
 # %%
 # A result is believable when it survives the checks of the :doc:`tutorial`: other bandwidths, other samples, and
-# above all something that the map was not told.
+# above all something that the map has not seen.

@@ -178,7 +178,7 @@ def laplacian_of_points(
     metric : str, default="euclidean"
         How distances are measured, as in :func:`select_coordinates`.
     alpha : float, default=1.0
-        How far the sampling density is divided out, as in :func:`graph_laplacian`.
+        How strongly the sampling density is corrected for, as in :func:`graph_laplacian`.
 
     Returns
     -------
@@ -221,8 +221,8 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     bandwidth : float, optional
         The bandwidth eps of the kernel, for the scale ``4 / eps^2``.
     alpha : float, default=1.0
-        How far the sampling density is divided out, from 0 to 1. The paper has 1, the Laplace-Beltrami operator; 1/2
-        gives the Fokker-Planck operator, whose process has the density of the points; 0 the usual random walk.
+        How strongly the sampling density is corrected for, from 0 to 1. The paper has 1, the Laplace-Beltrami operator;
+        1/2 gives the Fokker-Planck operator, whose process has the density of the points; 0 the usual random walk.
 
     Returns
     -------

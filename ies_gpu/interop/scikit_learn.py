@@ -44,9 +44,9 @@ class DiffusionMap(SpectralTransformer):
         How distances are measured, as in :func:`select_coordinates`, or "precomputed": then ``fit`` takes the distances
         between the training points, a dense matrix, and ``transform`` those from new points to the training points.
     alpha : float, default=1.0
-        How far the sampling density is divided out, from 0 to 1; see :func:`select_coordinates`.
+        How strongly the sampling density is corrected for, from 0 to 1; see :func:`select_coordinates`.
     scale : {"rms", "unit", "diffusion"}, default="rms"
-        How long the coordinates are: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
+        How the coordinates are scaled: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
         in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
     diffusion_time : float, default=1.0
         The time of ``scale="diffusion"``.
@@ -202,7 +202,7 @@ class IndependentCoordinates(SpectralTransformer):
         How distances are measured, as in :func:`select_coordinates`, or "precomputed": then ``fit`` takes the distances
         between the training points, a dense matrix, and ``transform`` those from new points to the training points.
     alpha : float, default=1.0
-        How far the sampling density is divided out, from 0 to 1; see :func:`select_coordinates`.
+        How strongly the sampling density is corrected for, from 0 to 1; see :func:`select_coordinates`.
     n_components : int, default=20
         How many eigenvectors m to choose from. With too few points, as many as they allow, with a warning.
     zeta : float or "auto", default="auto"
@@ -212,7 +212,7 @@ class IndependentCoordinates(SpectralTransformer):
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         How to search. See :func:`select_coordinates`.
     scale : {"rms", "unit", "diffusion"}, default="rms"
-        How long the coordinates are: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
+        How the coordinates are scaled: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
         in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
     diffusion_time : float, default=1.0
         The time of ``scale="diffusion"``.

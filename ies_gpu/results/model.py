@@ -75,7 +75,7 @@ class Model:
     metric : str
         How distances are measured; "precomputed" if new points come as distances to the training points.
     alpha : float
-        How far the sampling density is divided out of the kernel.
+        How strongly the sampling density is corrected for.
 
     Examples
     --------

@@ -49,7 +49,8 @@ class Selection:
     Attributes
     ----------
     subset : tuple of int
-        S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` lives on a few stray points.
+        S*, the chosen set: 0-based, in rising order, always with 0 in it unless ``phi1`` is concentrated on a few stray
+        points.
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
     verdict : {"sure", "likely", "doubtful"} or None
@@ -221,7 +222,7 @@ class Selection:
         diagnosis: Any = None,
         title: str | None = None,
     ) -> None:
-        """Write a page to explore the result: one HTML file that needs no network.
+        """Write an interactive report on the result: one HTML file that needs no network.
 
         Parameters
         ----------
@@ -230,7 +231,7 @@ class Selection:
         points : ndarray of shape (n_samples, n_features), optional
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
-            What can colour the points, as in :func:`ies_gpu.plot.embedding`.
+            Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
         compare : Selection, optional
             Another result, to be shown beside this one.
         stability : Stability, optional

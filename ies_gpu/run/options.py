@@ -77,7 +77,7 @@ class Options:
     metric : str, default="euclidean"
         How the distances between points are measured.
     alpha : float, default=1.0
-        How far the sampling density is divided out of the kernel.
+        How strongly the sampling density is corrected for.
     n_components : int, default=20
         How many eigenvectors to choose from.
     zeta : float or "auto", default="auto"
@@ -87,7 +87,7 @@ class Options:
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         How to search for the best set.
     scale : {"unit", "rms", "diffusion"}, default="unit"
-        How long the coordinates are in the result.
+        How the coordinates of the result are scaled.
     diffusion_time : float, default=1.0
         The time t of ``scale="diffusion"``.
     components : {"raise", "largest"}, default="raise"
