@@ -152,7 +152,7 @@ print(shown.stdout)
 # "for every set on the path, percentile ... of the regret is positive"
 #   No set satisfies three quarters of the points; the one with the best score is returned. Try ``subset_size`` + 1
 #   first, then another bandwidth.
-# "at ... of the points, ... do not vary along all ... dimensions"
+# "at ... of the points, ... hardly vary along one of the ... dimensions"
 #   The eigenvectors to choose from do not see all dimensions. Raise ``n_components``; a strip L times as long as wide
 #   needs more than L. If that does not help, ``intrinsic_dim`` is too large.
 # "branch and bound stopped at its limit"

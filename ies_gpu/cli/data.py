@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     say(f"the paper chooses {', '.join(f'phi{k}' for k in chosen)}")
     if args.n and args.n != usual:
         bandwidth = float(f"{bandwidth * (usual / args.n) ** (1 / d):.2g}")
-        say(f"bandwidth adapted to the number of points ({usual:,} in the paper) to keep as many neighbours per point")
+        say(f"bandwidth adapted to the number of points ({usual:,} in the paper) to keep the number of neighbours")
     if not args.output:
         say(f"  ies-gpu data {name} -o {output}")
     run = f"{output.rpartition('.')[0]}-run.npz"  # a URL stays one

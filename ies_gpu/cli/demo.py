@@ -192,7 +192,7 @@ def finish(folder: Path, bandwidth: float, say: Callable[[str], None]) -> None:
     """Say where things are, and what to run next."""
     say("  points.npy      the points")
     say(f"  run.npz         the result; to see it: ies-gpu show {shlex.quote(str(folder / 'run.npz'))}")
-    say("  report.html     all of it to explore in a browser:")
+    say("  report.html     the interactive report, for your browser:")
     say(f"                  {address(folder / 'report.html')}")
     say("")
     say("Next, your own points. If you know the parameters, pass them: it is faster.")

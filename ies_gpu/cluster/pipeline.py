@@ -64,7 +64,7 @@ def losses_told(options: Options) -> Iterator[None]:
         yield
     except KilledWorker as error:
         raise ClusterError(
-            f"several workers died in the same task, most likely for want of memory ({error.args[0]}); use more or "
+            f"several workers died in the same task, probably out of memory ({error.args[0]}); use more or "
             f"larger workers, or dtype='mixed', and {again}"
         ) from error
     except (CancelledError, CommClosedError) as error:

@@ -96,6 +96,6 @@ def _from_ase(source: Any) -> tuple[np.ndarray, list[int], str]:
         raise ValueError("there are no frames")
     if other := [k for k, row in enumerate(numbers) if row != numbers[0]]:
         raise ValueError(
-            f"frame {other[0]} has other atoms than frame 0; keep frames of one molecule, atoms in one order"
+            f"frame {other[0]} has different atoms from frame 0; keep frames of one molecule, atoms in one order"
         )
     return np.array(positions), numbers[0], "ASE"

@@ -41,7 +41,9 @@ def read_xyz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
         if atoms is None:
             atoms = names
         elif names != atoms:
-            raise ValueError(f"{path}, line {line}: this frame has other atoms than the first, or in another order")
+            raise ValueError(
+                f"{path}, line {line}: the atoms differ from those of the first frame, or their order does"
+            )
         positions.append(_numbers(path, line, rows, where))
         comments.append({key: float(value) for key, value in properties.items() if _is_number(value)})
     if atoms is None:

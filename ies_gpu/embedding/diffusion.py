@@ -115,7 +115,7 @@ def refuse_garbage(pairs: Eigenpairs, worst: float, tol: float) -> None:
     if worst > 0.01 * first:
         raise NotConvergedError(
             f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
-            f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph hangs together better, "
+            f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph is better connected, "
             "or ask for fewer components"
         )
 

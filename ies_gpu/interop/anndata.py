@@ -135,7 +135,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     if use != "X" and use not in new.obsm:
         raise ValueError(
             f"new.obsm has no {use!r}: put the new cells into the same space as adata first, for PCA by "
-            "(new.X - mean) @ adata.varm['PCs']; a PCA of their own would give other axes"
+            "(new.X - mean) @ adata.varm['PCs']; a separate PCA would give different axes"
         )
     X_new = entry_of(new, use)[1]
     kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])

@@ -46,7 +46,7 @@ class DiffusionMap(SpectralTransformer):
     alpha : float, default=1.0
         How strongly the sampling density is corrected for, from 0 to 1; see :func:`select_coordinates`.
     scale : {"rms", "unit", "diffusion"}, default="rms"
-        How the coordinates are scaled: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
+        How the coordinates are scaled: root mean square 1, which suits the steps of a pipeline; Euclidean length 1, as
         in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
     diffusion_time : float, default=1.0
         The time of ``scale="diffusion"``.
@@ -212,7 +212,7 @@ class IndependentCoordinates(SpectralTransformer):
     search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
         How to search. See :func:`select_coordinates`.
     scale : {"rms", "unit", "diffusion"}, default="rms"
-        How the coordinates are scaled: root mean square 1, which suits what follows in a pipeline; Euclidean length 1, as
+        How the coordinates are scaled: root mean square 1, which suits the steps of a pipeline; Euclidean length 1, as
         in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
     diffusion_time : float, default=1.0
         The time of ``scale="diffusion"``.

@@ -185,7 +185,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             )
         if is_local(self.bandwidth):
             raise ValueError(
-                "bandwidth='local' has no place for new points, which a transformer needs; pass a number, or use "
+                "bandwidth='local' cannot place new points, which a transformer must; pass a number, or use "
                 "select_coordinates"
             )
         own = self.get_params(deep=False)

@@ -141,7 +141,7 @@ def hint_at_units(Z: Array, d: int, run: Run) -> bool:
     if d > 1 or len(variance) == 1 or variance[widest] <= ONE_COLUMN * variance.sum():
         return False
     run.log.warn(
-        f"column {widest} of X has nearly all of the variance, so that the points look like a line along it. If "
+        f"column {widest} of X has nearly all of the variance, so the points look like a line along it. If "
         "the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
     )
     return True

@@ -251,8 +251,8 @@ def doubts_of(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: O
         )
     if thin > 0.5:
         found.append(
-            f"at {thin:.0%} of the points, phi1..phi{m} do not vary along all {d} dimensions (along the last, less "
-            "than a tenth of the variance along the first); raise n_components, or lower intrinsic_dim"
+            f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (less than a tenth "
+            "of the variance along the first); raise n_components, or lower intrinsic_dim"
         )
     stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:

@@ -289,7 +289,7 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
         )
     if used["radius"] is None:
         raise ValueError(
-            "a model needs a graph of all points within a radius, in which new points have a place; this one is of "
+            "a model needs a graph of all points within a radius, to which new points can be added; this one connects "
             "nearest neighbours. Call select_coordinates with bandwidth='fixed' or a number, and without n_neighbors"
         )
     X = check_points(X)

@@ -187,7 +187,7 @@ class Options:
         if self.nearest and not self.is_euclidean:
             raise ValueError(f"n_neighbors and bandwidth='local' do not work with metric={self.metric!r}")
         if is_local(self.bandwidth) and self.alpha != 1:
-            raise ValueError(f"bandwidth='local' divides the density out itself; leave alpha={self.alpha:g} out")
+            raise ValueError(f"bandwidth='local' corrects for the density itself; leave alpha={self.alpha:g} out")
         if self.automatic and not self.is_euclidean:
             raise ValueError(
                 f"{self.automatic[0]}='auto' does not work with metric={self.metric!r}, only with 'euclidean', "
@@ -204,7 +204,7 @@ class Options:
         if self.entry != "X":
             raise ValueError(f"{asked} works only with X; a {self.entry} already has its neighbours")
         if self.radius is not None:
-            raise ValueError(f"{asked} takes the nearest neighbours, so radius has no place; leave one of them out")
+            raise ValueError(f"{asked} takes the nearest neighbours, so radius does not apply; leave one of them out")
         if self.n_neighbors is not None:
             keep("n_neighbors", check_integer("n_neighbors", self.n_neighbors, low=2))
         if is_auto(self.components):
@@ -230,7 +230,7 @@ class Options:
             raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")
         if is_found(self.bandwidth) and self.radius is not None:
             raise ValueError(
-                f"radius needs a bandwidth in numbers; with bandwidth={self.bandwidth!r} it is 3 * bandwidth, got "
+                f"radius needs a numeric bandwidth; with bandwidth={self.bandwidth!r} it is 3 * bandwidth, got "
                 f"{self.radius!r}"
             )
 
@@ -242,7 +242,7 @@ class Options:
         if not self.self_loops and entry in ("kernel", "laplacian"):
             raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
-            raise ValueError(f"bandwidth is required with {entry}: the length over which weights fall")
+            raise ValueError(f"bandwidth is required with {entry}: the length scale of the kernel")
         if self.bandwidth is not None and not (is_found(self.bandwidth) or is_local(self.bandwidth)):
             keep("bandwidth", check_length("bandwidth", self.bandwidth))
         if self.radius is not None:

@@ -25,7 +25,7 @@ def test_ase(frames):
     found = datasets.trajectory_of(made)
     np.testing.assert_array_equal(found.R, R)
     assert found.symbols == ("O", "H", "H") and found.path == "ASE"
-    with pytest.raises(ValueError, match="frame 1 has other atoms than frame 0"):
+    with pytest.raises(ValueError, match="frame 1 has different atoms from frame 0"):
         datasets.trajectory_of([made[0], ase.Atoms(numbers=[8, 8, 1], positions=R[0])])
 
 

@@ -46,7 +46,7 @@ BAD_XYZ = {
     "word": ("1\n\nH 0 x 0\n", "line 3: expected three coordinates"),
     "short": ("1\n\nH 0 0\n", "line 3: expected three coordinates"),
     "element": ("1\n\nQq 0 0 0\n", "'Qq' is not a chemical element"),
-    "other atoms": ("1\n\nH 0 0 0\n1\n\nO 0 0 0\n", "line 4: this frame has other atoms than the first"),
+    "other atoms": ("1\n\nH 0 0 0\n1\n\nO 0 0 0\n", "line 4: the atoms differ from those of the first frame"),
     "nan": ("1\n\nH 0 0 nan\n", "NaN"),
     "properties": ("1\nProperties=pos:R:3\n0 0 0\n", "line 2: Properties"),
     "flat": ("1\nProperties=species:S:1:pos:R:2:mass:R:1\nO 0 0 16\n", "line 2: Properties"),

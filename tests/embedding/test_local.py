@@ -114,7 +114,7 @@ def test_dimension_and_size_are_found_with_it():
     [
         ({"n_neighbors": 1}, "n_neighbors must be at least 2"),
         ({"n_neighbors": 50}, "n_neighbors must be at most 49 for 50 points"),
-        ({"n_neighbors": 5, "radius": 1.0, "bandwidth": 1.0}, "radius has no place"),
+        ({"n_neighbors": 5, "radius": 1.0, "bandwidth": 1.0}, "radius does not apply"),
         ({"X": None, "kernel": np.eye(30), "n_neighbors": 5}, "n_neighbors=5 works only with X"),
     ],
 )
@@ -124,5 +124,5 @@ def test_what_does_not_fit_is_refused(rng, given, message):
 
 
 def test_a_transformer_needs_a_place_for_new_points(rng):
-    with pytest.raises(ValueError, match="no place for new points"):
+    with pytest.raises(ValueError, match="cannot place new points"):
         IndependentCoordinates(bandwidth="local").fit(rng.normal(size=(200, 2)))

@@ -148,7 +148,7 @@ def test_bandwidths_that_break_the_graph_are_left_out():
 def test_coordinates_that_lack_a_dimension_are_named(strip):
     """phi1 to phi3 of a long strip all depend on its length alone: the second dimension is not there."""
     given = {"bandwidth": 0.12, "intrinsic_dim": 2, "subset_size": 2}
-    with pytest.warns(IESWarning, match="phi1..phi3 hardly vary along 2 dimensions.*raise n_components"):
+    with pytest.warns(IESWarning, match="phi1..phi3 hardly vary along one of the 2 dimensions.*raise n_components"):
         select_coordinates(strip[0], n_components=3, **given)
     assert select_coordinates(strip[0], n_components=10, **given).diagnostics["warnings"] == ()
 
@@ -163,7 +163,7 @@ def test_a_nearly_complete_graph_is_named():
     ("changed", "message"),
     [
         ({"bandwidth": None}, "bandwidth is required with X"),
-        ({"radius": 1.0}, "radius needs a bandwidth"),
+        ({"radius": 1.0}, "radius needs a numeric bandwidth"),
         ({"intrinsic_dim": "two"}, "intrinsic_dim must be an integer, got 'two'"),
         ({"subset_size": 30}, "subset_size must be between 1 and 20"),
         ({"X": None, "kernel": np.eye(30)}, "intrinsic_dim is required with kernel"),

@@ -267,7 +267,7 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
     if m > len(points) - 2:
         raise DisconnectedGraphError(
             f"the largest part holds {len(points):,} of {n_input:,} points, too few for n_components={m}; raise "
-            "bandwidth or add neighbours, so that more points hang together"
+            "bandwidth or add neighbours, so that more points are connected"
         )
     rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
     gone = f"Row {rows} was" if len(left) == 1 else f"Rows {rows} were"
