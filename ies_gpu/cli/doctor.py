@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .selftest import Outcome, Side
 
 FEWEST_POINTS = 1_000
-GPU_STATUS = "this version has not been run on a GPU by its authors; the self-test on yours tells more"
+GPU_STATUS = "this version has not been run on a GPU by its authors; please run the self-test on yours (--selftest)"
 
 
 def add(commands: Any) -> None:
