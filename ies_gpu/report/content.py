@@ -15,7 +15,6 @@ from ..embedding.order import spatial_order
 from ..plot.colours import Colouring, colourings
 from ..plot.panels import on_host
 from ..results.selection import Selection
-from ..validation import LARGEST
 from .facts import facts_of, seconds_of
 from .packing import packed, packed_coordinate, packed_integers
 
@@ -138,10 +137,6 @@ def _column(colouring: Colouring) -> dict[str, Any]:
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """The points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
-    sound = (np.abs(X) <= LARGEST).all(axis=1)
-    if not sound.all():
-        row = int(numbers[rows][~sound][0])
-        raise ValueError(f"points must be finite, but row {row} is not; pass the points of the run")
     columns = [{"name": f"x{k + 1}", "values": packed(column)} for k, column in enumerate(X.T[:COLUMNS])]
     axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
     if X.shape[1] > 3:
