@@ -42,9 +42,10 @@ def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
         assert list(cells.obs_names) == (names if named else [str(k) for k in range(len(POINTS))])
     else:
         pandas = needed("pandas", "test")
-        frame = pandas.read_csv(output) if ending == "csv" else pandas.read_parquet(output)
+        # pandas reads the last digit of a number wrongly now and then; Python does not
+        frame = pandas.read_csv(output, dtype=str) if ending == "csv" else pandas.read_parquet(output)
         assert not named or list(frame.pop("name")) == names
-        found = frame.to_numpy()
+        found = frame.to_numpy().astype(float)
     np.testing.assert_array_equal(found, whole)
 
 
