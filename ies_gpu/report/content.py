@@ -55,10 +55,18 @@ def content_of(
         "input": None if points is None else _input(points, numbers, rows),
         "facts": facts_of(selection),
         "seconds": seconds_of(selection),
+        "verdict": _verdict(selection.diagnostics.get("automatic")),
         "warnings": selection.diagnostics.get("warnings", []),
         "stability": None if stability is None else _stability(stability),
         "diagnosis": None if diagnosis is None else _diagnosis(diagnosis, rows),
     }
+
+
+def _verdict(automatic: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The word on an automatic choice and what is behind it; None for given parameters, and in older files."""
+    if automatic is None or "verdict" not in automatic:
+        return None
+    return {"word": automatic["verdict"], "reasons": automatic.get("reasons", [])}
 
 
 def shown_rows(selection: Selection, runs: int, columns: int) -> np.ndarray:
