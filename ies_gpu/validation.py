@@ -104,13 +104,14 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has masked entries; drop those rows or fill them")
-    backend, array = backend_of(array), check_array(name, array)
+    given, backend, array = array, backend_of(array), check_array(name, array)
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {array.dtype}; pass its real and imaginary parts as columns")
     if array.dtype.kind not in "buifO":
         raise TypeError(f"{name} must be numeric, got dtype {array.dtype}")
     if array.ndim != ndim:
-        hint = f"; use {name}.reshape(-1, 1) for one column" if (array.ndim, ndim) == (1, 2) else ""
+        one = f"{name}.to_frame()" if hasattr(given, "to_frame") else f"{name}.reshape(-1, 1)"
+        hint = f"; use {one} for one column" if (array.ndim, ndim) == (1, 2) else ""
         raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}{hint}")
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
@@ -148,8 +149,12 @@ def _check_container(name: str, value: Any) -> None:
 
 def _from_objects(name: str, array: Array) -> Any:
     """Numbers that came as Python objects, as a column of integers and floats of a data frame does."""
-    if not all(isinstance(value, numbers.Real | np.number) or value is None for value in array.flat):
-        odd = next(v for v in array.flat if not isinstance(v, numbers.Real | np.number) and v is not None)
+    missing = np.array([value is None or type(value).__name__ == "NAType" for value in array.flat], dtype=bool)
+    if missing.any():  # None, and what pandas has for it
+        array = array.copy()
+        array[missing.reshape(array.shape)] = np.nan
+    if not all(isinstance(value, numbers.Real | np.number) for value in array.flat):
+        odd = next(v for v in array.flat if not isinstance(v, numbers.Real | np.number))
         raise TypeError(f"{name} must be numeric, but it contains {brief(odd)}")
     try:
         return array.astype(np.float64)
@@ -168,9 +173,11 @@ def _check_finite(name: str, array: Array, backend: Backend, largest: float = LA
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         what = "row" if array.ndim > 1 else "entry"
         axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
+        way = f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
+        if name in ("graph", "kernel"):
+            way = f"drop these rows and the same columns, e.g. {name}[np.ix_(keep, keep)]"
         raise ValueError(
-            f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} ({shown}); "
-            f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
+            f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} ({shown}); {way}"
         )
     peak = float(xp.maximum(array.max(), -array.min()))
     raise ValueError(
@@ -296,7 +303,11 @@ def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_component
     """Check that d, s and m fit together and, if it is known, the number n of points."""
     m = check_integer("n_components", n_components, low=1)
     if n is not None and m > n - 2:
-        raise ValueError(f"n_components must be at most {n - 2} for {n} points, got {m}; lower it or add points")
+        if n < 3:
+            raise ValueError(f"{n} points are too few for a map; at least n_components + 2 are needed, here {m + 2}")
+        raise ValueError(
+            f"{n} points are too few for n_components={m}, which may be {n - 2} at most; lower it or add points"
+        )
     d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=m, why=f" (n_components is {m})")
     why = f" (intrinsic_dim is {d}, n_components is {m})"
     return d, check_integer("subset_size", subset_size, low=d, high=m, why=why), m

@@ -93,12 +93,12 @@ print(shown.stdout)
 # About the graph
 # ...............
 #
-# "the graph has ... parts; continuing with the largest"
+# "the graph has ... parts; ... of ... points"
 #   Rows were left out; ``selection.points`` has those that were used. If they are strays, all is well. If they are
 #   many, you have clusters: see :doc:`when_not_to_use_it`.
-# "in parts too small for a map with n_components="
-#   With ``components="each"``, parts with too few points get no map.
-# "part ... of ..., where rows are counted within the part:"
+# "... in none of the ... maps"
+#   With ``components="each"``: these rows are strays, or in parts with too few points for a map.
+# "part ... of ...:"
 #   With ``components="each"``: what follows was said of this part.
 # "the bandwidth connects ... of all pairs of points"
 #   Nearly everything is a neighbour of everything. Lower the bandwidth, or leave it on ``"auto"``.

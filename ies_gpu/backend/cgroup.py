@@ -28,9 +28,10 @@ def memory_left() -> int | None:
             with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
                 if (most := int((folder / limit).read_text())) > NO_LIMIT:
                     continue
-                lines = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
-                kept = next((int(line[1]) for line in lines if line[:1] == [files]), 0)
-                left.append(most - int((folder / used).read_text()) + kept)
+                left.append(most - int((folder / used).read_text()))
+                with contextlib.suppress(OSError, ValueError, IndexError):
+                    lines = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                    left[-1] += next((int(line[1]) for line in lines if line[:1] == [files]), 0)
     return min(left, default=None)
 
 
@@ -38,10 +39,10 @@ def processors() -> int | None:
     """Whole processors that the tightest quota leaves, at least one; None without one."""
     found = []
     for folder in _groups("cpu"):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
             quota, period = (folder / "cpu.max").read_text().split()
             found.append(int(quota) / int(period))
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
             if int(quota) > 0:  # -1: no limit
                 found.append(int(quota) / int(period))
@@ -54,7 +55,7 @@ def _groups(controller: str) -> Iterator[Path]:
         lines = MEMBERSHIP.read_text().splitlines()
     except OSError:  # no Linux
         return
-    for line in lines:
+    for line in (line for line in lines if line.count(":") >= 2):
         number, controllers, own = line.split(":", 2)
         if number != "0" and controller not in controllers.split(","):
             continue

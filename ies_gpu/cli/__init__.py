@@ -29,7 +29,7 @@ FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
 COMMANDS = (fit, show, plot, report, transform, data, demo, doctor, estimate, reproduce)
 # errors whose message is written for the user; for others the kind is shown too
-EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError")
+EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError", "ClusterError", "NotConvergedError")
 
 
 def program() -> None:

@@ -134,7 +134,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     with cluster_of(args, console) as client:
         found = select(points, args, console, client)
         parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
-        saved = [written(part, points, args, console) for part in parts]
+        saved = [written(part, points, rows, args, console) for part in parts]
         console.close()
         tell(parts, saved, args, time.perf_counter() - begin)
     return 0
@@ -177,8 +177,10 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
         say(f"  report          {address(report)}")
 
 
-def written(selection: Selection, points: Any, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
-    """Write what was asked for of one result; returns the names of its files by option."""
+def written(
+    selection: Selection, points: Any, rows: Any, args: argparse.Namespace, console: Console
+) -> dict[str, str | None]:
+    """Write what was asked for of one result; returns the names of its files by option. ``rows`` names the points."""
     selection.diagnostics["configuration"] = args.configuration
     part = selection.diagnostics.get("part")
     own = {
@@ -202,13 +204,15 @@ def written(selection: Selection, points: Any, args: argparse.Namespace, console
 
         save_model(model_of(selection, points), own["--model"])
     if own["--coordinates"]:
-        from ..cluster.returned import write_rows
+        from ..cluster.returned import len_of, padded, write_rows
         from ..files.writing import write_table
+        from ..results.export import in_input_rows
 
+        n = len_of(points) if stays_away(args) else len(points)
         if by_block(args):
-            write_rows(selection.embedding, own["--coordinates"])
+            write_rows(padded(selection.embedding, selection.points, n), own["--coordinates"])
         else:
-            write_table(own["--coordinates"], selection.embedding, selection.names, rows=selection.index, obsm="X_ies")
+            write_table(own["--coordinates"], in_input_rows(selection, n), selection.names, rows=rows, obsm="X_ies")
     if own["--plot"]:
         draw(selection, own["--plot"])
     if own["--report"]:
@@ -266,6 +270,14 @@ def check_numbers(args: argparse.Namespace) -> None:
         args.parser.error(f"-d must be at most -m ({m}), got {d}")
     if s != "auto" and not least <= s <= m:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
+    if args.workers or args.scheduler:
+        found = {"-d": d, "-s": s, "--bandwidth": args.bandwidth}
+        missing = [option for option, value in found.items() if isinstance(value, str)]
+        if missing:
+            args.parser.error(
+                f"a cluster needs numbers for {', '.join(missing)}; find them with 'ies-gpu fit' on some ten thousand "
+                "points without one"
+            )
     if args.model and (args.n_neighbors or args.bandwidth == "local"):
         args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
     if args.model and args.bandwidth == "auto":
@@ -284,7 +296,9 @@ def stays_away(args: argparse.Namespace) -> bool:
 
 def by_block(args: argparse.Namespace) -> bool:
     """Whether the workers write the coordinates."""
-    return bool(args.coordinates) and stays_away(args) and Path(args.coordinates).suffix in (".npy", ".zarr")
+    if not args.coordinates or is_remote(args.coordinates):
+        return False
+    return stays_away(args) and Path(args.coordinates).suffix in (".npy", ".zarr")
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def add_details(option: Callable[..., Any]) -> None:
     option("--diffusion-time", type=time, metavar="T", help="time of --scale diffusion (1)")
     option(
         "--components",
-        choices=(*CHOICES["components"], "each"),
+        choices=CHOICES["components"],
         help="what to do if the graph is disconnected; 'each' writes one file per part, run.part1.npz, ... (auto)",
     )
     option("--tol", type=positive, metavar="T", help="upper bound on eigenvector residuals (1e-8)")
@@ -182,7 +182,10 @@ def or_word(kind: Callable[[str], Any], *words: str) -> Callable[[str], Any]:
     """A value of a kind, or one of some words."""
 
     def value(text: str) -> Any:
-        return text if text in words else kind(text)
+        try:
+            return text if text in words else kind(text)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{error}; or give {' or '.join(words)}") from None
 
     return value
 

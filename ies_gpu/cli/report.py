@@ -93,6 +93,9 @@ def laplacian_of_run(selection: Any, points: Any) -> Any:
     if used.get("n_neighbors") is not None:
         return None
     from ..embedding.laplacian import laplacian_of_points
+    from ..results.same_points import used_points
+
+    points = used_points(selection, points, "--points")
 
     known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
     return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})

@@ -20,6 +20,7 @@ def as_options(text: str) -> str:
     for theirs, ours in SENTENCES.items():
         text = text.replace(theirs, ours)
     text = re.sub(r"\b(bandwidth|components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)
+    text = re.sub(r"\bn_neighbors=(\d+)", r"--neighbors \1", text)
     text = re.sub(r"\bmemory_limit=(\d+)", lambda found: f"--memory-limit {as_limit(int(found[1]))}", text)
     text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
     text = re.sub(r"\b(\d{5,}) bytes\b", lambda found: in_bytes(int(found[1])), text)

@@ -166,7 +166,8 @@ def pairs_on_one(
 ) -> tuple[np.ndarray, Pieces, np.ndarray]:
     """The same by one worker, which gets the whole matrix."""
     need, n = 40 * graph.nnz, int(graph.sizes.sum())  # the matrix, its parts on the way, and vectors
-    most = team.least_memory()
+    limits = team.memory_limits()
+    most = limits.get(team.places[0], min(limits.values(), default=1 << 62))
     if need > most:
         why = info.get("fallback", "it is too dense for the multilevel method")
         raise ClusterError(

@@ -171,8 +171,9 @@ def check_options(options: Options) -> None:
     if options.entry != "X":
         raise ValueError(f"client works only with X, not with {options.entry}")
     if options.automatic:
+        name = options.automatic[0]
         raise ValueError(
-            f"{options.automatic[0]}='auto' does not work with client; find it on a sample of the points on one "
+            f"{name}={getattr(options, name)!r} does not work with client; find it on a sample of the points on one "
             "machine, and pass the number"
         )
     if options.search != "exhaustive":
@@ -226,6 +227,7 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         )
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
+        team.settle(len(left))
         points = team.map(blocks.kept, [points[i] for i in left], [keep[i] for i in left])
     with log.stage("laplacian"):
         graph = matrix.transition_blocks(team, kernels)

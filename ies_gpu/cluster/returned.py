@@ -121,6 +121,33 @@ def on_workers(team: Team, source: Source, graph: Graph, packed: list[Any]) -> d
     return found
 
 
+def padded(array: Any, points: np.ndarray, n: int) -> Any:
+    """A Dask array with a row for each of n points of the input, NaN for those that are not among ``points``."""
+    import dask
+    import dask.array as da
+
+    if len(points) == n:
+        return array
+    array = array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
+    ends = np.cumsum(array.chunks[0])
+    firsts = np.concatenate([[0], points[ends[:-1]], [n]])  # each chunk takes the missing rows before the next one
+    fill = dask.delayed(filled, pure=True)
+    parts = [
+        da.from_delayed(fill(piece, points[a:b] - first, last - first), (last - first, *array.shape[1:]), array.dtype)
+        for piece, a, b, first, last in zip(
+            array.to_delayed().ravel(), ends - array.chunks[0], ends, firsts[:-1], firsts[1:], strict=True
+        )
+    ]
+    return da.concatenate(parts, axis=0)
+
+
+def filled(rows: np.ndarray, places: np.ndarray, n: int) -> np.ndarray:
+    """Rows at their places among n, the others NaN."""
+    out = np.full((n, *rows.shape[1:]), np.nan, dtype=rows.dtype)
+    out[places] = rows
+    return out
+
+
 def write_rows(array: Any, path: str | os.PathLike[str]) -> None:
     """Write a Dask array by block, completely or not at all; no block passes the client.
 

@@ -10,6 +10,7 @@ import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -79,6 +80,7 @@ class Shelf:
                 digests = self.team.gather(self.team.map(write_block, blocks, paths))
             except OSError as error:
                 self.checkpoint.note(f"the stage {stage!r} was not saved ({error}); the run continues without it")
+                self.digest = uuid4().hex  # what is saved after it belongs to no other run
                 return
             state = {"warnings": list(self.log.warnings)}
             self.digest = self.checkpoint.write(stage, self.digest, state, {"digests": digests, "known": known})

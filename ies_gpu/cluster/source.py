@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..errors import ClusterError, brief
+from ..files.tables import index_column
 from .team import PARSING, Team
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
@@ -114,7 +115,7 @@ def open_rows(path: str) -> Any:
 
 
 class Parquet:
-    """The columns of a Parquet file, all of them numbers; whole row groups are read."""
+    """The columns of a Parquet file but the index of pandas, all of them numbers; whole row groups are read."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -123,19 +124,21 @@ class Parquet:
             raise ImportError("reading .parquet needs pyarrow; install it with: pip install pyarrow") from None
         self.file = pyarrow.parquet.ParquetFile(path)
         about, schema = self.file.metadata, self.file.schema_arrow
-        for field in schema:
+        self.columns = [name for name in schema.names if name != index_column(schema)]
+        for field in map(schema.field, self.columns):
             if str(field.type) not in NUMBERS:
                 raise ValueError(
                     f"{path}: column {field.name!r} has type {field.type}; with client, all must be numbers"
                 )
-        self.shape, self.dtype = (about.num_rows, len(schema)), np.dtype(np.float64)
+        self.shape, self.dtype = (about.num_rows, len(self.columns)), np.dtype(np.float64)
         sizes = [about.row_group(k).num_rows for k in range(about.num_row_groups)]
         self.ends = np.concatenate([[0], np.cumsum(sizes)])
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         wanted = np.flatnonzero((self.ends[:-1] < rows.stop) & (self.ends[1:] > rows.start)).tolist()
-        table = self.file.read_row_groups(wanted).slice(rows.start - int(self.ends[wanted[0]]), rows.stop - rows.start)
-        return np.column_stack([column.to_numpy().astype(np.float64) for column in table.columns])
+        table = self.file.read_row_groups(wanted, columns=self.columns)
+        table = table.slice(rows.start - int(self.ends[wanted[0]]), rows.stop - rows.start)
+        return np.column_stack([table.column(name).to_numpy().astype(np.float64) for name in self.columns])
 
 
 NUMBERS = {

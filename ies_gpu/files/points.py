@@ -170,7 +170,10 @@ def _read_npz(path: Path, choice: Choice) -> PointFile:
     try:
         with zipfile.ZipFile(path) as archive:
             if HEADER in archive.namelist():
-                raise ContentError(f"{path} is a result of ies-gpu, not points; view it with 'ies-gpu show {path}'")
+                raise ContentError(
+                    f"{path} is a result or a model of ies-gpu, not points; 'ies-gpu show' prints results, 'ies-gpu "
+                    "transform' uses models"
+                )
             check_unpacked(path, archive)
             shapes = {name[:-4]: _shape(archive, name) for name in archive.namelist() if name.endswith(".npy")}
         key = only_points(path, shapes, choice.key)

@@ -22,11 +22,17 @@ def read_arrow(path: Path, choice: Choice) -> PointFile:
         table = read(path, memory_map=False)
     except (pyarrow.ArrowException, OSError) as error:
         raise ContentError(f"{path} is damaged or of another kind: {' '.join(str(error).split())[:200]}") from None
-    about = table.schema.pandas_metadata or {}
-    marks = [name for name in about.get("index_columns", ()) if isinstance(name, str) and name in table.column_names]
+    mark = index_column(table.schema)
     columns = {name: _column(table.column(name)) for name in table.column_names}
-    index = columns.pop(marks[0]) if len(marks) == 1 and choice.index_col is None else None
+    index = columns.pop(mark) if mark is not None and choice.index_col is None else None
     return from_columns(path, columns, choice, index)
+
+
+def index_column(schema: Any) -> str | None:
+    """The column in which pandas keeps the index of a frame."""
+    about = schema.pandas_metadata or {}
+    marks = [name for name in about.get("index_columns", ()) if isinstance(name, str) and name in schema.names]
+    return marks[0] if len(marks) == 1 else None
 
 
 def _column(column: Any) -> np.ndarray:

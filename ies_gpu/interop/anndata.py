@@ -13,6 +13,7 @@ from ..errors import brief
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
+from ..results.export import in_input_rows
 from ..results.model import make_model
 from ..results.selection import Selection
 from ..run.options import AUTO, is_auto, is_each, is_found
@@ -73,10 +74,7 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
         selection = select_coordinates(value, **options)
     else:
         selection = _from_graph(adata, use, {entry: value}, options)
-    embedding = backend_of(selection.embedding).to_host(selection.embedding)
-    whole = np.full((adata.n_obs, embedding.shape[1]), np.nan)
-    whole[backend_of(selection.points).to_host(selection.points)] = embedding
-    adata.obsm[f"X_{key_added}"] = whole
+    adata.obsm[f"X_{key_added}"] = in_input_rows(selection, adata.n_obs)
     adata.uns[key_added] = summary(selection, use)
     return selection
 

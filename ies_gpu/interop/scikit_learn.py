@@ -12,7 +12,7 @@ from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import warn_caller
-from ..results.assembly import presented
+from ..results.assembly import points_of, presented
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto, is_found
 from ..run.progress import Progress
@@ -166,7 +166,8 @@ class DiffusionMap(SpectralTransformer):
             graph = run.stage(GRAPH, given)
             found = run.stage(EIGENVECTORS, graph, run.later(LAPLACIAN, given, graph))
             back = run.backend.asarray(np.argsort(graph.order))
-            coordinates, _ = presented(run, graph, found, lambda array: to_device(array[back], run.home))
+            points = points_of(run, graph)
+            coordinates, _ = presented(run, graph, found, points, lambda array: to_device(array[back], run.home))
         self.eigenvalues_ = found.eigenvalues
         self._keep(
             X,

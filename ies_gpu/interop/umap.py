@@ -11,6 +11,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..errors import warn_caller
+from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
 from ..validation import check_integer, check_points
 
@@ -99,8 +100,7 @@ def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
         return np.arange(len(kept))
     X = check_points(X)
     X = backend_of(X).to_host(X)
-    if len(X) <= kept[-1] or (len(X) != len(kept) and selection.diagnostics.get("graph_components", 1) == 1):
-        raise ValueError(f"X must be the points that the selection was made from, got {len(X):,} rows")
+    used_points(selection, X)
     rows = np.full(len(X), -1)
     rows[kept] = np.arange(len(kept))
     left_out = np.flatnonzero(rows < 0)

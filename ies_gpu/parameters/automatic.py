@@ -84,11 +84,21 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
             fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(), distances, d, way))
     except DisconnectedGraphError as error:
         failure = error
-    tried = with_local(run, Z, centre, distances, d, ways[-1], fixed)
+    isolated = failure is not None and not failure.parts  # points without any neighbour, rather than clusters
+    tried = with_local(run, Z, centre, distances, d, ways[-1], fixed, isolated)
     if tried is None:
         assert failure is not None
-        raise failure
+        raise without_bandwidth(failure) if isolated else failure
     return tried
+
+
+def without_bandwidth(failure: DisconnectedGraphError) -> DisconnectedGraphError:
+    """The error of an automatic choice that found no bandwidth, in place of advice on one that was never given."""
+    what = str(failure).partition(" (by default")[0]
+    return DisconnectedGraphError(
+        f"no bandwidth keeps the points together without joining nearly all pairs: {what}; try n_neighbors=15, or "
+        "fewer columns, such as the first 20 principal components"
+    )
 
 
 def scanned(
@@ -110,7 +120,7 @@ def scanned(
 def on_device(run: Run, report: Report, X: Array) -> Any:
     """Checked points, on the device."""
     X = to_device(check_points(X), run.backend)
-    run.options.check_sizes(len(X))
+    run.options.check_shape(*X.shape)
     return X
 
 
@@ -176,7 +186,7 @@ def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dic
             tried.append(trial(X, eps, d, run, HeldLog(run.log), way))
         except DisconnectedGraphError as error:
             failure = error
-            if eps == steps[0] and not holds_together(X, steps[-1], d, run, way):
+            if len(steps) > 1 and eps == steps[0] and not holds_together(X, steps[-1], d, run, way):
                 hopeless.add(way)  # what the widest leaves in parts, the others do
             continue
         if tried[-1].fvu(s) <= wanted and tried[-1].share >= enough:

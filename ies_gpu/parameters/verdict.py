@@ -235,19 +235,22 @@ def thin_points(singular_values: Array) -> float:
     return float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
 
 
-def doubts_of(facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options) -> list[str]:
+def doubts_of(
+    facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
+) -> list[str]:
     """Warnings that hold for given parameters too: a graph of nearly all pairs, a dimension that is missing, strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
-    complete. Stray coordinates count where the chosen set passes over them.
+    complete. Stray coordinates count where the chosen set passes over them. ``found_here`` says that the bandwidth is
+    the automatic one.
     """
     found = []
     entry, d, m = options.entry, options.intrinsic_dim, options.n_components
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
     if entry == "X" and share > COMPLETE:
+        way = "pass a smaller one, or more points" if found_here else "lower it, or try bandwidth='auto'"
         found.append(
-            f"the bandwidth connects {share:.0%} of all pairs of points, so little of the shape is left to see; "
-            "lower it, or try bandwidth='auto'"
+            f"the bandwidth connects {share:.0%} of all pairs of points, which leaves little shape to see; {way}"
         )
     if thin > 0.5:
         found.append(

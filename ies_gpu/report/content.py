@@ -15,7 +15,6 @@ from ..embedding.order import spatial_order
 from ..plot.colours import Colouring, colourings
 from ..plot.panels import on_host
 from ..results.selection import Selection
-from ..validation import LARGEST
 from .facts import facts_of, seconds_of
 from .packing import packed, packed_coordinate, packed_integers
 
@@ -56,10 +55,18 @@ def content_of(
         "input": None if points is None else _input(points, numbers, rows),
         "facts": facts_of(selection),
         "seconds": seconds_of(selection),
+        "verdict": _verdict(selection.diagnostics.get("automatic")),
         "warnings": selection.diagnostics.get("warnings", []),
         "stability": None if stability is None else _stability(stability),
         "diagnosis": None if diagnosis is None else _diagnosis(diagnosis, rows),
     }
+
+
+def _verdict(automatic: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The word on an automatic choice and what is behind it; None for given parameters, and in older files."""
+    if automatic is None or "verdict" not in automatic:
+        return None
+    return {"word": automatic["verdict"], "reasons": automatic.get("reasons", [])}
 
 
 def shown_rows(selection: Selection, runs: int, columns: int) -> np.ndarray:
@@ -138,10 +145,6 @@ def _column(colouring: Colouring) -> dict[str, Any]:
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """The points themselves: two or three columns, or the three principal components of more."""
     X = np.asarray(points[numbers[rows]], dtype=float)
-    sound = (np.abs(X) <= LARGEST).all(axis=1)
-    if not sound.all():
-        row = int(numbers[rows][~sound][0])
-        raise ValueError(f"points must be finite, but row {row} is not; pass the points of the run")
     columns = [{"name": f"x{k + 1}", "values": packed(column)} for k, column in enumerate(X.T[:COLUMNS])]
     axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
     if X.shape[1] > 3:

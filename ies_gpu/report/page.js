@@ -233,8 +233,9 @@ class Run {
     const input = this.spaceChoice.select.value === "input" && this.content.input;
     for (const each of this.pairChoices) each.hidden = Boolean(input);
     const axes = input ? input.axes.map((column, k) => new Column(column, input.names[k])) : this.pairChoices.map((each) => this.coordinates[each.select.value]);
+    const toScale = Boolean(input) && axes.length > 1;
     if (axes.length === 1) axes.push(new Column(axes[0]));
-    this.second.show(axes);
+    this.second.show(axes, toScale);
     this.second.mark(this.marks);
   }
 
@@ -393,7 +394,8 @@ class Run {
   }
 
   ran() {
-    const { facts, seconds, warnings } = this.content;
+    const { facts, seconds, verdict, warnings } = this.content;
+    if (verdict) this.part(".warnings").append(element("p", verdict.word === "doubtful" ? {} : { class: "quiet", style: "border-color: var(--good)" }, `The automatic choice is ${verdict.word}${verdict.reasons.length ? `: ${verdict.reasons.join("; ")}` : ""}.`));
     for (const warning of warnings) this.part(".warnings").append(element("p", {}, `Warning: ${warning}`));
     if (!warnings.length) this.part(".warnings").append(element("p", { class: "quiet", style: "border-color: var(--good)" }, "No warnings."));
     for (const [label, text] of facts) this.part(".lines").append(element("dt", {}, label), element("dd", {}, text));

@@ -16,7 +16,9 @@ from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
 from ..plot.colours import Colouring
 from ..plot.panels import heading, on_host
+from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
+from ..validation import LARGEST
 from .content import COLUMNS, colours_for, content_of, shown_rows
 from .packing import as_script
 
@@ -80,15 +82,14 @@ def check_kind(name: str, value: Any, kind: type) -> None:
 
 
 def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
-    """The input of the run: at least as many rows as it numbers."""
+    """The points of the run, as numbers on the host."""
     X = on_host(points, name)
-    numbers = on_host(selection.points)
     if X.ndim != 2 or X.dtype.kind not in "buif" or X.shape[1] < 1:
         raise ValueError(f"{name} must be numbers with one row per point, got shape {X.shape} and dtype {X.dtype}")
-    if len(X) <= numbers[-1]:
-        raise ValueError(
-            f"{name} has {len(X):,} rows, but the run used row {int(numbers[-1]) + 1:,}; pass the points of the run"
-        )
+    sound = (np.abs(X) <= LARGEST).all(axis=1)
+    if not sound.all():
+        raise ValueError(f"{name} must be finite, but row {int(np.argmin(sound))} is not; pass the points of the run")
+    used_points(selection, X, name)
     return X
 
 

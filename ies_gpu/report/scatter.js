@@ -66,10 +66,11 @@ class Scatter {
     return made;
   }
 
-  // axes: two or three of {name, low, high, values (steps from 0 to 65534)}
-  show(axes) {
+  // axes: two or three of {name, low, high, values (steps from 0 to 65534)}; toScale: two axes have one unit of length
+  show(axes, toScale = false) {
     if (!this.renderer) return;
     const space = axes.length === 3;
+    this.toScale = toScale && !space;
     this.axes = axes;
     this.n = axes[0].values.length;
     this.position = new Float32Array(3 * this.n);
@@ -145,8 +146,13 @@ class Scatter {
       this.renderer.setSize(width, height);
     }
     Object.assign(this.canvas.style, { left: `${m.left}px`, top: `${m.top}px` });
-    const reach = this.space ? 1.72 / Math.min(1, width / height / 1.05) : 1.04;
-    const wide = this.space ? (reach * width) / height : reach;
+    let reach = this.space ? 1.72 / Math.min(1, width / height / 1.05) : 1.04;
+    let wide = this.space ? (reach * width) / height : reach;
+    if (this.toScale) {
+      const [x, y] = this.axes.map((axis) => axis.high - axis.low || 1);
+      const pixel = Math.max((reach * x) / width, (reach * y) / height);
+      [wide, reach] = [(pixel * width) / x, (pixel * height) / y];
+    }
     Object.assign(this.camera, { left: -wide, right: wide, top: reach, bottom: -reach });
     this.camera.updateProjectionMatrix();
     this.draw();

@@ -15,9 +15,10 @@ from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
 from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
+from ..embedding.metrics import SPHERICAL
 from ..embedding.scale_and_sign import scale_factors, signs
 from ..parameters.verdict import doubts_of, thin_points
-from ..run.fingerprint import versions
+from ..run.fingerprint import points_digest, versions
 from ..run.log import Report
 from ..run.stage import Run, Stage
 from ..run.stages.graph import Graph
@@ -40,7 +41,8 @@ def assembled(
         return to_device(array[back], run.home)
 
     values = embedding.eigenvalues
-    coordinates, sign = presented(run, graph, embedding, returned)
+    X = points_of(run, graph)
+    coordinates, sign = presented(run, graph, embedding, X, returned)
     if keep:
         bases_back = returned(bases)
         with run.home.active():
@@ -64,19 +66,27 @@ def assembled(
         bases=bases_back if keep else None,
         singular_values=returned(sigma),
         points=graph.points,
-        diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run),
+        diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run)
+        | {"points_digest": None if X is None or run.options.metric in SPHERICAL else points_digest(X)},
     )
 
 
-def presented(run: Run, graph: Graph, embedding: Embedding, returned: Callable[[Array], Array]) -> tuple[Array, Array]:
+def points_of(run: Run, graph: Graph) -> Array | None:
+    """The points that were used, in the user's order and on the user's device, where the run started from points."""
+    X = run.given.values.get("X")
+    if X is None:
+        return None
+    X = check_points(X)
+    return X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
+
+
+def presented(
+    run: Run, graph: Graph, embedding: Embedding, X: Array | None, returned: Callable[[Array], Array]
+) -> tuple[Array, Array]:
     """Eigenvectors in the user's order and the scale asked for, and the signs they got; given ones stay as they are."""
     options, Y = run.options, returned(embedding.coordinates)
     if options.entry == "laplacian":
         return Y, run.home.xp.ones(Y.shape[1])
-    X = run.given.values.get("X")
-    if X is not None:
-        X = check_points(X)
-        X = X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
     weights = returned(graph.weights) if X is None or options.scale == "diffusion" else None
     with run.home.active():
         sign = signs(Y, X=X, weights=weights)
@@ -114,7 +124,8 @@ def diagnostics_of(
 
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
     """Warn about what is doubtful in the result, and record what is known at the end of the run."""
-    for message in doubts_of(selection.diagnostics, selection.subset, len(selection.points), run.options):
+    chosen = selection.subset, len(selection.points)
+    for message in doubts_of(selection.diagnostics, *chosen, run.options, automatic is not None):
         run.log.warn(message)
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)

@@ -51,6 +51,18 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
+def in_input_rows(selection: Any, n: int) -> Any:
+    """The chosen coordinates (n, s), one row per point of the input; those that were left out are NaN."""
+    import numpy as np
+
+    from ..backend import backend_of
+
+    Y = backend_of(selection.embedding).to_host(selection.embedding)
+    whole = np.full((n, Y.shape[1]), np.nan)
+    whole[backend_of(selection.points).to_host(selection.points)] = Y
+    return whole
+
+
 def as_frame(selection: Any, every: bool) -> Any:
     """The coordinates as a ``pandas.DataFrame``, rows named as in the input, or by their numbers there."""
     try:

@@ -20,6 +20,7 @@ from ..errors import brief
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array
+from .same_points import used_points
 from .selection import Selection, check_selection
 from .storage import read_archive, write_archive
 
@@ -292,12 +293,7 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
             "a model needs a graph of all points within a radius, to which new points can be added; this one connects "
             "nearest neighbours. Call select_coordinates with bandwidth='fixed' or a number, and without n_neighbors"
         )
-    X = check_points(X)
-    points = backend_of(selection.points).to_host(selection.points)
-    if len(X) <= int(points[-1]):
-        raise ValueError(f"X must be the points of the selection, at least {int(points[-1]) + 1} rows, got {len(X)}")
-    if len(points) < len(X):
-        X = X[backend_of(X).asarray(points)]
+    X = used_points(selection, check_points(X))
     scales = check_scales(used["bandwidth"], used["radius"])
     kernel = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
     map_of_X = (X, selection.coordinates, selection.eigenvalues)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..errors import DisconnectedGraphError, warn_caller
 from ..run.inputs import Inputs
+from ..run.stages.graph import CONTINUING
 from ..validation import check_points
 from .selection import Selection
 
@@ -31,7 +33,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
         raise ValueError("checkpoint holds one run, and components='each' makes one per part; leave one of them out")
     value = check_points(given.value) if given.entry == "X" else given.value
     everything = np.arange(value.shape[0])
-    waiting, done, small = [everything], [], []
+    waiting, done = [everything], []
     while waiting:
         rows = waiting.pop()
         whole = rows is everything
@@ -42,12 +44,10 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
             if whole and not error.parts:
                 raise
             waiting += [rows[part] for part in error.parts if len(part) >= asked["n_components"] + 2]
-            small += [rows[part] for part in error.parts or (np.arange(len(rows)),)]
             continue
         except ValueError:  # too few points to estimate anything from; what was asked is sound, or the whole had failed
             if whole:
                 raise
-            small.append(rows)
             continue
         done.append((in_whole(found, rows), messages))
     done.sort(key=lambda pair: -len(pair[0].points))
@@ -55,8 +55,9 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
     for number, (part, messages) in enumerate(done, 1):
         part.diagnostics["part"] = {"number": number, "of": len(done)}
         for message in messages:
-            warn_caller(f"part {number} of {len(done)}, where rows are counted within the part: {message}")
-    say_small(small, parts, asked["n_components"])
+            where = ", where rows are counted within the part" if re.search(r"\brows?\b", message) else ""
+            warn_caller(f"part {number} of {len(done)}{where}: {message}")
+    say_left_out(everything, parts, asked["n_components"])
     return parts
 
 
@@ -70,11 +71,12 @@ def part_of(value: Array, rows: np.ndarray, entry: str) -> Any:
 
 
 def heard(select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]) -> tuple[Selection, list[str]]:
-    """A result, and its warnings instead of warning."""
+    """A result, and its warnings instead of warning; rows that it left out are said for all parts together."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         found = select(**own, **asked)
-    return found, [str(warning.message) for warning in told]
+    messages = [str(warning.message) for warning in told]
+    return found, [message for message in messages if CONTINUING not in message]
 
 
 def in_whole(part: Selection, rows: np.ndarray) -> Selection:
@@ -83,15 +85,16 @@ def in_whole(part: Selection, rows: np.ndarray) -> Selection:
     return replace(part, points=rows[part.points], diagnostics=part.diagnostics | {"stray_points": stray})
 
 
-def say_small(small: list[np.ndarray], parts: list[Selection], m: int) -> None:
-    """Name the rows of parts that are too small for a map; an error where all are."""
-    used = np.concatenate([part.points for part in parts]) if parts else np.empty(0, dtype=int)
-    left = np.setdiff1d(np.concatenate(small), used) if small else np.empty(0, dtype=int)
+def say_left_out(everything: np.ndarray, parts: list[Selection], m: int) -> None:
+    """Name the rows that are in no map; an error where there is none."""
     if not parts:
         raise DisconnectedGraphError(
             f"no part of the graph is large enough for n_components={m}; raise bandwidth, or lower n_components"
         )
+    left = np.setdiff1d(everything, np.concatenate([part.points for part in parts]))
     if len(left):
         rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
-        gone = f"Row {rows} was" if len(left) == 1 else f"{len(left):,} rows ({rows}) were"
-        warn_caller(f"{gone} left out, in parts too small for a map with n_components={m}")
+        warn_caller(
+            f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps ({rows}): "
+            f"too far from the others, or in parts too small for a map with n_components={m}"
+        )

@@ -122,6 +122,8 @@ def read_archive(
     try:
         header = read_header(path)
     except DAMAGED:
+        if path.suffix.lower() != ".npz":
+            raise ValueError(f"{path} is not an .npz file, so it is not {wanted}") from None
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; write it again") from None
     _check_header(path, header, format, version, wanted)
     try:

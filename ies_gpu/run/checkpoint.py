@@ -68,7 +68,8 @@ class Checkpoint:
         self.job = encode({**job, "format": VERSION}, "job", {}, {})
         self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
         try:
-            for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.npz.*.tmp")):
+            # .tangents.npz and, of a worker of a cluster, .tangents.block00003.npz
+            for leftover in (path for stage in stages for path in self.folder.glob(f".{stage}.*npz.*.tmp")):
                 leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
             self.refuse_foreign_files()
             if resume:

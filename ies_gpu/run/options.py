@@ -16,7 +16,7 @@ FIXED = "fixed"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
-    "components": (AUTO, "raise", "most", "largest"),
+    "components": (AUTO, "raise", "most", "largest", "each"),
     "metric": (
         "euclidean",
         "cosine",
@@ -190,8 +190,9 @@ class Options:
             raise ValueError(f"bandwidth='local' corrects for the density itself; leave alpha={self.alpha:g} out")
         if self.automatic and not self.is_euclidean:
             raise ValueError(
-                f"{self.automatic[0]}='auto' does not work with metric={self.metric!r}, only with 'euclidean', "
-                "'cosine' and 'correlation'; pass numbers for bandwidth, intrinsic_dim and subset_size"
+                f"{self.automatic[0]}={getattr(self, self.automatic[0])!r} does not work with metric={self.metric!r}, "
+                "only with 'euclidean', 'cosine' and 'correlation'; pass numbers for bandwidth, intrinsic_dim and "
+                "subset_size"
             )
 
     def _check_neighbors(self, keep: Any) -> None:
@@ -236,6 +237,7 @@ class Options:
 
     def _check_scales(self, keep: Any) -> None:
         """Check that bandwidth, radius and self-loops fit the entry."""
+        from ..errors import brief
         from ..validation import check_length
 
         entry = self.entry
@@ -244,6 +246,8 @@ class Options:
         if entry in ("X", "graph") and self.bandwidth is None:
             raise ValueError(f"bandwidth is required with {entry}: the length scale of the kernel")
         if self.bandwidth is not None and not (is_found(self.bandwidth) or is_local(self.bandwidth)):
+            if isinstance(self.bandwidth, str):
+                raise ValueError(f"bandwidth must be a number, 'auto', 'fixed' or 'local', got {brief(self.bandwidth)}")
             keep("bandwidth", check_length("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_length("radius", self.radius))
@@ -251,6 +255,21 @@ class Options:
                 raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
         elif entry == "X" and not is_found(self.bandwidth) and not self.nearest:
             keep("radius", 3 * self.bandwidth)
+
+    def check_shape(self, n: int, columns: int) -> None:
+        """Check that the points suffice, in number and in columns, for what is asked.
+
+        Parameters
+        ----------
+        n : int
+            The number of points.
+        columns : int
+            The number of columns.
+        """
+        d = self.intrinsic_dim
+        if not is_auto(d) and d > columns:
+            raise ValueError(f"intrinsic_dim must be at most {columns}, the number of columns of X, got {d}")
+        self.check_sizes(n)
 
     def check_sizes(self, n: int | None = None) -> None:
         """Check that dimension, subset size and number of eigenvectors fit together.

@@ -55,6 +55,13 @@ def test_version_1_has_a_tree_for_each_controller(tree):
     assert cgroup.memory_left() == 2 * GB and cgroup.processors() == 3
 
 
+def test_what_cannot_be_read_of_a_group_does_not_hide_its_limit(tree):
+    """Without memory.stat nothing is known of files; a line or a period that nobody can read is passed over."""
+    odd = {"memory.max": str(3 * GB), "memory.current": str(GB), "cpu.max": "100000 0"}
+    tree("what is this\n0::/\n", **{"/": odd})
+    assert cgroup.memory_left() == 2 * GB and cgroup.processors() is None
+
+
 def test_files_in_memory_give_way(tree):
     """A job that has just read a large file has used nothing."""
     tree("0::/a\n", a=V2 | {"memory.max": str(2 * GB), "memory.stat": f"anon 9\ninactive_file {GB // 2}\n"})

@@ -268,7 +268,11 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", "-d", "21"], 2, "-d must be at most -m (20), got 21"),
         (["fit", "{points}", "--radius", "2"], 2, "--radius needs --bandwidth"),
         (["fit", "{points}", *FIT, "--bandwidth", "-1"], 2, "--bandwidth: must be a number greater than 0"),
-        (["fit", "{points}", *FIT, "--bandwidth", "wide"], 2, "must be a number, got 'wide'"),
+        (
+            ["fit", "{points}", *FIT, "--bandwidth", "wide"],
+            2,
+            "must be a number, got 'wide'; or give auto or fixed or local",
+        ),
         (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be a whole number, 1 or more"),
         (["fit", "{points}", *FIT, "-d", "3"], 2, "-s must be at least -d (3) and at most -m (20), got 2"),
         (["fit", "{points}", *FIT, "-m", "1"], 2, "-s must be at least -d (2) and at most -m (1), got 2"),
@@ -282,7 +286,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", *FIT, "-o", "no/such/run.npz"], 1, "does not exist; create it first"),
         (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
         (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within radius=0.003"),
-        (["fit", "{points}", *FIT, "-m", "1499"], 1, "-m must be at most 1498"),
+        (["fit", "{points}", *FIT, "-m", "1499"], 1, "too few for -m 1499, which may be 1498 at most"),
         (["show", "{points}"], 1, "is not an .npz file"),
         (["show", "nowhere.npz"], 1, "does not exist"),
         (["data", "D99"], 2, "there is no data set 'D99'"),
@@ -334,6 +338,7 @@ def test_help_for_those_who_type_nothing_or_help(capsys):
 @pytest.mark.parametrize(
     ("python", "here"),
     [
+        ("try n_neighbors=15, or fewer columns", "try --neighbors 15, or fewer columns"),
         ("or try bandwidth='auto'", "or try --bandwidth auto"),
         ("install one, or use device='cpu'", "install one, or use --device cpu"),
         ("raise n_components, or lower intrinsic_dim", "raise -m, or lower -d"),

@@ -16,6 +16,7 @@ import pytest
 
 import ies_gpu
 from ies_gpu import ClusterError, DisconnectedGraphError, datasets, select_coordinates
+from ies_gpu.cli import main
 from ies_gpu.paper.real_cases import CASES, features
 
 from ..backends import needs_cupy, stand_in
@@ -243,6 +244,94 @@ def test_rows_are_written_by_block_completely_or_not_at_all(client, tmp_path, na
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@contextmanager
+def threads(count, **limits):
+    """One worker of this process with so many threads; the limits are told, but Dask does not hold to them."""
+    import dask
+
+    free = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}
+    with (
+        dask.config.set(free),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=count, processes=False, dashboard_address=":0", scheduler_port=0, **limits
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_rows_that_were_left_out_are_nan_in_what_is_written(client, tmp_path):
+    """Also where a whole chunk is left out."""
+    from ies_gpu.cluster.returned import padded, write_rows
+
+    da = needed("dask.array", "dask")
+    rows, points = np.random.default_rng(0).normal(size=(7, 2)), np.array([0, 1, 4, 11, 12, 13, 18])
+    whole = padded(da.from_array(rows, chunks=(3, 2)), points, 20).compute()
+    np.testing.assert_array_equal(whole[points], rows)
+    assert np.isnan(np.delete(whole, points, axis=0)).all() and len(whole) == 20
+    X = np.vstack([[[99, 0, 0], [0, 99, 0]], datasets.load("D1", n_samples=900).X, [[0, 0, 99]]])
+    np.save(tmp_path / "points.npy", X)
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6, "components": "largest", "device": "cpu"}
+    with pytest.warns(ies_gpu.IESWarning, match="the graph has 4 parts"):
+        found = select_coordinates(tmp_path / "points.npy", client=client, **options)
+    write_rows(padded(found.embedding, found.points, len(X)), tmp_path / "map.npy")
+    written = np.load(tmp_path / "map.npy")
+    assert np.isnan(written[[0, 1, -1]]).all() and np.isfinite(written[2:-1]).all()
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_part_that_is_left_out_may_fill_whole_blocks():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.random((6000, 2)) * [40, 1], rng.random((2000, 2)) / 2 + [500, 0]])
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "components": "largest"}
+    one = select_coordinates(X, device="cpu", **options)
+    with threads(8) as client:
+        found = select_coordinates(X, device="cpu", client=client, **options)
+    assert found.diagnostics["cluster"]["blocks"] < 8 and found.diagnostics["solver"]["method"] == "multilevel"
+    assert found.subset == one.subset and (found.points == np.arange(6000)).all()
+
+
+def test_the_index_of_a_frame_is_no_column_of_points(tmp_path):
+    pandas = needed("pandas", "test")
+    needed("pyarrow", "files")
+    from ies_gpu.cluster.source import open_rows
+    from ies_gpu.files.points import read_points
+
+    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4, 5, 6]}, index=[10, 30, 20])
+    frame.to_parquet(tmp_path / "points.parquet")
+    opened = open_rows(str(tmp_path / "points.parquet"))
+    assert opened.shape == (3, 2)
+    np.testing.assert_array_equal(opened[0:3], read_points(tmp_path / "points.parquet"))
+
+
+def test_one_worker_with_many_threads_has_all_of_its_memory_for_a_dense_graph():
+    X = datasets.load("D6", n_samples=2000).X
+    options = {"intrinsic_dim": 3, "subset_size": 3, "bandwidth": 0.5, "device": "cpu"}
+    nnz = select_coordinates(X, **options).diagnostics["mean_degree"] * len(X)
+    with threads(8, memory_limit=int(60 * nnz)) as client:  # 40 bytes per entry are asked for, an eighth of 60 is less
+        assert select_coordinates(X, client=client, **options).diagnostics["solver"]["method"] != "multilevel"
+
+
+def test_what_follows_a_stage_that_could_not_be_saved_belongs_to_no_other_run(tmp_path, monkeypatch):
+    from ies_gpu.cluster import saved
+
+    real = saved.write_block
+
+    def full(backend, content, path):
+        if "laplacian" in path:
+            raise OSError(28, "No space left on device")
+        return real(backend, content, path)
+
+    monkeypatch.setattr(saved, "write_block", full)
+    X = np.random.default_rng(0).random((1500, 2)) * [6, 1]
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.3, "n_components": 8, "device": "cpu"}
+    for count in (2, 4):  # the second with other blocks
+        with threads(count) as client, pytest.warns(ies_gpu.CheckpointWarning, match="was not saved"):
+            found = select_coordinates(X, client=client, checkpoint=tmp_path, resume=count == 4, **options)
+        assert found.diagnostics["checkpoint"]["resumed"] == []
+    assert found.subset == select_coordinates(X, **options).subset
+
+
 class StruckError(Exception):
     pass
 
@@ -417,7 +506,6 @@ def test_two_runs_on_one_cluster_do_not_take_each_others_results(client):
 
 
 def test_command_line_with_a_scheduler(strip, tmp_path, capsys):
-    from ies_gpu.cli import main
 
     X = datasets.load("D1", n_samples=1500).X
     np.save(tmp_path / "points.npy", X)

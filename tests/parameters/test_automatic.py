@@ -170,7 +170,7 @@ def test_a_nearly_complete_graph_is_named():
         ({"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "subset_size is required with kernel"),
         ({"X": None, "graph": np.ones((30, 30))}, "bandwidth is required with graph"),
         ({"X": np.repeat(plane(10, 2), 30, axis=0)}, "copies of each other"),
-        ({"X": plane(15, 2)}, "n_components must be at most 13"),
+        ({"X": plane(15, 2)}, "n_components=20, which may be 13 at most"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection
 from ies_gpu.report.page import write_report
 from tests.report.conftest import HOSTILE
 
+TOLD = {"verdict": "likely", "reasons": ["one reason", "another"], "chosen": {"bandwidth": 0.6}, "fvu": 0.1}
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 READY = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done(true)))"
@@ -234,6 +237,18 @@ def test_diagnosis_and_stability_are_told_and_marked(fresh, diagnosis):
     np.testing.assert_array_equal(np.flatnonzero(np.array(kinds) == 1), np.sort(np.concatenate(diagnosis.dependencies)))
 
 
+def test_the_input_is_drawn_to_scale(fresh, strip):
+    """A unit of length has as many pixels along the strip as across it."""
+    pixels = fresh.execute_script(
+        "const second = report.runs[0].second; return second.axes.map((axis, k) => "
+        "(k ? second.height / (second.camera.top - second.camera.bottom)"
+        " : second.width / (second.camera.right - second.camera.left)) * 2 / (axis.high - axis.low))"
+    )
+    assert fresh.execute_script("return report.runs[0].second.axes.map((axis) => axis.name)") == ["x1", "x2"]
+    assert len(pixels) == 2 and pixels[0] == pytest.approx(pixels[1], rel=1e-6)
+    assert fresh.execute_script("return report.runs[0].map.toScale") is False  # coordinates have no common unit
+
+
 def test_two_runs_side_by_side_share_their_marks(browser, strip, torus, tmp_path):
     path = tmp_path / "two.html"
     write_report(torus, path, compare=strip[0], names=("first.npz", HOSTILE))
@@ -280,3 +295,10 @@ def test_the_theme_follows_the_reader(fresh):
     seen[root.get_attribute("data-theme")] = fresh.execute_script(DARKEST)
     assert set(seen) == {"light", "dark"}
     assert seen["dark"] > 1.5  # the smallest value must be seen on a dark page too
+
+
+def test_the_verdict_on_an_automatic_choice_is_told(browser, strip, tmp_path):
+    selection = replace(strip[0], diagnostics=strip[0].diagnostics | {"automatic": TOLD})
+    write_report(selection, tmp_path / "report.html")
+    words = opened(browser, tmp_path / "report.html").find_element("css selector", ".warnings").text
+    assert "The automatic choice is likely: one reason; another." in words

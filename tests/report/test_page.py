@@ -88,7 +88,7 @@ def test_100_000_points_fit_and_are_thinned_evenly(strip):
     selection = larger(strip[0], 100_000)
     Y = selection.coordinates.copy()
     Y[:, list(selection.subset)] = rng.random((len(Y), 2))
-    selection = replace(selection, coordinates=Y)
+    selection = replace(selection, coordinates=Y, diagnostics=selection.diagnostics | {"points_digest": None})
     columns = {f"column {k}": rng.random(len(Y)) for k in range(5)}
     text = report_page(selection, points=rng.random((len(Y), 12)), colors=columns)
     assert len(text.encode()) < 8e6
@@ -113,8 +113,10 @@ def test_a_run_without_bases_shows_the_volumes_of_the_chosen_set_only(strip):
 
 def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
     selection, X, _ = strip
-    with pytest.raises(ValueError, match="points has 999 rows"):
+    with pytest.raises(ValueError, match="made from, 1,000 rows, got 999 rows"):
         report_page(selection, points=X[:-1])
+    with pytest.raises(ValueError, match="in the same order; these are others"):
+        report_page(selection, points=X[::-1])
     with pytest.raises(ValueError, match="points must be finite, but row 7 is not"):
         report_page(selection, points=np.where(np.arange(len(X))[:, None] == 7, np.nan, X))
     with pytest.raises(ValueError, match="colors must have one value for each of 1000 points"):

@@ -26,7 +26,7 @@ TWO = np.vstack([STRIP[600:], STRIP[:600] + [0, 50, 0], STRAY])  # 300 points, 6
 @pytest.mark.parametrize("entry", ["X", "graph"])
 def test_each_part_has_the_map_of_its_points_alone(entry):
     given = {"X": TWO} if entry == "X" else {"graph": radius_graph(TWO, radius=3 * EPS)}
-    with pytest.warns(IESWarning, match="Row 900 was left out, in parts too small"):
+    with pytest.warns(IESWarning, match=r"1 row is in none of the 2 maps \(900\): too far"):
         large, small = select_coordinates(**given, components="each", **GIVEN)
     np.testing.assert_array_equal(large.points, np.arange(300, 900))
     np.testing.assert_array_equal(small.points, np.arange(300))
@@ -69,3 +69,14 @@ def test_the_command_line_writes_one_file_per_part(tmp_path):
     assert main(["fit", str(tmp_path / "points.npy"), *options, "-o", str(tmp_path / "run.npz")]) == 0
     assert sorted(path.name for path in tmp_path.glob("run*")) == ["run.part1.npz", "run.part2.npz"]
     np.testing.assert_array_equal(load(tmp_path / "run.part2.npz").points, np.arange(300))
+
+
+def test_rows_are_counted_in_the_whole_input_and_told_once():
+    """A part that leaves an outlier of its own out says nothing of it; the whole does."""
+    two = np.vstack([STRIP, STRIP + [0, 50, 0], STRIP[:1] + [0, 53, 0]])
+    with pytest.warns(IESWarning) as told:
+        parts = select_coordinates(two, components="each", intrinsic_dim=2, subset_size=2, n_components=8)
+    assert len(parts) == 2
+    about_rows = [str(warning.message) for warning in told if "1800" in str(warning.message)]
+    assert len(about_rows) == 1 and "1 row is in none of the 2 maps (1800)" in about_rows[0]
+    assert not any("Left out" in str(w.message) or "left out" in str(w.message) for w in told)

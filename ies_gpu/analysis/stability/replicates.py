@@ -21,6 +21,7 @@ from ...backend.array import Array
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning
+from ...results.same_points import used_points
 from ...results.selection import Selection
 from ...run.options import is_each
 from ...select import select_coordinates
@@ -159,14 +160,7 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
             raise ValueError(
                 f"refits need a selection made from X, but this one was made from a {known['entry']}; leave X out"
             )
-        X = check_points(X)
-        points = backend_of(given.points).to_host(given.points)
-        # of a graph in one piece, unless that was a part itself, no rows were left out
-        whole = given.diagnostics.get("graph_components") == 1 and "part" not in given.diagnostics
-        if len(X) <= points.max() or (whole and len(X) != len(points)):
-            wanted = f"{points.max() + 1}" + ("" if whole else " or more")
-            raise ValueError(f"X has {len(X)} rows, but the selection was made from {wanted}; pass the same points")
-        X = X[points]
+        X = used_points(given, check_points(X))
     return given, X, again
 
 

@@ -44,6 +44,7 @@ from ..plan import Size, block_bytes, needs, refusal
 from ..stage import Run, Stage
 from .kernel import kernel_of
 
+CONTINUING = "continuing with the largest"
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 
 
@@ -272,8 +273,8 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
     rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
     gone = f"Row {rows} was" if len(left) == 1 else f"Rows {rows} were"
     run.log.warn(
-        f"the graph has {parts} parts; continuing with the largest, {len(points):,} of {n_input:,} points. {gone} left "
-        "out; selection.points has the rows that were used"
+        f"the graph has {parts} parts; {CONTINUING}, {len(points):,} of {n_input:,} points. {gone} left out; "
+        "selection.points has the rows that were used"
     )
 
 
@@ -281,7 +282,7 @@ def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
     """Points on the device, and their mean degree from a sample."""
     X = to_device(check_points(X), run.backend)
     options = run.options
-    options.check_sizes(len(X))
+    options.check_shape(*X.shape)
     if options.n_neighbors is not None and options.n_neighbors >= len(X):
         raise ValueError(f"n_neighbors must be at most {len(X) - 1} for {len(X)} points, got {options.n_neighbors}")
     if options.nearest:
@@ -298,7 +299,7 @@ def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
 def metric_distances(run: Run, report: Report, X: Array) -> Any:
     """The kernel of points in a metric that is measured on the host."""
     options, X = run.options, check_points(X)
-    options.check_sizes(len(X))
+    options.check_shape(*X.shape)
     matrix = metric_graph(X, options.radius, options.metric)
     return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
 

@@ -1,0 +1,30 @@
+"""Whether points are those that a result was made from."""
+
+from __future__ import annotations
+
+from ..backend import backend_of
+from ..backend.array import Array
+from ..run.fingerprint import points_digest
+from .selection import Selection
+
+
+def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
+    """The rows of an array X (n, D) that are in the map; an error if X is not what the result was made from.
+
+    A result knows its points by a digest of some rows. Where there is none, in an older file or for points of unit
+    length, only the number of rows is checked.
+    """
+    rows = backend_of(selection.points).to_host(selection.points)
+    # of a graph in one piece, unless that was a part itself, no rows were left out
+    whole = selection.diagnostics.get("graph_components") == 1 and "part" not in selection.diagnostics
+    if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
+        wanted = f"{int(rows[-1]) + 1:,} rows" + ("" if whole else " or more")
+        raise ValueError(f"{name} must be the points that the selection was made from, {wanted}, got {len(X):,} rows")
+    used = X if len(rows) == len(X) else X[backend_of(X).asarray(rows)]
+    known = selection.diagnostics.get("points_digest")
+    if known is not None and points_digest(used) != known:
+        raise ValueError(
+            f"{name} must be the points that the selection was made from, in the same order; these are others "
+            f"({len(X):,} rows of {X.shape[1]} columns)"
+        )
+    return used

@@ -1,0 +1,59 @@
+"""``fit --coordinates``: a row for every point of the input, whatever was left out."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from ies_gpu import load
+from ies_gpu.cli import main
+from tests.extras import needed
+from tests.manifolds import rectangle
+
+STRIP, _, EPS = rectangle(600, 3.1, degree=60)
+FAR = np.full((1, 3), 90.0)
+POINTS = np.vstack([STRIP[:100], FAR, STRIP[100:], -FAR])  # rows 100 and 601 are far from all others
+FIT = ["-d", "2", "-s", "2", "--bandwidth", str(EPS), "-m", "8", "-q"]
+
+
+@pytest.mark.parametrize("ending", ["npy", "csv", "parquet", "h5ad"])
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
+    if ending in ("parquet", "h5ad"):
+        needed({"parquet": "pyarrow", "h5ad": "anndata"}[ending], "files,anndata")
+    source, output, run = (tmp_path / name for name in ("points.csv", f"map.{ending}", "run.npz"))
+    names = [f"cell {k}" for k in range(len(POINTS))]
+    with open(source, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "x", "y", "z"] if named else ["x", "y", "z"])
+        writer.writerows([[names[k]] * named + row for k, row in enumerate(POINTS.tolist())])
+    command = ["fit", str(source), *FIT, "--components", "largest", "-o", str(run), "--coordinates", str(output)]
+    assert main([*command, *(["--index-col", "id"] if named else [])]) == 0
+    whole = np.full((len(POINTS), 2), np.nan)
+    whole[np.setdiff1d(np.arange(len(POINTS)), [100, 601])] = load(run).embedding
+    if ending == "npy":
+        found = np.load(output)
+    elif ending == "h5ad":
+        cells = needed("anndata", "anndata").read_h5ad(output)
+        found = cells.obsm["X_ies"]
+        assert list(cells.obs_names) == (names if named else [str(k) for k in range(len(POINTS))])
+    else:
+        pandas = needed("pandas", "test")
+        # pandas reads the last digit of a number wrongly now and then; Python does not
+        frame = pandas.read_csv(output, dtype=str) if ending == "csv" else pandas.read_parquet(output)
+        assert not named or list(frame.pop("name")) == names
+        found = frame.to_numpy().astype(float)
+    np.testing.assert_array_equal(found, whole)
+
+
+def test_files_of_parts_fit_beside_each_other(tmp_path):
+    np.save(tmp_path / "points.npy", np.vstack([STRIP, STRIP[:400] + [0, 50, 0]]))
+    output = tmp_path / "map.npy"
+    command = ["fit", str(tmp_path / "points.npy"), *FIT, "--components", "each", "--coordinates", str(output)]
+    assert main(command) == 0
+    first, second = (np.load(tmp_path / f"map.part{k}.npy") for k in (1, 2))
+    assert np.isnan(first[600:]).all() and np.isfinite(first[:600]).all()
+    assert np.isnan(second[:600]).all() and np.isfinite(second[600:]).all()
