@@ -50,7 +50,7 @@ class TallLevel(Level):
         """Attach the coarse level."""
         team = self.team
         squares = team.total(team.map(square_sum, self.graph.roots, self.graph.sizes.tolist()))
-        starts = self._cells()
+        starts, held = self._cells()
         cells = team.map(own_cells, starts, self.graph.roots, float(np.sqrt(squares)))
         counts = np.array(team.gather(team.map(count_of, starts)))
         first = np.concatenate([[0], np.cumsum(counts)])
@@ -62,8 +62,8 @@ class TallLevel(Level):
         self.wanted_cells = team.map(cells_wanted, merged)
         coarse = team.map(coarse_of, merged)
         self.coarse = team.submit(
-            hierarchy, self.graph.sizes.tolist(), count, len(starts), *starts, *team.map(norms_of, cells), *coarse,
-            block=0,
+            hierarchy, self.graph.sizes.tolist(), count, len(starts), *starts, *held, *team.map(norms_of, cells),
+            *coarse, block=0,
         )  # fmt: skip
         self.coarse_size = int(first[-1])
         wanted, entries = (
@@ -74,8 +74,8 @@ class TallLevel(Level):
         self.travelled |= {"cells": int(counts[away].sum()), "wanted_cells": int(wanted[away].sum())}
         self.travelled["coarse_entries"] = int(entries[away].sum())
 
-    def _cells(self) -> list[Any]:
-        """Where cells begin in each block; points that are almost cut off are cells of their own."""
+    def _cells(self) -> tuple[list[Any], list[Any]]:
+        """Where cells begin in each block, and the points that are cells of their own on all levels."""
         team = self.team
         Y = Pieces(
             team, team.map(random_signs, self.graph.sizes.tolist(), list(range(len(self.graph.sizes)))), (self.n, 32)
@@ -88,7 +88,7 @@ class TallLevel(Level):
             if step == 1:
                 Y = Y[:, :8]
         median = float(np.median(np.concatenate(team.gather(looks[0]))))
-        return team.map(starts_of, *looks, median)
+        return team.map(starts_of, *looks, median), team.map(held_of, *looks, median)
 
     def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1
@@ -288,6 +288,11 @@ def starts_of(backend: Backend, first: np.ndarray, second: np.ndarray, last: np.
     return np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
 
 
+def held_of(backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float) -> np.ndarray:
+    alone = multilevel.is_lonely(first, second, last, median, np)
+    return np.flatnonzero(alone & multilevel.is_held(first, second, last))
+
+
 def length(backend: Backend, array: Any) -> int:
     return len(array)
 
@@ -389,7 +394,7 @@ def restricted(backend: Backend, starts: Any, weights: Any, R: Any, columns: Any
 
 def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: int, *parts: Any) -> Level:
     """The first coarse level with those below it, from its rows by block."""
-    starts, norms, rows = parts[:blocks], parts[blocks : 2 * blocks], parts[2 * blocks :]
+    starts, held, norms, rows = (parts[k * blocks : (k + 1) * blocks] for k in range(4))
     indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
     indices = np.concatenate([indices for _, indices, _ in rows]).astype(np.int32)
     data = np.concatenate([data for _, _, data in rows])
@@ -397,7 +402,7 @@ def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: int, *part
     level = top = Level(backend, matrix, backend.asarray(np.concatenate(norms)))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     fine = np.unique(np.concatenate([first + own for first, own in zip(offsets, starts, strict=False)]))
-    lonely = np.concatenate([first + own[:-1][np.diff(own) == 1] for first, own in zip(offsets, starts, strict=False)])
+    lonely = np.concatenate([first + own for first, own in zip(offsets, held, strict=False)])
     cuts = multilevel.LEAF + multilevel.RATIO
     while True:
         own = [first + cells_of(n, True, cuts) for first, n in zip(offsets, sizes, strict=False)]

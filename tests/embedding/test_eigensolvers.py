@@ -13,7 +13,7 @@ from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leadi
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, graph_laplacian, laplacian_in_place
-from ies_gpu.embedding.order import spatial_order
+from ies_gpu.embedding.order import cells_of, spatial_order
 from ies_gpu.embedding.transition import SparseKernel
 from tests.backends import cpu_backend, sent, to_host
 
@@ -237,8 +237,11 @@ def test_points_that_hold_what_starts_there_are_cells_of_their_own(quick, rng):
     laplacian = laplacian_of(points, bandwidth)
     chance = (dense(laplacian) ** 2).sum(axis=1)
     level = multilevel.build_levels(SymmetricTransition(laplacian, quick), 5)[0]
-    lonely = multilevel.lonely_points(level)
-    added = np.flatnonzero(np.isin(spatial_order(points), [n, n + 1, n + 2]))
+    lonely, held = multilevel.lonely_points(level)
+    added, pair = (
+        np.flatnonzero(np.isin(spatial_order(points), rows)) for rows in ([n, n + 1, n + 2], [n + 1, n + 2])
+    )
+    assert set(pair) <= set(held) <= set(lonely)
     assert set(added) <= set(lonely) and len(lonely) < 30
     assert np.median(chance[lonely]) > 2.5 * np.median(chance)
     edges = set(level.starts)
@@ -252,6 +255,15 @@ def noisy_strip(n: int) -> Laplacian:
     return laplacian_of(
         np.column_stack([rng.uniform(0, 1, (n, 2)) * [6.25, 1], bandwidth * rng.normal(size=n)]), bandwidth
     )
+
+
+def test_coarse_levels_become_small_however_many_points_are_lonely(quick):
+    """Their number grows with n; but for those that hold nearly all, they are cells of their own only once."""
+    levels = multilevel.build_levels(SymmetricTransition(noisy_strip(24_000), quick), 5)
+    lonely, held = multilevel.lonely_points(levels[0])
+    assert len(lonely) > 500 and len(held) < len(lonely) / 2
+    regular = [len(cells_of(24_000, True, multilevel.LEAF + k * multilevel.RATIO)) for k in range(len(levels) - 1)]
+    assert all(level.n <= cells + 2 * len(held) for level, cells in zip(levels[2:], regular[1:], strict=True))
 
 
 def test_noise_as_wide_as_the_bandwidth(quick):

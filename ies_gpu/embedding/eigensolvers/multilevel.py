@@ -47,6 +47,7 @@ MERGED_UP_TO = 4_000_000  # rows: beyond, S P0 is not kept, a third of the entri
 LOOKS = 1, 3, 7  # steps after which points that hold what starts there are looked for:
 LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
 TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
+HELD = 0.35  # chance of return at the first look from which a point is a cell on coarser levels too
 
 
 class Level:
@@ -145,7 +146,7 @@ def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -
     else:
         entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
         levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
-    lonely = lonely_points(levels[0])
+    lonely, held = lonely_points(levels[0])
     fine, cuts = np.arange(operator.n + 1), LEAF
     cells = cells_of(operator.n, ordered, cuts)
     while not levels[1:] or max(SMALLEST, 4 * count) < len(cells) < len(fine):
@@ -153,14 +154,16 @@ def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -
         if levels[1:] and len(starts) > SHORTER * len(fine):  # what is left are lonely points
             break
         levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
-        fine, cuts = starts, cuts + RATIO
+        fine, cuts, lonely = starts, cuts + RATIO, held
         cells = cells_of(operator.n, ordered, cuts)
     return levels
 
 
-def lonely_points(level: Level) -> np.ndarray:
-    """Rows that hold what starts there: their vectors have eigenvalues far from 0, and no cell fits them.
+def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that hold what starts there, and those of them that hold most of it.
 
+    Vectors of the first have eigenvalues far from 0, and no cell fits them; those of the others, below 0.6, a smoothing
+    step takes out of the way. As their number grows with n, they would keep the coarse levels from becoming small.
     Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
     the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
     about 1 / c and lasting in a group of c points.
@@ -179,14 +182,23 @@ def lonely_points(level: Level) -> np.ndarray:
         Y = level.product(Y)
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
-    first, second, last = chances
-    return backend.to_host(xp.flatnonzero(is_lonely(first, second, last, xp.median(first), xp)))
+    alone, held = is_lonely(*chances, xp.median(chances[0]), xp), is_held(*chances)
+    return backend.to_host(xp.flatnonzero(alone)), backend.to_host(xp.flatnonzero(alone & held))
 
 
 def is_lonely(first: Array, second: Array, last: Array, median: Any, xp: Any) -> Array:
     """Which rows have such chances of return at the three looks; ``median`` is that of the first."""
     alone = first > xp.maximum(LONELY, UNUSUAL * median)
-    return alone | ((last > TRAP) & (last > LASTING * second))
+    return alone | is_trap(second, last)
+
+
+def is_held(first: Array, second: Array, last: Array) -> Array:
+    """Which of them do so strongly, or for long."""
+    return (first > HELD) | is_trap(second, last)
+
+
+def is_trap(second: Array, last: Array) -> Array:
+    return (last > TRAP) & (last > LASTING * second)
 
 
 @dataclass
