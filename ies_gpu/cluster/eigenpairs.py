@@ -22,6 +22,7 @@ from ..embedding.eigensolvers.eigenpairs import (
     NEIGHBOURHOODS,
     Eigenpairs,
     SymmetricTransition,
+    ends_here,
     last_level_pairs,
     leading_eigenpairs,
 )
@@ -112,8 +113,8 @@ class TallLevel(Level):
         self.travelled["up"] += len(columns)
         return self.team.map(restricted, self.starts, self.weights, R.parts, columns, factors)
 
-    def start(self, wanted: int, last: Any, guards: int) -> CoarsePairs:
-        found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, block=0)
+    def start(self, wanted: int, last: Any, guards: int, sure: int) -> CoarsePairs:
+        found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, sure, block=0)
         values = self.team.gather([self.team.submit(item, found, 0, block=0)])[0]
         k = multilevel.kept_pairs(values, wanted, guards)
         vectors = self.team.submit(first_columns, found, k, block=0)
@@ -407,16 +408,16 @@ def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: int, *part
     while True:
         own = [first + cells_of(n, True, cuts) for first, n in zip(offsets, sizes, strict=False)]
         cells = np.unique(np.concatenate(own))
-        if not max(multilevel.SMALLEST, 4 * count) < len(cells) < len(fine):
+        if ends_here(level) or not max(multilevel.SMALLEST, 4 * count) < len(cells) < len(fine):
             return top
         coarser = np.unique(np.concatenate([cells, lonely, lonely + 1]))
         level = level.coarsen(np.searchsorted(fine, coarser))
         fine, cuts = coarser, cuts + multilevel.RATIO
 
 
-def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int) -> tuple[np.ndarray, Any]:
+def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure: int) -> tuple[np.ndarray, Any]:
     values, vectors, _ = multilevel.solve(
-        level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, last_level_pairs
+        level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, last_level_pairs, sure=sure
     )
     return values, vectors[:, : wanted + guards].astype("float32")
 

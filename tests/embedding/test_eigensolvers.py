@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse
 
+from ies_gpu.backend import get_backend
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
 from ies_gpu.embedding.eigensolvers import multilevel
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
+from ies_gpu.embedding.eigensolvers.factorised import factorised_eigenpairs
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, graph_laplacian, laplacian_in_place
@@ -238,9 +242,7 @@ def test_points_that_hold_what_starts_there_are_cells_of_their_own(quick, rng):
     chance = (dense(laplacian) ** 2).sum(axis=1)
     level = multilevel.build_levels(SymmetricTransition(laplacian, quick), 5)[0]
     lonely, held = multilevel.lonely_points(level)
-    added, pair = (
-        np.flatnonzero(np.isin(spatial_order(points), rows)) for rows in ([n, n + 1, n + 2], [n + 1, n + 2])
-    )
+    added, pair = (np.flatnonzero(np.isin(spatial_order(points), rows)) for rows in ([n, n + 1, n + 2], [n + 1, n + 2]))
     assert set(pair) <= set(held) <= set(lonely)
     assert set(added) <= set(lonely) and len(lonely) < 30
     assert np.median(chance[lonely]) > 2.5 * np.median(chance)
@@ -540,3 +542,33 @@ def test_the_pace_of_an_iteration_foretells_its_end():
     pace = [(at, 0.5 ** (at / 100)) for at in range(100, 1001, 100)]
     assert expected_products(pace, 2.0**-30) == pytest.approx(3000)
     assert expected_products([(100, 1.0), (200, 1.0)], 1e-8) == np.inf
+
+
+@pytest.mark.parametrize("enough", [0, 20])
+@pytest.mark.parametrize("staying", [0.0, 1.0])
+def test_ending_the_levels_early_and_poor_guards_change_nothing(quick, monkeypatch, staying, enough):
+    """With 0 the first coarse level is the last, and factorised; guards of a coarse level need not be good."""
+    laplacian = strip(9000)
+    monkeypatch.setattr(eigen, "FACTORISED_FROM", 500)
+    monkeypatch.setattr(eigen, "STAYING", staying)
+    monkeypatch.setattr(multilevel, "ENOUGH", enough)
+    monkeypatch.setattr(multilevel, "SMALLEST", 100)
+    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    assert b.info["method"] == "multilevel" and "fallback" not in b.info
+    assert (len(b.info["coarse_sizes"]) == 1) == (staying == 0)
+    np.testing.assert_allclose(a.values, b.values, atol=1e-10)
+
+
+def test_a_level_whose_first_eigenvalue_rounding_took_above_one_is_factorised():
+    """The shift follows it: with entries in float32 it can be 1 + 1e-8, and 1 + 1e-9 - S is then not positive."""
+    n = 600
+    A = scipy.sparse.diags([np.ones(n - 1), np.ones(n), np.ones(n - 1)], [-1, 0, 1])
+    degrees = np.asarray(A.sum(axis=1)).ravel()
+    scale = scipy.sparse.diags(1 / np.sqrt(degrees))
+    S = ((1 + 2e-8) * (scale @ A @ scale)).tocsr()
+    top = np.sqrt(degrees) / np.linalg.norm(np.sqrt(degrees))
+    operator = SimpleNamespace(backend=get_backend("cpu"), top=top)
+    values, vectors = factorised_eigenpairs(operator, S, 6, np.random.default_rng(0).normal(size=n), 1e-8, {})
+    expected = np.linalg.eigvalsh(S.toarray())[::-1][:6]
+    np.testing.assert_allclose(values, expected, atol=1e-12)
+    assert np.linalg.norm(S @ vectors - vectors * values, axis=0).max() < 1e-8

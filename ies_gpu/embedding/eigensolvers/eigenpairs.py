@@ -30,6 +30,8 @@ QUICK = 1.5e-4  # seconds per row that it may be expected to take then
 COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
 FACTORISED_FROM = 3_000  # rows of a last level from which a factorisation is considered
+FACTORISED_UP_TO = 60_000  # and of a level that is made the last one for it,
+STAYING = 0.8  # because a walk on it stays in its cell with this probability on average
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 NO_MEMORY = "no memory for it"
 
@@ -281,7 +283,14 @@ def _multilevel_or_none(
 
     def solve() -> tuple[Array, Array]:
         return multilevel_eigenpairs(
-            operator, count, tol=tol, last=last_level_pairs, info=info, ordered=ordered, progress=progress
+            operator,
+            count,
+            tol=tol,
+            last=last_level_pairs,
+            ends=ends_here,
+            info=info,
+            ordered=ordered,
+            progress=progress,
         )
 
     return _accepted_or_none(operator, solve, tol, info, "multilevel", "recomputed in float64, a residual is")
@@ -360,13 +369,37 @@ def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
     return values, level.backend.asarray(vectors)
 
 
-def _factorised_level(level: Any, count: int, start: np.ndarray) -> tuple[Array, Array] | None:
-    """The same by a factorisation, if it is expected to be quick."""
+def ends_here(level: Any) -> bool:
+    """Whether to solve a coarse level as it is: a walk that hardly leaves its cell smooths nothing.
+
+    So it is on deep levels, whose cells are far larger than the reach of the kernel. They are sparse, and factorised.
+    """
+    if not FACTORISED_FROM < level.n <= FACTORISED_UP_TO:
+        return False
+    indptr, indices, data = level.matrix
+    rows = level.backend.xp.repeat(level.backend.xp.arange(level.n), level.backend.xp.diff(indptr))
+    if float(data[rows == indices].sum()) < STAYING * level.n:
+        return False
+    small = level.on_host() if level.backend.is_remote else level
+    return is_quick(level.n, expected_fill(symmetric_level(small)))
+
+
+def symmetric_level(level: Any) -> Any:
+    """S of a level on the host in float64, symmetric to the last digit."""
     indptr, indices, data = level.matrix
     S = csr(indptr, indices, data.astype(np.float64), level.n)
-    S = (0.5 * (S + S.T)).tocsr()
-    cost = expected_fill(S)
-    if cost.fill > MOST_FILL or cost.seconds > max(1.0, QUICK * level.n):
+    return (0.5 * (S + S.T)).tocsr()
+
+
+def is_quick(n: int, cost: Cost) -> bool:
+    """Whether a level is expected to be factorised quickly."""
+    return cost.fill <= MOST_FILL and cost.seconds <= max(1.0, QUICK * n)
+
+
+def _factorised_level(level: Any, count: int, start: np.ndarray) -> tuple[Array, Array] | None:
+    """The same by a factorisation, if it is expected to be quick."""
+    S = symmetric_level(level)
+    if not is_quick(level.n, expected_fill(S)):
         return None
     try:
         info: dict[str, Any] = {}

@@ -23,6 +23,7 @@ from ..order import host_of
 from .lanczos import GUARDS, add_missed, lanczos
 
 SHIFT = 1e-9  # keeps the matrix positive; the vector of eigenvalue 1 is known and left out, so nothing is lost to it
+DRIFT = 4.0  # times as much as entries in float32 take that eigenvalue above 1 comes on top
 SOLVES = 85  # what 21 pairs take, the search for missed copies included
 SAME = 1e-9  # by how much a value of the inverse may exceed the last wanted one before it counts as missed
 LOOK = 10  # solves after which it is usually clear that nothing was missed
@@ -72,11 +73,12 @@ def expected_fill(pattern: scipy.sparse.csr_matrix) -> Cost:
 
 
 class ShiftedInverse:
-    """``scale * (1 + SHIFT - S)^-1`` on the host, as an operator for Lanczos."""
+    """``scale * (1 + shift - S)^-1`` on the host, as an operator for Lanczos; ``top`` is the vector of eigenvalue 1."""
 
-    def __init__(self, S: scipy.sparse.csr_matrix, backend: Backend) -> None:
+    def __init__(self, S: scipy.sparse.csr_matrix, top: np.ndarray, backend: Backend) -> None:
         self.backend, self.n, self.scale, self.solves = backend, S.shape[0], 1.0, 0
-        matrix = ((1 + SHIFT) * scipy.sparse.identity(self.n) - S).tocsc()
+        self.shift = SHIFT + DRIFT * max(0.0, float(top @ (S @ top)) / float(top @ top) - 1)
+        matrix = ((1 + self.shift) * scipy.sparse.identity(self.n) - S).tocsc()
         # symmetric and positive: pivots stay on the diagonal
         self.factor = scipy.sparse.linalg.splu(
             matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
@@ -108,11 +110,11 @@ def factorised_eigenpairs(
     backend, host = operator.backend, operator.backend.to_host
     here = host_of(backend)
     with here.active():
+        top, begin = host(operator.top), host(start)
         try:
-            inverse = ShiftedInverse(S, here)
+            inverse = ShiftedInverse(S, top, here)
         except RuntimeError as failure:  # SuperLU: "Factor is exactly singular"
             raise NotConvergedError(f"the factorisation failed: {failure}") from failure
-        top, begin = host(operator.top), host(start)
         values, vectors = _around(inverse, top, count, begin, tol)
         values, vectors = add_missed(inverse, values, vectors, count, begin, SAME, rounds=count + 8, size=LOOK)
         values, vectors = _polished(inverse, S, top, vectors[:, 1:], count, tol)
@@ -135,7 +137,9 @@ def _around(
     values, vectors = lanczos(inverse, wanted, start, 0.0, sure=count - 1, locked=top[None], enough=enough)
     edge = float(values[max(0, count - 2)])
     inverse.scale = 1 / edge
-    return np.concatenate([[1 / (SHIFT * edge)], values / edge]), np.concatenate([top[:, None], vectors], axis=1)
+    return np.concatenate([[1 / (inverse.shift * edge)], values / edge]), np.concatenate(
+        [top[:, None], vectors], axis=1
+    )
 
 
 def _polished(

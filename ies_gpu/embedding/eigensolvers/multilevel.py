@@ -39,6 +39,7 @@ COARSE_TOL = 0.1  # residual of a coarse eigenproblem in units of its last 1 - m
 REFRESH = 1e-6  # residual at which rounding in float32 begins to matter
 AIM = 0.25  # of the tolerance: an eigenvector is off by residual / gap, and the last step costs a few columns only
 MAX_ITERATIONS = 60
+ENOUGH = 20  # iterations after which guards of a coarse level are taken as they are
 SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
 LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
 CG_TOL, CG_STEPS = 0.1, 100
@@ -118,9 +119,9 @@ class Level:
         """``P0' R`` of the chosen columns, each times its factor."""
         return self.backend.kernels.restrict(self.starts, self.weights, R)[:, columns] * factors
 
-    def start(self, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int) -> CoarsePairs:
+    def start(self, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int, sure: int) -> CoarsePairs:
         """Pairs of the coarse level; see :func:`start_pairs`."""
-        return start_pairs(self, wanted, last, guards)
+        return start_pairs(self, wanted, last, guards, sure)
 
     def coarse_solution(self, F: Array, shift: np.ndarray, Q: Array) -> Array:
         """``(shift - S) z = f`` on the coarse level; see :func:`coarse_inverse`."""
@@ -136,7 +137,12 @@ class Level:
         return product(*self.wide, V)
 
 
-def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -> list[Level]:
+def build_levels(
+    operator: Any,
+    count: int,
+    ordered: bool | np.ndarray = True,
+    ends: Callable[[Level], bool] = lambda level: False,
+) -> list[Level]:
     """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
     indptr = P.indptr.astype(backend.xp.int64)  # as on all levels, so that each kernel is compiled once
@@ -154,6 +160,8 @@ def build_levels(operator: Any, count: int, ordered: bool | np.ndarray = True) -
         if levels[1:] and len(starts) > SHORTER * len(fine):  # what is left are lonely points
             break
         levels.append(levels[-1].coarsen(np.searchsorted(fine, starts)))
+        if ends(levels[-1]):
+            break
         fine, cuts, lonely = starts, cuts + RATIO, held
         cells = cells_of(operator.n, ordered, cuts)
     return levels
@@ -182,7 +190,8 @@ def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
         Y = level.product(Y)
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
-    alone, held = is_lonely(*chances, xp.median(chances[0]), xp), is_held(*chances)
+    first, second, last = chances
+    alone, held = is_lonely(first, second, last, xp.median(first), xp), is_held(first, second, last)
     return backend.to_host(xp.flatnonzero(alone)), backend.to_host(xp.flatnonzero(alone & held))
 
 
@@ -219,6 +228,7 @@ def solve(
     product: Callable[[Any], Any] | None = None,
     history: list[float] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    sure: int | None = None,
 ) -> tuple[np.ndarray, Array, Array]:
     """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
 
@@ -228,6 +238,8 @@ def solve(
         Gives the leading pairs of the coarsest level.
     product : callable, optional
         S in float64, where ``tol`` is below what float32 can reach.
+    sure : int, optional
+        How many of them must be so good in any case; by default all.
 
     Returns
     -------
@@ -236,7 +248,8 @@ def solve(
     if level.coarse is None:
         values, vectors = last(level, wanted)
         return level.backend.to_host(values), vectors, None
-    coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS)
+    sure = wanted if sure is None else sure
+    coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS, sure)
     Q = coarse.vectors.astype("float32")
     T = level.smoothed(Q)
     block = Block(level, T, level.product(T), len(coarse.values))
@@ -244,7 +257,7 @@ def solve(
     if block.k < wanted:
         raise NotConvergedError(f"only {block.k} independent vectors came from the coarse level")
     fresh, steps, before = product is None, 1, np.inf
-    for _ in range(MAX_ITERATIONS):
+    for number in range(MAX_ITERATIONS):
         limit = max(tol, relative * (1 - block.values[wanted - 1]))
         worst = block.norms[:wanted].max()
         if history is not None:
@@ -257,7 +270,7 @@ def solve(
             block.refresh(product)
             fresh = True
             continue
-        if worst <= limit:
+        if worst <= limit or (number >= ENOUGH and block.norms[:sure].max() <= limit):
             return block.values, block.X, coarse
         if history is not None:
             check_pace(history, limit, 1 - float(block.values[wanted - 1]))
@@ -284,9 +297,15 @@ def check_pace(history: list[float], limit: float, distance: float) -> None:
         raise NotConvergedError(f"{needed:.0f} more iterations expected: Lanczos will be sooner")
 
 
-def start_pairs(level: Level, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int) -> CoarsePairs:
-    """Pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut."""
-    values, vectors, _ = solve(level.coarse, wanted + guards, REFRESH, COARSE_TOL, last)
+def start_pairs(
+    level: Level, wanted: int, last: Callable[[Level, int], tuple[Any, Any]], guards: int, sure: int
+) -> CoarsePairs:
+    """Pairs of the coarse level; their number ends at a wide gap, so that no group of equal values is cut.
+
+    After some iterations the first ``sure`` are enough: with millions of points, groups that are almost cut off have
+    values among those of the guards of a coarse level, and come to light late.
+    """
+    values, vectors, _ = solve(level.coarse, wanted + guards, REFRESH, COARSE_TOL, last, sure=sure)
     k = kept_pairs(values, wanted, guards)
     return CoarsePairs(values[:k], level.backend.xp.ascontiguousarray(vectors[:, :k]), float(values[k]))
 
@@ -369,6 +388,7 @@ def multilevel_eigenpairs(
     *,
     tol: float,
     last: Callable[[Level, int], tuple[Any, Any]],
+    ends: Callable[[Level], bool],
     info: dict[str, Any],
     ordered: bool | np.ndarray = True,
     progress: Callable[[int, int], None] | None = None,
@@ -381,6 +401,8 @@ def multilevel_eigenpairs(
         Over a CSR matrix.
     last : callable
         Gives the leading pairs of the coarsest level.
+    ends : callable
+        Whether a coarse level is better solved than coarsened.
     ordered : True or array
         True for KD order, or the edges of :func:`..order.matrix_order`.
     info : dict
@@ -391,7 +413,7 @@ def multilevel_eigenpairs(
     NotConvergedError
         If the iteration stalled, or a check casts doubt on the result.
     """
-    levels = build_levels(operator, count + GUARDS, ordered)
+    levels = build_levels(operator, count + GUARDS, ordered, ends)
     history: list[float] = []
     try:
         # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
