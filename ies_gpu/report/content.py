@@ -12,6 +12,7 @@ from ..analysis.volumes import volume_histogram
 from ..choice.naming import set_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import spatial_order
+from ..parameters.verdict import verdict_and_warnings
 from ..plot.colours import Colouring, colourings
 from ..plot.panels import on_host
 from ..results.selection import Selection
@@ -34,6 +35,7 @@ def content_of(
     """All that the page knows of a result, as values for JSON."""
     Y = on_host(selection.coordinates)
     n, m = Y.shape
+    verdict, warned = verdict_of(selection)
     numbers = on_host(selection.points)
     left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are drawn, spread evenly over the map. "
     return {
@@ -55,18 +57,18 @@ def content_of(
         "input": None if points is None else _input(points, numbers, rows),
         "facts": facts_of(selection),
         "seconds": seconds_of(selection),
-        "verdict": _verdict(selection.diagnostics.get("automatic")),
-        "warnings": selection.diagnostics.get("warnings", []),
+        "verdict": verdict,
+        "warnings": warned,
         "stability": None if stability is None else _stability(stability),
         "diagnosis": None if diagnosis is None else _diagnosis(diagnosis, rows),
     }
 
 
-def _verdict(automatic: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The word on an automatic choice and what is behind it; None for given parameters, and in older files."""
-    if automatic is None or "verdict" not in automatic:
-        return None
-    return {"word": automatic["verdict"], "reasons": automatic.get("reasons", [])}
+def verdict_of(selection: Selection) -> tuple[str, list[str]]:
+    """The word on an automatic choice with its reasons, empty for given parameters, and the other warnings."""
+    facts = selection.diagnostics
+    lines, others = verdict_and_warnings(facts.get("automatic") or {}, facts.get("warnings", []))
+    return " ".join([lines[0], "; ".join(line.removeprefix("- ") for line in lines[1:])]).strip(), others
 
 
 def shown_rows(selection: Selection, runs: int, columns: int) -> np.ndarray:

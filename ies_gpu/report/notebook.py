@@ -15,6 +15,7 @@ from ..analysis.stability.result import Stability
 from ..choice.naming import names_text, set_text
 from ..plot.panels import drawn_rows, on_host
 from ..results.selection import Selection
+from .content import verdict_of
 from .page import report_page
 
 DRAWN = 4_000  # points in a small picture
@@ -54,7 +55,7 @@ def explored(selection: Selection, height: int, **more: Any) -> Page:
 
 
 def selection_card(selection: Selection) -> str:
-    """Names, zeta, pictures and warnings of a result."""
+    """Names, zeta, verdict, pictures and warnings of a result."""
     n, m = selection.coordinates.shape
     low, high = selection.zeta_interval
     until = "inf" if high is None else f"{high:.4g}"
@@ -64,7 +65,9 @@ def selection_card(selection: Selection) -> str:
     ]
     title = f"Selection of {names_text(selection.subset)}"
     pictures: list[Callable[[], Any]] = [lambda: _map(selection), lambda: _path(selection)]
-    return _card(title, lines, selection.diagnostics.get("warnings", []), pictures)
+    verdict, warned = verdict_of(selection)
+    lines += [f"the automatic choice is {verdict}"] * bool(verdict)
+    return _card(title, lines, warned, pictures)
 
 
 def stability_card(found: Stability) -> str:

@@ -395,9 +395,10 @@ class Run {
 
   ran() {
     const { facts, seconds, verdict, warnings } = this.content;
-    if (verdict) this.part(".warnings").append(element("p", verdict.word === "doubtful" ? {} : { class: "quiet", style: "border-color: var(--good)" }, `The automatic choice is ${verdict.word}${verdict.reasons.length ? `: ${verdict.reasons.join("; ")}` : ""}.`));
+    const good = { class: "quiet", style: "border-color: var(--good)" };
+    if (verdict) this.part(".warnings").append(element("p", verdict.startsWith("doubtful") ? {} : good, `The automatic choice is ${verdict.replace(/\.$/, "")}.`));
     for (const warning of warnings) this.part(".warnings").append(element("p", {}, `Warning: ${warning}`));
-    if (!warnings.length) this.part(".warnings").append(element("p", { class: "quiet", style: "border-color: var(--good)" }, "No warnings."));
+    if (!warnings.length) this.part(".warnings").append(element("p", good, "No warnings."));
     for (const [label, text] of facts) this.part(".lines").append(element("dt", {}, label), element("dd", {}, text));
     barLines(this.part(".seconds"), seconds, (value) => `${value.toFixed(2)} s`);
   }
