@@ -96,14 +96,15 @@ def _read(path: Path, ending: str, wanted: Choice) -> PointFile:
 
 
 def _read_stdin(choice: dict[str, Any]) -> PointFile:
-    """Points that come through a pipe: an ``.npy`` by its first bytes, text otherwise."""
+    """Points that come through a pipe: an ``.npy`` by its first bytes, else text, with commas or without."""
     if sys.stdin is None:
         raise ValueError("standard input is closed, but POINTS is '-'; pipe the points in, or name a file")
     content = sys.stdin.buffer.read()
     if not content:
         raise ValueError("nothing came through standard input; POINTS is '-'")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "standard-input.npy" if content[:6] == b"\x93NUMPY" else "standard-input.csv")
+        text = ".csv" if b"," in content[:65_536] else ".txt"
+        path = Path(folder, "standard-input" + (".npy" if content[:6] == b"\x93NUMPY" else text))
         path.write_bytes(content)
         try:
             found = read_table(path, **choice)

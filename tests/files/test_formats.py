@@ -227,7 +227,8 @@ def test_names_go_through_the_command_line(tmp_path, capsys):
 
 
 def test_standard_input(points, tmp_path, monkeypatch):
-    for content in (as_bytes(np.save, points), as_bytes(np.savetxt, points, delimiter=",", fmt="%.17g")):
+    texts = [as_bytes(np.savetxt, points, delimiter=mark, fmt="%.17g") for mark in ", \t"]
+    for content in (as_bytes(np.save, points), *texts):
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
         np.testing.assert_array_equal(read_points("-"), points)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"a,b\n1,x\n")))
