@@ -168,10 +168,10 @@ def build_levels(
 
 
 def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that hold what starts there, and those of them that hold most of it.
+    """Rows that hold what starts there, and those of them that hold most of it, or for long.
 
-    Vectors of the first have eigenvalues far from 0, and no cell fits them; those of the others, below 0.6, a smoothing
-    step takes out of the way. As their number grows with n, they would keep the coarse levels from becoming small.
+    No cell fits them: their vectors have eigenvalues far from 0. Where that is below 0.6 a smoothing step is enough on
+    coarser levels, which such rows, whose number grows with n, would otherwise keep from becoming small.
     Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
     the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
     about 1 / c and lasting in a group of c points.
