@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 
 from ies_gpu import diffusion_map, graph_laplacian
-from tests.embedding.eigenproblems import KINDS, Problem, above, distances_from_one, problem, symmetric
+from tests.embedding.eigenproblems import (
+    KINDS,
+    Problem,
+    above,
+    box,
+    distances_from_one,
+    joined,
+    nearest,
+    problem,
+    symmetric,
+)
 
 ROUNDING = 1e-13  # of ``1 - mu``: some hundred times that of a number near 1
 
@@ -38,6 +48,15 @@ def error_of(one: Problem) -> tuple[float, float, dict]:
 def test_a_random_problem_of_each_kind(kind):
     error, _, info = error_of(problem(kind, 0, 500, 1500))
     assert error <= 1e-8, info
+
+
+def test_parts_that_hang_by_a_thread_without_a_factorisation():
+    """So many neighbours that the multilevel method is taken, and a first eigenvalue below the residuals it allows."""
+    rng = np.random.default_rng(2)
+    K = joined(rng, [nearest(box(rng, 2000, 1, 1), 25) for _ in range(3)], 1e-4)
+    K.sort_indices()
+    error, _, info = error_of(Problem("threads", K, 12))
+    assert info["method"] == "multilevel" and error <= 1e-8
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def pairs(laplacian: Laplacian, backend, count: int = 21, *, method: str = "lanc
 @pytest.fixture
 def forced(monkeypatch):
     """The multilevel method is taken whatever is expected of it, and never given up because of its pace."""
-    monkeypatch.setattr(eigen, "SPARSE", 0)
+    monkeypatch.setattr(eigen, "SPARSER", 0)
     monkeypatch.setattr(eigen, "prefers_multilevel", lambda operator, count: True)
     monkeypatch.setattr(multilevel, "LANCZOS_PRODUCTS", 0)
 

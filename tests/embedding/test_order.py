@@ -125,9 +125,9 @@ def test_no_expander_is_factorised(rng):
     assert expected_fill(expander(rng, 100_000)).fill > 10 * eigenpairs.MOST_FILL
     with (backend := cpu_backend("numba")).active():
         operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
-        assert not Factorisation(operator).is_quick
+        assert not Factorisation(operator, 21).is_quick
         surface = SymmetricTransition(graph_laplacian(nearest(box(rng, 4000, 1, 1), 12)), backend)
-        factor = Factorisation(surface)
+        factor = Factorisation(surface, 21)
         assert factor.is_quick
         entries = ShiftedInverse(factor.matrix, surface.top, backend).factor.nnz / 2
         assert 0.2 * factor.cost.fill < entries < 2 * factor.cost.fill

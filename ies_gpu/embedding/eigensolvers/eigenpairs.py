@@ -25,7 +25,8 @@ from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, for the multilevel method to be tried
 
-SPARSE = 48  # entries per row up to which a factorisation is considered before anything else
+SPARSE = 48  # entries per row up to which a factorisation is considered before anything else,
+SPARSER = 20  # or, where the multilevel method can be taken, up to which it is quicker (strips, 40,000 points or more)
 QUICK = 1.5e-4  # seconds per row that it may be expected to take then
 COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
@@ -138,7 +139,7 @@ def _our_own(
 
     Where an iteration stalls, a factorisation that fits takes over, and the library's solver where none does.
     """
-    factor = Factorisation(operator)
+    factor = Factorisation(operator, count)
     found, hopeless = None, False
     if factor.is_quick:
         info["reason"] = factor.reason
@@ -175,14 +176,15 @@ def _our_own(
 class Factorisation:
     """The shifted matrix of an operator, and whether to factorise it; nothing is computed before it is asked for."""
 
-    def __init__(self, operator: SymmetricTransition) -> None:
-        self.operator = operator
+    def __init__(self, operator: SymmetricTransition, count: int) -> None:
+        self.operator, self.count = operator, count
 
     @property
     def is_quick(self) -> bool:
         """Whether the graph is so sparse that a factorisation is the quickest way."""
         P, n = self.operator.transition, self.operator.n
-        return P.has_matrix and P.nnz <= SPARSE * n and self.fits and self.cost.seconds <= max(1.0, QUICK * n)
+        sparse = SPARSER if prefers_multilevel(self.operator, self.count) else SPARSE
+        return P.has_matrix and P.nnz <= sparse * n and self.fits and self.cost.seconds <= max(1.0, QUICK * n)
 
     @property
     def may_fit(self) -> bool:
@@ -246,12 +248,12 @@ def residual_norms(operator: SymmetricTransition, values: Array, vectors: Array)
 
 def wants_order(operator: SymmetricTransition, count: int) -> bool:
     """Whether an order of the rows, found from the matrix alone, would serve the method that is taken."""
-    return prefers_multilevel(operator, count) and not Factorisation(operator).is_quick
+    return prefers_multilevel(operator, count) and not Factorisation(operator, count).is_quick
 
 
 def may_be_ordered(kernel: Kernel, count: int) -> bool:
     """The same, told from a kernel before its Laplacian is made: so sparse a graph is factorised in any order."""
-    return kernel.nnz > SPARSE * kernel.shape[0] and has_many_neighbourhoods(kernel, count)
+    return kernel.nnz > SPARSER * kernel.shape[0] and has_many_neighbourhoods(kernel, count)
 
 
 def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:

@@ -427,7 +427,20 @@ def multilevel_eigenpairs(
         info["coarse_products"] = [level.columns for level in levels[1:]]
     check_interlacing(values, coarse.values, count)
     xp = operator.backend.xp
-    return xp.asarray(values[:count].copy()), xp.ascontiguousarray(X[:, :count])
+    return xp.asarray(values[:count].copy()), beside_top(X[:, :count], operator.top, operator.backend)
+
+
+def beside_top(X: Array, top: Array, backend: Any) -> Array:
+    """Eigenvectors (n, k) turned so that the known one comes first, exactly, and the others have nothing of it.
+
+    A residual of 1e-9 leaves ``1e-9 / (1 - mu)`` of it in a vector, which is a lot where parts of the graph hang by a
+    thread. A reflection does it: where eigenvalue 1 comes several times, the known vector is a mixture of several.
+    """
+    turn = backend.to_host(top @ X)
+    turn[0] += np.copysign(np.linalg.norm(turn), turn[0])
+    X = X @ backend.asarray(np.eye(len(turn)) - np.outer(turn, turn) * (2 / (turn @ turn)))
+    X[:, 0] = top
+    return X
 
 
 def check_interlacing(values: np.ndarray, coarse: np.ndarray, count: int) -> None:
