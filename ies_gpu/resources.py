@@ -3,7 +3,7 @@
 What each stage holds, and how a kernel is stored that does not fit into ``memory_limit``, is written in
 :mod:`.run.plan`; this adds what Python, NumPy, SciPy and the kernels take (``START``), and the time.
 
-With an automatic bandwidth, a scan comes first: five to nine bandwidths on at most 10,000 points, the largest of which
+With an automatic bandwidth, a scan comes first: three to nine bandwidths on at most 10,000 points, the largest of which
 joins ``2^d`` to ``2^(d + 1)`` times as many pairs as the middle one does (noise and curvature add to the dimension), at
 most 6 % of all. It takes what a run on that many points takes.
 """

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from ies_gpu import (
     unexplained_variance,
 )
-from ies_gpu.parameters.scan import SHEETS, Estimated, Scan, largest_size
+from ies_gpu.parameters.scan import SHEETS, Estimated, Scan, explains_all, largest_size
 from ies_gpu.run.log import Log
 
 
@@ -59,6 +59,16 @@ def test_sizes_are_compared_each_at_its_own_best_bandwidth():
     assert torus.best(3).bandwidth == 2
     assert torus.gain(3).value == pytest.approx(0)
     assert torus.settle(2, 2) == 2  # no further than allowed
+
+
+def test_no_wider_bandwidth_is_worth_a_trial_beside_one_that_explains_all_points():
+    def trial(bandwidth, left, share=1.0):
+        return SimpleNamespace(bandwidth=bandwidth, share=share, fvu=lambda s: left)
+
+    good, fair, partial = trial(1.0, 0.001), trial(0.7, 0.02), trial(0.5, 0.001, share=0.99)
+    assert explains_all([good, fair], 1.4, 2) is good
+    assert explains_all([good, fair], 0.5, 2) is None  # narrower ones cost less, and may be better still
+    assert explains_all([fair, partial], 1.4, 2) is None
 
 
 def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
