@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from ies_gpu import diffusion_map, gaussian_kernel, knn_graph
 from ies_gpu.backend import get_backend
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
@@ -64,6 +65,7 @@ def forced(monkeypatch):
     monkeypatch.setattr(eigen, "SPARSER", 0)
     monkeypatch.setattr(eigen, "prefers_multilevel", lambda operator, count: True)
     monkeypatch.setattr(multilevel, "LANCZOS_PRODUCTS", 0)
+    monkeypatch.setattr(multilevel, "check_crowd", lambda *_: None)
 
 
 @pytest.fixture
@@ -248,6 +250,28 @@ def test_points_that_hold_what_starts_there_are_cells_of_their_own(quick, rng):
     assert np.median(chance[lonely]) > 2.5 * np.median(chance)
     edges = set(level.starts)
     assert all(row in edges and row + 1 in edges for row in lonely)
+
+
+def test_chances_of_return_count_the_eigenvalues_near_one(quick, monkeypatch):
+    """They add up to the trace of S to a power, here by dense algebra, to within the error of 8 random vectors."""
+    rng, counted = np.random.default_rng(0), []
+    monkeypatch.setattr(multilevel, "check_crowd", lambda *found: counted.extend(found))
+    laplacian = laplacian_of(rng.uniform(0, 1, (1500, 2)) * [6.25, 1], 0.06)
+    multilevel.build_levels(SymmetricTransition(laplacian, quick), 5)
+    values = np.linalg.eigvalsh(dense(laplacian))
+    steps = 2 * np.array(multilevel.LOOKS[1:])
+    np.testing.assert_allclose(counted, [*(values[:, None] ** steps).sum(axis=0), 5], rtol=0.15)
+
+
+@pytest.mark.parametrize("columns", [2, 6])
+def test_a_graph_in_many_dimensions_is_left_to_lanczos_at_once(quick, columns):
+    """Its factor would fill up and cells do not represent its eigenvectors: either took a minute, Lanczos a second."""
+    X = np.random.default_rng(0).uniform(0, 1, (6000, columns))
+    graph = knn_graph(X, n_neighbors=22)
+    found = diffusion_map(graph_laplacian(gaussian_kernel(graph, bandwidth=float(np.median(graph.data)))))
+    assert found.info["method"] == ("multilevel" if columns == 2 else "lanczos")
+    assert columns == 2 or "Lanczos will be sooner" in found.info["fallback"]
+    assert columns == 2 or found.info["products"] < 1000
 
 
 def noisy_strip(n: int) -> Laplacian:

@@ -19,7 +19,7 @@ from ..transition import Kernel, Transition
 from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
 from .lanczos import GUARDS, TooSlowError, add_missed, is_small, krylov
 from .library import ORTHONORMAL, library_eigenpairs
-from .multilevel import multilevel_eigenpairs
+from .multilevel import SOONER, multilevel_eigenpairs
 from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
@@ -146,7 +146,8 @@ def _our_own(
         found = _factorised_or_none(factor, count, start, tol, info)
     elif ordered is not False and prefers_multilevel(operator, count):
         found = _multilevel_or_none(operator, count, tol, info, ordered, progress)
-        if found is None and factor.fits and not info["fallback"].startswith(NO_MEMORY):
+        stalled = found is None and not info["fallback"].startswith(NO_MEMORY) and not info["fallback"].endswith(SOONER)
+        if stalled and factor.fits and factor.is_cheap:
             found = _factorised_or_none(factor, count, start, tol, info)
     if found is not None:
         return found
@@ -184,7 +185,12 @@ class Factorisation:
         """Whether the graph is so sparse that a factorisation is the quickest way."""
         P, n = self.operator.transition, self.operator.n
         sparse = SPARSER if prefers_multilevel(self.operator, self.count) else SPARSE
-        return P.has_matrix and P.nnz <= sparse * n and self.fits and self.cost.seconds <= max(1.0, QUICK * n)
+        return P.has_matrix and P.nnz <= sparse * n and self.fits and self.is_cheap
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether it takes little time; on graphs in many dimensions, whose factors fill up, Lanczos is far sooner."""
+        return is_quick(self.operator.n, self.cost)
 
     @property
     def may_fit(self) -> bool:

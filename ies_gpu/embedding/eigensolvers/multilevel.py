@@ -49,6 +49,9 @@ LOOKS = 1, 3, 7  # steps after which points that hold what starts there are look
 LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
 TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
 HELD = 0.35  # chance of return at the first look from which a point is a cell on coarser levels too
+CROWD = 1.5  # times as many eigenvalues near 1 as are wanted, at least, or Lanczos is sooner,
+STEEP = 3.6  # and at most so many times as many at the second look as at the last: more than in three dimensions
+SOONER = "Lanczos will be sooner"
 
 
 class Level:
@@ -152,7 +155,7 @@ def build_levels(
     else:
         entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
         levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
-    lonely, held = lonely_points(levels[0])
+    lonely, held = lonely_points(levels[0], count)
     fine, cuts = np.arange(operator.n + 1), LEAF
     cells = cells_of(operator.n, ordered, cuts)
     while not levels[1:] or max(SMALLEST, 4 * count) < len(cells) < len(fine):
@@ -167,14 +170,14 @@ def build_levels(
     return levels
 
 
-def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
+def lonely_points(level: Level, count: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Rows that hold what starts there, and those of them that hold most of it, or for long.
 
     No cell fits them: their vectors have eigenvalues far from 0. Where that is below 0.6 a smoothing step is enough on
     coarser levels, which such rows, whose number grows with n, would otherwise keep from becoming small.
     Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
     the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
-    about 1 / c and lasting in a group of c points.
+    about 1 / c and lasting in a group of c points. Where ``count`` eigenvalues are wanted, :func:`check_crowd` follows.
     """
     backend, xp = level.backend, level.backend.xp
     bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
@@ -191,8 +194,20 @@ def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
     first, second, last = chances
+    if count:
+        check_crowd(*backend.to_host(xp.stack([second.sum(), last.sum()])), count)
     alone, held = is_lonely(first, second, last, xp.median(first), xp), is_held(first, second, last)
     return backend.to_host(xp.flatnonzero(alone)), backend.to_host(xp.flatnonzero(alone & held))
+
+
+def check_crowd(before: float, near_one: float, count: int) -> None:
+    """Give up where eigenvalues fall off fast, as on graphs in many dimensions: Lanczos is sooner there.
+
+    Chances of return add up to a power of the eigenvalues: to about as many as are near 1 to within one over the number
+    of steps. In d dimensions there are ``steps^(-d/2)`` of them, and from four on cells represent them poorly.
+    """
+    if near_one < CROWD * count or before > STEEP * near_one:
+        raise NotConvergedError(f"only about {near_one:.0f} eigenvalues are near 1: {SOONER}")
 
 
 def is_lonely(first: Array, second: Array, last: Array, median: Any, xp: Any) -> Array:
@@ -294,7 +309,7 @@ def check_pace(history: list[float], limit: float, distance: float) -> None:
     pace = np.log(history[-5] / history[-1]) / 4
     needed = np.log(history[-1] / limit) / max(pace, 1e-3)
     if LANCZOS_PRODUCTS * needed > 60 + 47 / np.sqrt(max(distance, 1e-12)):
-        raise NotConvergedError(f"{needed:.0f} more iterations expected: Lanczos will be sooner")
+        raise NotConvergedError(f"{needed:.0f} more iterations expected: {SOONER}")
 
 
 def start_pairs(
