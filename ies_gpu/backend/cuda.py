@@ -204,6 +204,17 @@ class CudaBackend(Backend):
         matrix.data, matrix.indices, matrix.indptr = data, indices.astype("int32", copy=False), indptr.astype(kind)
         return matrix
 
+    def uniform(self, matrix: Array) -> Array:
+        if self.sparse.issparse(matrix) and matrix.format == "csr" and matrix.indices.dtype != matrix.indptr.dtype:
+            parts = matrix.data, matrix.indices, matrix.indptr  # columns of 64 bits, which CuPy's own code insists on
+            return self.sparse.csr_matrix(parts, shape=matrix.shape)
+        return matrix
+
+    def copied(self, matrix: Array) -> Array:
+        if self.uniform(matrix) is matrix:
+            return matrix.copy()
+        return self.csr(matrix.data.copy(), matrix.indices.copy(), matrix.indptr, matrix.shape)
+
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)

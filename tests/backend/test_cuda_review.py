@@ -14,7 +14,7 @@ F      what was wrong                                       what shows that it i
 10     all entry points compiled for one                    ``test_f10_...``, and its time in ``test_cuda_compile.py``
 11     sums of cells as differences of running sums         ``test_f11_...``
 12     blocks of tangents sized for plain code              ``test_f12_f17_...``
-13     2^31 entries: columns copied for each product        ``test_f13_...``
+13     2^31 entries: columns copied for each product        the two tests of ``test_f13_...``
 14     memory errors of the CUDA libraries                  ``test_f14_...``
 15     ``lexsort`` for the order in space                   ``test_f15_...``
 16     boxes compared on the host                           ``test_f16_...``
@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -73,6 +74,15 @@ def test_f1_the_device_of_real_arrays_is_found():
     # F13: its parts may be set, columns of 32 bits beside ends of 64, which the constructor would not keep
     matrix.indptr = over(np.arange(4, dtype=np.int64))
     assert (matrix.nnz, matrix.indices.dtype, matrix.indptr.dtype) == (3, np.int32, np.int64)
+    # but CuPy makes no other matrix of it, nor looks at its order: see test_f13_...
+    with pytest.raises(ValueError, match="indices and indptr must have the same dtype"):
+        _ = matrix.T
+    kernel, types = type(matrix)._has_canonical_format_kern, (np.int64, np.int32)
+    decide = importlib.import_module("cupy._core._kernel")._decide_params_type
+    with pytest.raises(TypeError, match="Type is mismatched"):
+        decide(kernel.in_params, kernel.out_params, types, ())
+    matrix.has_canonical_format = True
+    assert matrix.has_sorted_indices
 
 
 @pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
@@ -308,6 +318,51 @@ def test_f13_many_entries_have_short_columns_that_are_never_copied(solver, monke
     assert (there.transition.indptr.dtype, there.transition.indices.dtype) == (np.int64, np.int32)
     assert sizes[4 * entries] <= 8  # columns, distances, S; a copy for each product would be hundreds
     assert_agreement(found, expected, 1e-6)
+
+
+def test_f13_matrices_of_many_entries_can_be_given_back(cupy, monkeypatch):
+    """CuPy's own functions refuse columns of 32 bits beside ends of 64; a user meets them in what we returned."""
+    X = cupy.asarray(on_cpu_points())
+    steps = {"n_components": 6, "intrinsic_dim": 2, "subset_size": 2}
+    expected = in_steps(X, **steps)
+    monkeypatch.setattr(base, "WIDE", 1000)
+    monkeypatch.setattr(sparse, "WIDE", 1000)
+    graph = ies_gpu.radius_graph(X, radius=3.6)
+    assert (graph.indptr.dtype, graph.indices.dtype) == (np.int64, np.int32)
+    with pytest.raises(TypeError, match="Type is mismatched"):
+        _ = graph.has_canonical_format
+    for found, wanted in zip(in_steps(X, **steps), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def on_cpu_points() -> np.ndarray:
+    """400 points of D1 and ten far away from them, which are a component of their own."""
+    X = problem("D1", 400)[0]
+    return np.concatenate([X, X[:10] + 100])
+
+
+def in_steps(X, **options) -> list[np.ndarray]:
+    """What the public functions make of each other's matrices."""
+    near, given = X[:400], {"bandwidth": 1.2}
+    graph = ies_gpu.radius_graph(near, radius=3.6)
+    kernel = ies_gpu.gaussian_kernel(graph, **given)
+    laplacian = ies_gpu.graph_laplacian(kernel, **given)
+    apart = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(X, radius=3.6), **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ies_gpu.IESWarning)
+        runs = [
+            select_coordinates(graph=graph, **given, **options),
+            select_coordinates(kernel=kernel, **given, **options),
+            select_coordinates(kernel=apart, **given, **options, components="largest"),
+            select_coordinates(graph=graph, device="cpu", **given, **options),
+        ]
+    found = ies_gpu.diffusion_map(laplacian, n_components=6)
+    return [
+        laplacian.scaled.toarray().get(),
+        ies_gpu.cometric(found.coordinates, laplacian.matrix).get(),
+        found.eigenvalues.get(),
+        *(np.asarray(run.regret_percentiles) for run in runs),
+    ]
 
 
 def test_f15_the_order_in_space_takes_radix_sorts(counted, cupy, monkeypatch, rng):
