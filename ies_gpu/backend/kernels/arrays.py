@@ -52,6 +52,11 @@ def column_norms(A: Array) -> Array:
     return namespace(A).sqrt(column_sums(A * A))
 
 
+def row_squares(A: Any) -> Array:
+    """Squared lengths (n,) of the rows of A (n, k); of ``einsum`` CuPy would make n products of matrices."""
+    return np.einsum("ij,ij->i", A, A) if isinstance(A, np.ndarray) else (A * A).sum(axis=1)
+
+
 def stacked_eigh(H: Array) -> tuple[Array, Array]:
     """Eigenvalues, rising, and eigenvectors of a stack of symmetric matrices.
 
