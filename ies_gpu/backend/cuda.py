@@ -304,9 +304,11 @@ def backend_on(number: int) -> Backend:
 
 def backend_of_cupy(array: Array) -> Backend:
     """The backend of the device on which a CuPy array (or sparse matrix) lives, or a tensor that CuPy can view."""
-    if type(array).__module__.partition(".")[0] not in ("cupy", "cupyx"):  # of PyTorch or JAX: seen without a copy
-        try:
-            array = importlib.import_module("cupy").asarray(array)
-        except ImportError as error:
-            raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
-    return _device_backend(device_number(array))
+    if type(array).__module__.partition(".")[0] in ("cupy", "cupyx"):
+        return _device_backend(device_number(array))
+    try:
+        runtime = importlib.import_module("cupy").cuda.runtime
+    except ImportError as error:
+        raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
+    pointer = array.__cuda_array_interface__["data"][0]  # asarray would first copy it to the current device
+    return _device_backend(int(runtime.pointerGetAttributes(pointer).device) if pointer else runtime.getDevice())

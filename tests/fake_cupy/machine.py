@@ -83,6 +83,10 @@ class Machine:
             found = self.buffers[id(root)] = Memory(self, root, self.current)
         return found
 
+    def memory_at(self, pointer: int) -> Memory:
+        """The device memory that begins at an address."""
+        return next(memory for memory in self.buffers.values() if memory.root.ctypes.data == pointer)
+
     def allocate(self, size: int) -> None:
         from . import REAL
 

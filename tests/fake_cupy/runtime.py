@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,9 @@ class Runtime:
 
     def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
         return arrays.machine.limit - arrays.machine.used, arrays.machine.limit
+
+    def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
+        return SimpleNamespace(device=arrays.machine.memory_at(ptr).device)
 
     def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
         return {"name": b"NumPy in disguise", "major": 8, "minor": 0, "multiProcessorCount": 1}
