@@ -217,6 +217,7 @@ class CudaBackend(Backend):
 
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
+        X = xp.ascontiguousarray(X)  # the tree does not look at strides
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
         low = X.shape[1] <= TREE_COLUMNS
         if low:

@@ -91,7 +91,8 @@ def test_f2_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, 
     X = rng.random((600, columns)) + offset
     X[300:310] = X[300]  # equal points, more than there are neighbours
     distances, _ = get_backend("cpu").nearest(X, 7)
-    found, numbers = (part.get() for part in get_backend("cuda").nearest(cupy.asarray(X), 7))
+    there = cupy.asarray(np.asfortranarray(X))  # CuPy's tree would read it as if rows lay one after the other
+    found, numbers = (part.get() for part in get_backend("cuda").nearest(there, 7))
     np.testing.assert_allclose(found, distances, rtol=1e-12, atol=1e-9)
     assert (np.diff(found, axis=1) >= 0).all()
     assert (numbers != np.arange(600)[:, None]).all()

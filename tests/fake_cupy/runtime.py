@@ -100,7 +100,10 @@ class KDTree:
     def query(
         self, x: Any, k: int = 1, eps: float = 0.0, p: float = 2.0, distance_upper_bound: float = np.inf
     ) -> tuple[Any, Any]:
-        distances, nodes = self.tree.query(arrays.host(x), k, eps, p, distance_upper_bound)
+        points = arrays.host(x)
+        if not points.flags.c_contiguous:
+            raise TypeError("the kernel of the tree reads rows one after the other, without a look at the strides")
+        distances, nodes = self.tree.query(points, k, eps, p, distance_upper_bound)
         arrays.machine.launch(3, self.tree.data.nbytes + distances.nbytes + nodes.nbytes)
         return arrays.device(distances), arrays.device(nodes)
 
