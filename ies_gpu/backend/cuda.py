@@ -161,7 +161,8 @@ class CudaBackend(Backend):
     def free_memory(self) -> int:
         with self.xp.cuda.Device(self.number):
             pool = self.xp.get_default_memory_pool()
-            return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+            free, limit = int(self.xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes()), int(pool.get_limit())
+            return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free  # the driver knows of no limit
 
     def free_cache(self) -> None:
         with self.xp.cuda.Device(self.number):

@@ -35,6 +35,8 @@ class Machine:
         a ``CompileException``.
     limit : int
         Bytes that may be in use at a time.
+    pool_limit : int
+        The same as a limit of CuPy's memory pool, which ``memGetInfo`` does not see; 0 for none.
     refuse : callable, optional
         Given the size of an allocation, whether it fails, or the error that it fails with: the libraries have their
         own.
@@ -57,6 +59,7 @@ class Machine:
     n_devices: int = 1
     kernels: str = "twin"
     limit: int = 8 << 30
+    pool_limit: int = 0
     refuse: Callable[[int], bool | BaseException] | None = None
     spoil: Callable[[str, tuple[Any, ...]], None] | None = None
     jacobi: str = "sound"
@@ -93,8 +96,9 @@ class Machine:
         refused = self.refuse(size) if self.refuse is not None else False
         if isinstance(refused, BaseException):
             raise refused
-        if refused or self.used + size > self.limit:
-            raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, self.limit)
+        limit = min(self.limit, self.pool_limit or self.limit)
+        if refused or self.used + size > limit:
+            raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, limit)
         self.used += size
         self.peak, self.pooled = max(self.peak, self.used), max(self.pooled, self.used)
         counts = self.by_stage[self.stage]

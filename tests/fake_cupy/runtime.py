@@ -41,7 +41,7 @@ class Device:
 
 
 class MemoryPool:
-    """The default pool: what is freed is free at once, as after CuPy's own retry."""
+    """The default pool: what is freed is free at once, as after CuPy's retry. The driver does not know its limit."""
 
     def free_all_blocks(self, stream: Any = None) -> None:
         arrays.machine.count("freed")
@@ -57,7 +57,10 @@ class MemoryPool:
         return arrays.machine.used
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        arrays.machine.limit = size or 8 << 30
+        arrays.machine.pool_limit = size or 0
+
+    def get_limit(self) -> int:
+        return arrays.machine.pool_limit
 
 
 class Runtime:
