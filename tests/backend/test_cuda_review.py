@@ -1,38 +1,16 @@
-"""What a reading of the CUDA path against the sources of CuPy 14.2 found, F1 to F22, each as a test on the stand-in.
+"""What a reading of the CUDA path against the sources of CuPy 14.2 found, each as a test on the stand-in.
 
-=====  ===================================================  ==========================================================
-F      what was wrong                                       what shows that it is gone
-=====  ===================================================  ==========================================================
-1      a sparse matrix does not say its device              ``test_f1_...``, and in ``tests/deviations.py``
-2      nearest neighbours wrong far from 0, by full sorts   the two tests of ``test_f2_...``
-3      sums over the points by one block of threads         ``test_f3_...``
-4, 9   merging and components take several matrices         ``test_f4_...``, ``test_f4_f9_...``; ``tests/resources``
-5      a library that fails on zero matrices                the three tests of ``test_f5_...``
-6      random signs drawn on the host                       ``test_f6_...``
-7, 18  a csr_matrix for each product, sums that vary        ``test_f7_f18_...``
-8      thousands of tiles for 400 degrees                   ``test_f8_...``
-10     all entry points compiled for one                    ``test_f10_...``, and its time in ``test_cuda_compile.py``
-11     sums of cells as differences of running sums         ``test_f11_...``
-12     blocks of tangents sized for plain code              ``test_f12_f17_...``
-13     2^31 entries: columns copied for each product        the two tests of ``test_f13_...``
-14     memory errors of the CUDA libraries                  ``test_f14_...``
-15     ``lexsort`` for the order in space                   ``test_f15_...``
-16     boxes compared on the host                           ``test_f16_...``
-17     m > 64 or d > 8 leaves the kernels                   not a defect: plain code in blocks, ``test_f12_f17_...``
-19     ``indptr`` overflows at 2^31 - n entries             ``test_indices_are_wide_...`` in ``tests/embedding``
-20     the estimate was that of 400 Lanczos products        ``tests/package/test_roofline.py``
-21     arrays on a device that is not the current one       ``test_cuda_devices.py``
-22     two tests that a correct GPU fails                   not of the product: one starts from a unit vector now, whose
-                                                            products are exact, one has the bound of ``doctor``
-=====  ===================================================  ==========================================================
+``docs/cuda-kernels.md`` lists the findings; tests have their numbers.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -83,6 +61,18 @@ def test_f1_the_device_of_real_arrays_is_found():
         decide(kernel.in_params, kernel.out_params, types, ())
     matrix.has_canonical_format = True
     assert matrix.has_sorted_indices
+
+
+def test_the_tests_in_the_table_of_findings_exist():
+    root = Path(__file__).parents[2]
+    table = (root / "docs" / "cuda-kernels.md").read_text(encoding="utf-8").partition("| | found |")[2]
+    for row in table.splitlines()[2:]:
+        *names, file = re.findall(r"`((?:test|tests/)[\w/.]+)`", row)
+        place = file if file.startswith("tests/") else "tests/backend/test_cuda_review.py"
+        for name in names if file.startswith("tests/") else [*names, file]:
+            assert f"def {name}(" in (root / place).read_text(encoding="utf-8"), name
+    numbers = re.findall(r"\d+", " ".join(re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE)))
+    assert sorted(map(int, numbers)) == [*range(1, 28)]
 
 
 @pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
@@ -269,6 +259,21 @@ def test_f4_f9_no_stage_holds_more_than_the_matrix_twice(counted):
         assert stages[stage]["peak"] <= 2 * entries, stage
     vectors = 6000 * 20 * (8 + 5 * 4)  # of twenty pairs: X in float64, R, two kinds of directions and their images
     assert stages["eigenvectors"]["peak"] <= 2 * entries + 3 * vectors  # and what replaces them while they are turned
+
+
+def test_f4_merging_takes_no_more_than_its_result(cupy, machine):
+    """A general sparse product would copy the matrix and keep all products before they are added up."""
+    n, width = 4000, 40
+    indptr, weights = cupy.arange(0, n * width + 1, width), cupy.ones(n, dtype=cupy.float32)
+    indices = cupy.asarray((np.arange(n)[:, None] // 2 + np.arange(width)).ravel().astype(np.int32))
+    entries, starts = cupy.ones(n * width, dtype=cupy.float32), cupy.arange(0, n + 1, 8)
+    kernels = get_backend("cuda").kernels
+    assert kernels.trusted("levels")
+    before = machine.peak = machine.used
+    merged = kernels.merge_columns(indptr, indices, entries, starts, weights)
+    smaller = kernels.merge_rows(*merged, starts, weights, n // 8)
+    taken = sum(part.nbytes for part in (*merged, *smaller)) + 40 * n  # counts, their sums and labels
+    assert machine.peak - before <= taken < 0.6 * (indices.nbytes + entries.nbytes)
 
 
 def test_f10_a_kernel_is_compiled_alone():
