@@ -22,6 +22,7 @@ from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, base, get_backend
 from ies_gpu.backend.guard import GUARDED
 from ies_gpu.backend.kernels import agreement, plain
+from ies_gpu.backend.kernels.arrays import column_ends, column_maxima, column_means, column_spreads, column_sums
 from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.embedding.eigensolvers import eigenpairs
 from ies_gpu.errors import OutOfMemoryError
@@ -80,6 +81,7 @@ def test_the_tests_in_the_table_of_findings_exist():
 def test_f2_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, columns, offset):
     X = rng.random((600, columns)) + offset
     X[300:310] = X[300]  # equal points, more than there are neighbours
+    X[450:] -= 2 * offset  # and two groups far apart, of which no centre is near
     distances, _ = get_backend("cpu").nearest(X, 7)
     there = cupy.asarray(np.asfortranarray(X))  # CuPy's tree would read it as if rows lay one after the other
     found, numbers = (part.get() for part in get_backend("cuda").nearest(there, 7))
@@ -94,7 +96,7 @@ def test_f2_the_search_for_neighbours_sorts_no_row_of_all_points(cupy, machine, 
     sizes = []
     original = arrays.device
     monkeypatch.setattr(cupy, "argsort", lambda a, axis=-1: (sizes.append(a.size), original(a._host.argsort(axis)))[1])
-    get_backend("cuda").nearest(cupy.asarray(rng.normal(size=(900, 12))), 5)
+    get_backend("cuda").nearest(cupy.asarray(rng.normal(size=(900, 12)) + 1e8), 5)  # off the origin: centred first
     assert sizes and max(sizes) < 2 * 900 * 5
 
 
@@ -217,8 +219,20 @@ def counted():
 
 def test_f3_no_sum_over_the_points_has_fewer_than_32_blocks(counted):
     """The blocks of a sum over rows depend on the columns alone: what has few for 6,000 rows has few for a million."""
-    few = [shape for shape, blocks in counted[4] if len(shape) == 2 and shape[0] >= 6000 and blocks < 32]
+    few = [shape for shape, blocks in counted[4] if np.prod(shape) >= 2 * 6000 and blocks < 32]
     assert few == []
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 20])
+def test_f3_sums_maxima_and_spreads_of_columns(cupy, machine, rng, k):
+    A = rng.normal(size=(20_001, k))
+    there = cupy.asarray(A)
+    for function in (column_sums, column_means, column_maxima, column_ends, column_spreads):
+        found, expected = ((made,) if not isinstance(made, tuple) else made for made in (function(there), function(A)))
+        for part, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(part.get(), other, rtol=1e-10, atol=1e-10)
+    ies_gpu.unexplained_variance(cupy.asarray(rng.normal(size=(20_001, 3))), there[:, :3])
+    assert min(blocks for shape, blocks in machine.reductions if np.prod(shape) >= 20_000) >= 32
 
 
 def test_f6_signs_go_up_as_bits(counted):

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-TALL = 100_000  # rows from which on a reduction should fill a GPU
+TALL = 100_000  # numbers from which on a reduction should fill a GPU
 
 
 class Memory:
@@ -146,7 +146,7 @@ class Machine:
         out, run = (int(np.prod([array.shape[k] for k in some])) for some in (kept, inner))
         blocks = REAL["cupy._core._reduction"]._get_block_specs(array.size, out, min(run, 32), -1)[2]
         self.reductions.append((array.shape, blocks))
-        if array.shape[0] >= TALL:
+        if array.size >= TALL:
             counts = self.by_stage[self.stage]
             counts["fewest blocks"] = min(counts["fewest blocks"] or blocks, blocks)
 
