@@ -185,7 +185,10 @@ class CudaBackend(Backend):
     def to_host(self, array: Array) -> Array:
         if is_foreign(array) or hasattr(array, "__cuda_array_interface__"):
             array = self.asarray(array)
-        return array.get() if isinstance(array, self.xp.ndarray) else np.asarray(array)
+        if not isinstance(array, self.xp.ndarray):
+            return np.asarray(array)
+        with self.xp.cuda.Device(self.number):  # CuPy waits for the stream of the current device, whichever computes it
+            return array.get()
 
     def all_to_host(self, *arrays: Array) -> list[Array]:
         flat = self.xp.concatenate([array.astype(np.float64, copy=False).ravel() for array in arrays]).get()

@@ -114,6 +114,9 @@ ON_HOST = {
     },
     **{f"Selection.{name}": lambda at, name=name: getattr(at.selection, name)() for name in ("to_pandas", "to_json")},
     "Selection.to_html": lambda at: at.selection.to_html(at.folder / "page.html"),
+    "Selection.to_html(points)": lambda at: at.selection.to_html(at.folder / "page.html", points=at.X),
+    "Selection.explore": lambda at: at.selection.explore(points=at.X),
+    "Selection.zeta_dimensionless": lambda at: at.selection.zeta_dimensionless,
     "Selection.verdict": lambda at: at.selection.verdict,
     "plot.embedding": lambda at: ies_gpu.plot.embedding(at.selection),
     "plot.path": lambda at: ies_gpu.plot.path(at.selection),
@@ -125,7 +128,7 @@ ON_HOST = {
 NO_ARRAYS = {
     "__version__", "candidate_subsets", "estimate_resources", "load", "load_model", "anndata", "datasets", "plot",
     "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Selection.names",
-    "Selection.zeta_dimensionless", "Selection.explore", "Model.names", "Diagnosis", "Stability",
+    "Model.names", "Diagnosis", "Stability",
     "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
     "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",
     "IndependentCoordinates.fit", "IndependentCoordinates.get_feature_names_out",
@@ -244,3 +247,11 @@ def test_numbers_come_from_wherever_the_arrays_live(at, name):
         pytest.importorskip("matplotlib")
     assert devices_in(ON_HOST[name](at)) == set()
     assert at.machine.current == 0
+
+
+def test_downloads_wait_for_the_device_of_the_array(at, monkeypatch):
+    """``get`` uses the current stream of the current device: another one does not know when the array is ready."""
+    seen, original = [], arrays.ndarray.get
+    monkeypatch.setattr(arrays.ndarray, "get", lambda self, *args: (seen.append(at.machine.current), original(self))[1])
+    ies_gpu.backend_of(at.X).to_host(at.X)
+    assert seen == [1]
