@@ -222,7 +222,7 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
     stored = matrix.nnz if matrix.format in ("coo", "csr", "csc", "bsr") else None  # elsewhere nothing is stored twice
     matrix = matrix.tocsr()
     if matrix.dtype != dtype:
-        matrix = matrix.astype(dtype)
+        matrix = backend.uniform(matrix).astype(dtype)
     if not _rising(matrix, backend):
         # a new matrix: what SciPy remembers of the old one may no longer be true, and the user's stays as it is
         parts = (part.copy() for part in (matrix.data, matrix.indices, matrix.indptr))
@@ -287,6 +287,7 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
     if bool((matrix.data < 0).any()):
         raise ValueError(f"{name} must not have negative entries, got {float(matrix.data.min()):g}")
     largest = float(matrix.data.max())
+    matrix = backend_of(matrix.data).uniform(matrix)
     if stored_zeros:
         matrix = matrix.copy()
         matrix.data = matrix.data + (largest or 1.0)

@@ -94,6 +94,14 @@ class Backend(InPieces):
         parts = data, indices.astype(kind, copy=False), indptr.astype(kind, copy=False)
         return self.sparse.csr_matrix(parts, shape=shape)
 
+    def uniform(self, matrix: Array) -> Array:
+        """A sparse matrix as the library's own functions take it: columns of the type of ``indptr``."""
+        return matrix
+
+    def copied(self, matrix: Array) -> Array:
+        """A copy of a sparse matrix."""
+        return matrix.copy()
+
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         """Distances and numbers (n, k) of each point's k nearest other points."""
         raise NotImplementedError

@@ -161,7 +161,8 @@ class CudaBackend(Backend):
     def free_memory(self) -> int:
         with self.xp.cuda.Device(self.number):
             pool = self.xp.get_default_memory_pool()
-            return int(self.xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
+            free, limit = int(self.xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes()), int(pool.get_limit())
+            return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free  # the driver knows of no limit
 
     def free_cache(self) -> None:
         with self.xp.cuda.Device(self.number):
@@ -184,7 +185,10 @@ class CudaBackend(Backend):
     def to_host(self, array: Array) -> Array:
         if is_foreign(array) or hasattr(array, "__cuda_array_interface__"):
             array = self.asarray(array)
-        return array.get() if isinstance(array, self.xp.ndarray) else np.asarray(array)
+        if not isinstance(array, self.xp.ndarray):
+            return np.asarray(array)
+        with self.xp.cuda.Device(self.number):  # CuPy waits for the stream of the current device, whichever computes it
+            return array.get()
 
     def all_to_host(self, *arrays: Array) -> list[Array]:
         flat = self.xp.concatenate([array.astype(np.float64, copy=False).ravel() for array in arrays]).get()
@@ -204,8 +208,20 @@ class CudaBackend(Backend):
         matrix.data, matrix.indices, matrix.indptr = data, indices.astype("int32", copy=False), indptr.astype(kind)
         return matrix
 
+    def uniform(self, matrix: Array) -> Array:
+        if self.sparse.issparse(matrix) and matrix.format == "csr" and matrix.indices.dtype != matrix.indptr.dtype:
+            parts = matrix.data, matrix.indices, matrix.indptr  # columns of 64 bits, which CuPy's own code insists on
+            return self.sparse.csr_matrix(parts, shape=matrix.shape)
+        return matrix
+
+    def copied(self, matrix: Array) -> Array:
+        if self.uniform(matrix) is matrix:
+            return matrix.copy()
+        return self.csr(matrix.data.copy(), matrix.indices.copy(), matrix.indptr, matrix.shape)
+
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         xp, n = self.xp, len(X)
+        X = xp.ascontiguousarray(X)  # the tree does not look at strides
         distances, neighbours = xp.empty((n, k), dtype=X.dtype), xp.empty((n, k), dtype=xp.int32)
         low = X.shape[1] <= TREE_COLUMNS
         if low:
@@ -293,9 +309,11 @@ def backend_on(number: int) -> Backend:
 
 def backend_of_cupy(array: Array) -> Backend:
     """The backend of the device on which a CuPy array (or sparse matrix) lives, or a tensor that CuPy can view."""
-    if type(array).__module__.partition(".")[0] not in ("cupy", "cupyx"):  # of PyTorch or JAX: seen without a copy
-        try:
-            array = importlib.import_module("cupy").asarray(array)
-        except ImportError as error:
-            raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
-    return _device_backend(device_number(array))
+    if type(array).__module__.partition(".")[0] in ("cupy", "cupyx"):
+        return _device_backend(device_number(array))
+    try:
+        runtime = importlib.import_module("cupy").cuda.runtime
+    except ImportError as error:
+        raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
+    pointer = array.__cuda_array_interface__["data"][0]  # asarray would first copy it to the current device
+    return _device_backend(int(runtime.pointerGetAttributes(pointer).device) if pointer else runtime.getDevice())

@@ -59,7 +59,8 @@ class Laplacian:
         """The Laplacian ``L = I - P`` as a sparse matrix."""
         P = self.operator.matrix
         check_sparse_storage("transition", P)
-        return (backend_of(P.data).sparse.identity(self.shape[0], format="csr") - P).tocsr()
+        backend = backend_of(P.data)
+        return (backend.sparse.identity(self.shape[0], format="csr") - backend.uniform(P)).tocsr()
 
     @cached_property
     def arranged(self) -> Arranged:
@@ -122,7 +123,8 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
            [0.   , 0.   , 1.   ]])
     """
     bandwidth = check_length("bandwidth", bandwidth)
-    return with_unit_diagonal(gaussian_of_distances(check_graph(graph).copy(), bandwidth))
+    matrix = check_graph(graph)
+    return with_unit_diagonal(gaussian_of_distances(backend_of(matrix.data).copied(matrix), bandwidth))
 
 
 def gaussian_of_distances(graph: Array, bandwidth: float) -> Array:
@@ -242,7 +244,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
         bandwidth = check_length("bandwidth", bandwidth)
     matrix = check_square_sparse("kernel", kernel)
     check_symmetric("kernel", matrix)
-    own = matrix.copy() if matrix.data is getattr(kernel, "data", None) else matrix
+    own = backend_of(matrix.data).copied(matrix) if matrix.data is getattr(kernel, "data", None) else matrix
     return laplacian_in_place(SparseKernel(own), bandwidth, alpha)
 
 
@@ -268,6 +270,7 @@ def check_laplacian(laplacian: Any) -> Laplacian:
         return _check_parts(laplacian)
     matrix = check_square_sparse("laplacian", laplacian)
     backend = backend_of(matrix.data)
+    matrix = backend.uniform(matrix)
     sums = backend.xp.abs(matrix.sum(axis=1))
     if float(sums.max()) > 1e-8:
         raise ValueError(

@@ -98,4 +98,5 @@ def with_diagonal(matrix: Array, diagonal: Array) -> Any:
 def local_bandwidths(laplacian: Laplacian) -> Array:
     """The bandwidth at every point, from the diagonal ``1 - 1 / rho^2``."""
     matrix = laplacian.operator.matrix
-    return laplacian.bandwidth / backend_of(matrix.data).xp.sqrt(1 - matrix.diagonal())
+    backend = backend_of(matrix.data)
+    return laplacian.bandwidth / backend.xp.sqrt(1 - backend.uniform(matrix).diagonal())

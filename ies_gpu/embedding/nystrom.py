@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_device
 from ..backend.array import Array
+from ..backend.kernels.arrays import column_ends, column_means
 from ..errors import warn_caller
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
@@ -297,8 +298,8 @@ def within_reach(new: Array, Z: Array, cells: Cells, unit: float, reach: float) 
     xp = cells.backend.xp
     with np.errstate(over="ignore"):  # infinitely far is far enough
         scaled = new / unit
-    margin = reach * (1 + 1e-9)
-    inside = (scaled >= Z.min(axis=0) - margin) & (scaled <= Z.max(axis=0) + margin)
+    margin, (low, high) = reach * (1 + 1e-9), column_ends(Z)
+    inside = (scaled >= low - margin) & (scaled <= high + margin)
     rows = xp.nonzero(inside.all(axis=1))[0]
     boxes = cells.projected(scaled[rows])
     if len(rows):
@@ -312,7 +313,7 @@ def nearest_rows(points: Array, X: Array, backend: Backend, metric: str = "eucli
     xp = backend.xp
     if metric in (*MEASURED, PRECOMPUTED):
         return backend.asarray(measured_nearest(backend.to_host(points), backend.to_host(X), metric))
-    centre = X.mean(axis=0)
+    centre = column_means(X)
     Z = X - centre
     unit = float(xp.abs(Z).max())
     Z = Z / unit

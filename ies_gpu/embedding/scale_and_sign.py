@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_maxima, column_norms, column_sums
+from ..backend.kernels.arrays import column_ends, column_maxima, column_means, column_norms, column_sums
 
 CLEAR = 4.0  # standard errors from zero: no other sample of the same points' distribution would say the opposite
 ROUNDING = 1e-3  # standard errors that may be nothing but rounding
@@ -66,10 +66,9 @@ def _invariants(Y: Array, X: Array, weights: Array) -> Iterator[Array]:
         if weights is not None:
             yield _standard_errors(Y, weights[:, None])
         return
-    centre = X.mean(axis=0)
-    unit = float(
-        xp.maximum(X.max(axis=0) - centre, centre - X.min(axis=0)).max()
-    )  # squares neither overflow nor vanish
+    centre = column_means(X)
+    low, high = column_ends(X)
+    unit = float(xp.maximum(high - centre, centre - low).max())  # squares neither overflow nor vanish
     squared = xp.zeros((len(X), 1))
     for first in range(0, X.shape[1], COLUMNS):
         part = slice(first, first + COLUMNS)

@@ -138,7 +138,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     X_new = entry_of(new, use)[1]
     kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
     model = make_model(
-        np.asarray(X, dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
+        np.asarray(backend_of(X).to_host(X), dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
         float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
         self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
         alpha=float(params.get("alpha", 1.0)),
@@ -158,16 +158,16 @@ def _check_cells(**given: Any) -> None:
 def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
     if use == "X" or use in adata.obsp:
-        value = adata.X if use == "X" else adata.obsp[use]
+        value = _of_scipy(adata.X if use == "X" else adata.obsp[use])
         if scipy.sparse.issparse(value):  # here already: SciPy converts without a look at the indices
             check_sparse_storage(f"adata.{'X' if use == 'X' else f'obsp[{use!r}]'}", value)
     if use == "X":
-        return "X", adata.X.toarray() if scipy.sparse.issparse(adata.X) else adata.X
+        return "X", value.toarray() if scipy.sparse.issparse(value) else value
     if use in adata.obsp and _is_distances(adata, use):
-        graph = scipy.sparse.csr_array(adata.obsp[use])
+        graph = scipy.sparse.csr_array(value)
         return "graph", graph.maximum(graph.T).tocsr()  # who is among my nearest need not have me among his
     if use in adata.obsp:
-        return "kernel", with_self(adata.obsp[use]) if self_loops else scipy.sparse.csr_array(adata.obsp[use])
+        return "kernel", with_self(value) if self_loops else scipy.sparse.csr_array(value)
     if use in adata.obsm:
         return "X", adata.obsm[use]
     known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])
@@ -175,6 +175,12 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
         f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}. Run "
         "scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
     )
+
+
+def _of_scipy(value: Any) -> Any:
+    """A sparse matrix on a GPU, as rapids-singlecell leaves it, as SciPy's; anything else as it is."""
+    home = backend_of(value)
+    return value.get() if home.device != "cpu" and home.sparse.issparse(value) else value
 
 
 def _is_distances(adata: Any, use: str) -> bool:
@@ -224,7 +230,7 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
             f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
             f"adata.obsm[{space!r}], which is missing. Give both, or run scanpy.pp.pca(adata)"
         )
-    return np.asarray(adata.obsm[space], dtype=float)
+    return np.asarray(backend_of(adata.obsm[space]).to_host(adata.obsm[space]), dtype=float)
 
 
 def with_self(kernel: Array) -> Any:

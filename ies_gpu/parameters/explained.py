@@ -6,6 +6,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import column_means, column_spreads
 from ..validation import check_integer, check_number, check_real_array
 
 
@@ -49,9 +50,9 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
     blur = check_number("blur", blur, closed=True)
     backend = backend_of(X)
     xp = backend.xp
-    X = X - X.mean(axis=0)
+    X = X - column_means(X)
     X = X / (float(xp.abs(X).max()) or 1.0)  # squares neither overflow nor vanish
-    spread = Y.std(axis=0)
+    spread = column_spreads(Y)
     with backend.active():
         Y = Y / xp.where(spread > 0, spread, 1)
         if blur > 0:
@@ -70,7 +71,7 @@ def points_at(new: Array, X: Array, Y: Array, k: int) -> Array:
     """The same regression at other places: the mean of the k points with the nearest coordinates, in blocks."""
     backend = backend_of(X)
     xp = backend.xp
-    spread = Y.std(axis=0)
+    spread = column_spreads(Y)
     unit, found = xp.where(spread > 0, spread, 1), xp.empty((len(new), X.shape[1]))
     Z = Y / unit
     half = 0.5 * (Z * Z).sum(axis=1)

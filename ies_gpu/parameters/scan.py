@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend.array import Array
+from ..backend.kernels.arrays import column_spreads
 from ..choice.collapse import touching_share
 from ..choice.criterion import MAX_SUBSETS, log_volumes
 from ..choice.search import SearchResult, ranked
@@ -125,7 +126,7 @@ class Trial:
         """The share of points a fifth of whose 10 nearest in the map are no neighbours: near 1 for two sheets."""
         backend, Y = self.run.backend, self.embedding.coordinates[:, list(self.search(s).subset)]
         rows = np.linspace(0, len(Y) - 1, min(OVERLAP_SAMPLE, len(Y))).astype(int)
-        spread = Y.std(axis=0)
+        spread = column_spreads(Y)
         with backend.active():
             near = backend.nearest(Y / backend.xp.where(spread > 0, spread, 1), min(10, len(Y) - 1))[1]
         rows, near = backend.asarray(rows), near[backend.asarray(rows)]

@@ -210,16 +210,30 @@ def test_device_arrays_may_be_worked_on_by_the_cpu(cupy):
     assert_agreement(found, on_cpu("D1", 1500), 1e-12)
 
 
+class Tensor:
+    """What Numba and others offer of an array on a GPU."""
+
+    def __init__(self, data):
+        self.kept = data
+        self.__cuda_array_interface__ = {"data": (data.data.ptr, False), "shape": data.shape, "typestr": "<f8"}
+
+    def __array__(self, *_, **__):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+
+def test_tensors_of_other_libraries_live_where_they_are():
+    """CuPy's ``asarray`` copies what is not on the current device to it, and so says the wrong home."""
+    with standing_in(n_devices=2) as machine:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(1):
+            given = Tensor(cupy.asarray(problem("D1", 400)[0]))
+        assert cupy.asarray(given).device.id == 0
+        assert backend_of(given).device == "cuda:1"
+        assert ies_gpu.radius_graph(given, radius=2.0).data.device.id == 1
+        assert machine.current == 0
+
+
 def test_tensors_of_other_libraries_are_seen_without_a_copy(cupy, machine):
-    class Tensor:
-        """What PyTorch and JAX offer of an array on a GPU."""
-
-        def __init__(self, data):
-            self.__cuda_array_interface__ = {"data": data}
-
-        def __array__(self, *_, **__):
-            raise TypeError("can't convert cuda:0 device type tensor to numpy")
-
     X, arguments = problem("D1", 1500)
     given = Tensor(cupy.asarray(X))
     assert backend_of(given).device == "cuda:0"

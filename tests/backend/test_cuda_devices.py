@@ -1,4 +1,4 @@
-"""F21 of the CUDA review: every public name works on arrays of a device that is not the current one, and answers there.
+"""Several devices: every public name works on arrays of a device that is not the current one, and answers there.
 
 CuPy starts kernels on the current device, some without a look at where the arrays are. The stand-in has two devices
 and refuses every operation on an array of the other one. The tables below must name all that is public, so that
@@ -70,6 +70,8 @@ ON_DEVICE = {
         )
         for kind in ("DiffusionMap", "IndependentCoordinates")
     },
+    "anndata.select": lambda at: ies_gpu.anndata.select(cells(at), use="X_pca", **ALL),
+    "anndata.transform": lambda at: ies_gpu.anndata.transform(mapped(at, "X_pca"), cells(at), isolated="nearest"),
     "datasets.normalize_spectra": lambda at: datasets.normalize_spectra(at.X),
     "datasets.pairwise_distances": lambda at: datasets.pairwise_distances(at.R),
     "datasets.planar_angles": lambda at: datasets.planar_angles(at.R),
@@ -99,6 +101,12 @@ ON_HOST = {
         ies_gpu.save_model(at.model, at.folder / "model.npz"),
         ies_gpu.load_model(at.folder / "model.npz"),
     ),
+    "anndata.select(X)": lambda at: ies_gpu.anndata.select(cells(at, sparse=True), use="X", **ALL),
+    "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(
+        cells(at), use="connectivities", bandwidth=BANDWIDTH, n_components=6
+    ),
+    "anndata.select(distances)": lambda at: ies_gpu.anndata.select(cells(at), use="distances", **ALL),
+    "anndata.transform(X)": lambda at: ies_gpu.anndata.transform(mapped(at, "X"), cells(at, sparse=True)),
     "Model.inverse_error": lambda at: at.model.inverse_error,
     **{
         f"{kind}.inverse_error_": lambda at, kind=kind: at.fitted[kind].inverse_error_
@@ -106,6 +114,9 @@ ON_HOST = {
     },
     **{f"Selection.{name}": lambda at, name=name: getattr(at.selection, name)() for name in ("to_pandas", "to_json")},
     "Selection.to_html": lambda at: at.selection.to_html(at.folder / "page.html"),
+    "Selection.to_html(points)": lambda at: at.selection.to_html(at.folder / "page.html", points=at.X),
+    "Selection.explore": lambda at: at.selection.explore(points=at.X),
+    "Selection.zeta_dimensionless": lambda at: at.selection.zeta_dimensionless,
     "Selection.verdict": lambda at: at.selection.verdict,
     "plot.embedding": lambda at: ies_gpu.plot.embedding(at.selection),
     "plot.path": lambda at: ies_gpu.plot.path(at.selection),
@@ -117,7 +128,7 @@ ON_HOST = {
 NO_ARRAYS = {
     "__version__", "candidate_subsets", "estimate_resources", "load", "load_model", "anndata", "datasets", "plot",
     "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Selection.names",
-    "Selection.zeta_dimensionless", "Selection.explore", "Model.names", "Diagnosis", "Stability",
+    "Model.names", "Diagnosis", "Stability",
     "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
     "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",
     "IndependentCoordinates.fit", "IndependentCoordinates.get_feature_names_out",
@@ -125,6 +136,20 @@ NO_ARRAYS = {
     "datasets.load_molecule", "datasets.load_spectra", "datasets.names", "datasets.trajectory_of", "plot.set_label",
 }  # fmt: skip
 WITH_METHODS = ("Laplacian", "Selection", "Model", "DiffusionMap", "IndependentCoordinates")
+
+
+def cells(at, *, sparse: bool = False) -> SimpleNamespace:
+    """An AnnData as rapids-singlecell leaves it: dense and sparse arrays on a GPU."""
+    X = at.X if not sparse else at.sparse_X
+    parts = {"obsm": {"X_pca": at.X}, "obsp": {"connectivities": at.kernel, "distances": at.graph}}
+    return SimpleNamespace(X=X, n_obs=400, uns={}, var_names=["x", "y", "z"], **parts)
+
+
+def mapped(at, use: str) -> SimpleNamespace:
+    """The same with a map in it."""
+    made = cells(at, sparse=use == "X")
+    ies_gpu.anndata.select(made, use=use, **ALL)
+    return made
 
 
 def public_names() -> set[str]:
@@ -138,7 +163,7 @@ def public_names() -> set[str]:
             for key, value in members.items()
             if inspect.isroutine(value) or hasattr(value, "__get__")  # properties, cached or not
         }
-    names |= {f"datasets.{name}" for name in datasets.__all__}
+    names |= {f"datasets.{name}" for name in datasets.__all__} | {f"anndata.{name}" for name in ies_gpu.anndata.__all__}
     return names | {f"plot.{name}" for name in ies_gpu.plot.__all__ if callable(getattr(ies_gpu.plot, name))}
 
 
@@ -191,9 +216,16 @@ def at(tmp_path_factory):
                     "IndependentCoordinates": ies_gpu.IndependentCoordinates(**ALL).fit(X),
                 }
                 model = ies_gpu.model_of(selection, X)
+                sparse_X = sys.modules["cupyx.scipy.sparse"].csr_matrix(X)
             assert machine.current == 0
             made = {"X": X, "Y": Y, "values": values, "U": U, "R": R, "graph": graph, "kernel": kernel}
-            made |= {"laplacian": laplacian, "selection": selection, "fitted": fitted, "model": model}
+            made |= {
+                "laplacian": laplacian,
+                "selection": selection,
+                "fitted": fitted,
+                "model": model,
+                "sparse_X": sparse_X,
+            }
             yield SimpleNamespace(**made, machine=machine, folder=tmp_path_factory.mktemp("devices"))
 
 
@@ -215,3 +247,11 @@ def test_numbers_come_from_wherever_the_arrays_live(at, name):
         pytest.importorskip("matplotlib")
     assert devices_in(ON_HOST[name](at)) == set()
     assert at.machine.current == 0
+
+
+def test_downloads_wait_for_the_device_of_the_array(at, monkeypatch):
+    """``get`` uses the current stream of the current device: another one does not know when the array is ready."""
+    seen, original = [], arrays.ndarray.get
+    monkeypatch.setattr(arrays.ndarray, "get", lambda self, *args: (seen.append(at.machine.current), original(self))[1])
+    ies_gpu.backend_of(at.X).to_host(at.X)
+    assert seen == [1]

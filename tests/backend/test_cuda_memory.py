@@ -11,6 +11,7 @@ import ies_gpu
 import ies_gpu.embedding.diffusion
 import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
+from ies_gpu.backend import get_backend
 from ies_gpu.errors import DeviceError, OutOfMemoryError
 from tests.backends import needs_cupy, on_cpu, on_cuda
 from tests.comparison import assert_agreement
@@ -126,3 +127,18 @@ def test_memory_that_runs_out_in_a_search_changes_nothing(name):
         found, _ = run(refused)
         assert found.subset == expected.subset
         np.testing.assert_allclose(found.ranking.scores, expected.ranking.scores, atol=1e-12)
+
+
+def test_a_limit_of_the_pool_bounds_what_is_planned(cupy, machine):
+    """As ``CUPY_GPU_MEMORY_LIMIT`` sets it: without a look at it, work is planned for the whole card."""
+    backend, pool = get_backend("cuda"), cupy.get_default_memory_pool()
+    assert backend.free_memory() > 4 << 30
+    pool.set_limit(size=64 << 20)
+    kept = cupy.zeros(1 << 20)
+    assert cupy.cuda.runtime.memGetInfo()[0] > 4 << 30
+    assert backend.free_memory() == (64 << 20) - machine.used <= (64 << 20) - kept.nbytes
+    del kept
+    pool.set_limit(size=12 << 20)
+    found = on_cuda("D7", 1100, n_components=5)
+    assert found.diagnostics["approximations"]  # as tiles
+    assert_agreement(found, on_cpu("D7", 1100, n_components=5))

@@ -1,37 +1,16 @@
-"""What a reading of the CUDA path against the sources of CuPy 14.2 found, F1 to F22, each as a test on the stand-in.
+"""What a reading of the CUDA path against the sources of CuPy 14.2 found, each as a test on the stand-in.
 
-=====  ===================================================  ==========================================================
-F      what was wrong                                       what shows that it is gone
-=====  ===================================================  ==========================================================
-1      a sparse matrix does not say its device              ``test_f1_...``, and in ``tests/deviations.py``
-2      nearest neighbours wrong far from 0, by full sorts   the two tests of ``test_f2_...``
-3      sums over the points by one block of threads         ``test_f3_...``
-4, 9   merging and components take several matrices         ``test_f4_...``, ``test_f4_f9_...``; ``tests/resources``
-5      a library that fails on zero matrices                the three tests of ``test_f5_...``
-6      random signs drawn on the host                       ``test_f6_...``
-7, 18  a csr_matrix for each product, sums that vary        ``test_f7_f18_...``
-8      thousands of tiles for 400 degrees                   ``test_f8_...``
-10     all entry points compiled for one                    ``test_f10_...``, and its time in ``test_cuda_compile.py``
-11     sums of cells as differences of running sums         ``test_f11_...``
-12     blocks of tangents sized for plain code              ``test_f12_f17_...``
-13     2^31 entries: columns copied for each product        ``test_f13_...``
-14     memory errors of the CUDA libraries                  ``test_f14_...``
-15     ``lexsort`` for the order in space                   ``test_f15_...``
-16     boxes compared on the host                           ``test_f16_...``
-17     m > 64 or d > 8 leaves the kernels                   not a defect: plain code in blocks, ``test_f12_f17_...``
-19     ``indptr`` overflows at 2^31 - n entries             ``test_indices_are_wide_...`` in ``tests/embedding``
-20     the estimate was that of 400 Lanczos products        ``tests/package/test_roofline.py``
-21     arrays on a device that is not the current one       ``test_cuda_devices.py``
-22     two tests that a correct GPU fails                   not of the product: one starts from a unit vector now, whose
-                                                            products are exact, one has the bound of ``doctor``
-=====  ===================================================  ==========================================================
+``docs/cuda-kernels.md`` lists the findings; tests have their numbers.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+import warnings
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +22,7 @@ from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, base, get_backend
 from ies_gpu.backend.guard import GUARDED
 from ies_gpu.backend.kernels import agreement, plain
+from ies_gpu.backend.kernels.arrays import column_ends, column_maxima, column_means, column_spreads, column_sums
 from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.embedding.eigensolvers import eigenpairs
 from ies_gpu.errors import OutOfMemoryError
@@ -73,6 +53,27 @@ def test_f1_the_device_of_real_arrays_is_found():
     # F13: its parts may be set, columns of 32 bits beside ends of 64, which the constructor would not keep
     matrix.indptr = over(np.arange(4, dtype=np.int64))
     assert (matrix.nnz, matrix.indices.dtype, matrix.indptr.dtype) == (3, np.int32, np.int64)
+    # but CuPy makes no other matrix of it, nor looks at its order: see test_f13_...
+    with pytest.raises(ValueError, match="indices and indptr must have the same dtype"):
+        _ = matrix.T
+    kernel, types = type(matrix)._has_canonical_format_kern, (np.int64, np.int32)
+    decide = importlib.import_module("cupy._core._kernel")._decide_params_type
+    with pytest.raises(TypeError, match="Type is mismatched"):
+        decide(kernel.in_params, kernel.out_params, types, ())
+    matrix.has_canonical_format = True
+    assert matrix.has_sorted_indices
+
+
+def test_the_tests_in_the_table_of_findings_exist():
+    root = Path(__file__).parents[2]
+    table = (root / "docs" / "cuda-kernels.md").read_text(encoding="utf-8").partition("| | found |")[2]
+    for row in table.splitlines()[2:]:
+        *names, file = re.findall(r"`((?:test|tests/)[\w/.]+)`", row)
+        place = file if file.startswith("tests/") else "tests/backend/test_cuda_review.py"
+        for name in names if file.startswith("tests/") else [*names, file]:
+            assert f"def {name}(" in (root / place).read_text(encoding="utf-8"), name
+    numbers = re.findall(r"\d+", " ".join(re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE)))
+    assert sorted(map(int, numbers)) == [*range(1, 29)]
 
 
 @pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
@@ -80,8 +81,10 @@ def test_f1_the_device_of_real_arrays_is_found():
 def test_f2_nearest_neighbours_do_not_depend_on_where_the_points_are(cupy, rng, columns, offset):
     X = rng.random((600, columns)) + offset
     X[300:310] = X[300]  # equal points, more than there are neighbours
+    X[450:] -= 2 * offset  # and two groups far apart, of which no centre is near
     distances, _ = get_backend("cpu").nearest(X, 7)
-    found, numbers = (part.get() for part in get_backend("cuda").nearest(cupy.asarray(X), 7))
+    there = cupy.asarray(np.asfortranarray(X))  # CuPy's tree would read it as if rows lay one after the other
+    found, numbers = (part.get() for part in get_backend("cuda").nearest(there, 7))
     np.testing.assert_allclose(found, distances, rtol=1e-12, atol=1e-9)
     assert (np.diff(found, axis=1) >= 0).all()
     assert (numbers != np.arange(600)[:, None]).all()
@@ -93,7 +96,7 @@ def test_f2_the_search_for_neighbours_sorts_no_row_of_all_points(cupy, machine, 
     sizes = []
     original = arrays.device
     monkeypatch.setattr(cupy, "argsort", lambda a, axis=-1: (sizes.append(a.size), original(a._host.argsort(axis)))[1])
-    get_backend("cuda").nearest(cupy.asarray(rng.normal(size=(900, 12))), 5)
+    get_backend("cuda").nearest(cupy.asarray(rng.normal(size=(900, 12)) + 1e8), 5)  # off the origin: centred first
     assert sizes and max(sizes) < 2 * 900 * 5
 
 
@@ -216,8 +219,20 @@ def counted():
 
 def test_f3_no_sum_over_the_points_has_fewer_than_32_blocks(counted):
     """The blocks of a sum over rows depend on the columns alone: what has few for 6,000 rows has few for a million."""
-    few = [shape for shape, blocks in counted[4] if len(shape) == 2 and shape[0] >= 6000 and blocks < 32]
+    few = [shape for shape, blocks in counted[4] if np.prod(shape) >= 2 * 6000 and blocks < 32]
     assert few == []
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 20])
+def test_f3_sums_maxima_and_spreads_of_columns(cupy, machine, rng, k):
+    A = rng.normal(size=(20_001, k))
+    there = cupy.asarray(A)
+    for function in (column_sums, column_means, column_maxima, column_ends, column_spreads):
+        found, expected = ((made,) if not isinstance(made, tuple) else made for made in (function(there), function(A)))
+        for part, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(part.get(), other, rtol=1e-10, atol=1e-10)
+    ies_gpu.unexplained_variance(cupy.asarray(rng.normal(size=(20_001, 3))), there[:, :3])
+    assert min(blocks for shape, blocks in machine.reductions if np.prod(shape) >= 20_000) >= 32
 
 
 def test_f6_signs_go_up_as_bits(counted):
@@ -258,6 +273,21 @@ def test_f4_f9_no_stage_holds_more_than_the_matrix_twice(counted):
         assert stages[stage]["peak"] <= 2 * entries, stage
     vectors = 6000 * 20 * (8 + 5 * 4)  # of twenty pairs: X in float64, R, two kinds of directions and their images
     assert stages["eigenvectors"]["peak"] <= 2 * entries + 3 * vectors  # and what replaces them while they are turned
+
+
+def test_f4_merging_takes_no_more_than_its_result(cupy, machine):
+    """A general sparse product would copy the matrix and keep all products before they are added up."""
+    n, width = 4000, 40
+    indptr, weights = cupy.arange(0, n * width + 1, width), cupy.ones(n, dtype=cupy.float32)
+    indices = cupy.asarray((np.arange(n)[:, None] // 2 + np.arange(width)).ravel().astype(np.int32))
+    entries, starts = cupy.ones(n * width, dtype=cupy.float32), cupy.arange(0, n + 1, 8)
+    kernels = get_backend("cuda").kernels
+    assert kernels.trusted("levels")
+    before = machine.peak = machine.used
+    merged = kernels.merge_columns(indptr, indices, entries, starts, weights)
+    smaller = kernels.merge_rows(*merged, starts, weights, n // 8)
+    taken = sum(part.nbytes for part in (*merged, *smaller)) + 40 * n  # counts, their sums and labels
+    assert machine.peak - before <= taken < 0.6 * (indices.nbytes + entries.nbytes)
 
 
 def test_f10_a_kernel_is_compiled_alone():
@@ -308,6 +338,51 @@ def test_f13_many_entries_have_short_columns_that_are_never_copied(solver, monke
     assert (there.transition.indptr.dtype, there.transition.indices.dtype) == (np.int64, np.int32)
     assert sizes[4 * entries] <= 8  # columns, distances, S; a copy for each product would be hundreds
     assert_agreement(found, expected, 1e-6)
+
+
+def test_f13_matrices_of_many_entries_can_be_given_back(cupy, monkeypatch):
+    """CuPy's own functions refuse columns of 32 bits beside ends of 64; a user meets them in what we returned."""
+    X = cupy.asarray(on_cpu_points())
+    steps = {"n_components": 6, "intrinsic_dim": 2, "subset_size": 2}
+    expected = in_steps(X, **steps)
+    monkeypatch.setattr(base, "WIDE", 1000)
+    monkeypatch.setattr(sparse, "WIDE", 1000)
+    graph = ies_gpu.radius_graph(X, radius=3.6)
+    assert (graph.indptr.dtype, graph.indices.dtype) == (np.int64, np.int32)
+    with pytest.raises(TypeError, match="Type is mismatched"):
+        _ = graph.has_canonical_format
+    for found, wanted in zip(in_steps(X, **steps), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def on_cpu_points() -> np.ndarray:
+    """400 points of D1 and ten far away from them, which are a component of their own."""
+    X = problem("D1", 400)[0]
+    return np.concatenate([X, X[:10] + 100])
+
+
+def in_steps(X, **options) -> list[np.ndarray]:
+    """What the public functions make of each other's matrices."""
+    near, given = X[:400], {"bandwidth": 1.2}
+    graph = ies_gpu.radius_graph(near, radius=3.6)
+    kernel = ies_gpu.gaussian_kernel(graph, **given)
+    laplacian = ies_gpu.graph_laplacian(kernel, **given)
+    apart = ies_gpu.gaussian_kernel(ies_gpu.radius_graph(X, radius=3.6), **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ies_gpu.IESWarning)
+        runs = [
+            select_coordinates(graph=graph, **given, **options),
+            select_coordinates(kernel=kernel, **given, **options),
+            select_coordinates(kernel=apart, **given, **options, components="largest"),
+            select_coordinates(graph=graph, device="cpu", **given, **options),
+        ]
+    found = ies_gpu.diffusion_map(laplacian, n_components=6)
+    return [
+        laplacian.scaled.toarray().get(),
+        ies_gpu.cometric(found.coordinates, laplacian.matrix).get(),
+        found.eigenvalues.get(),
+        *(np.asarray(run.regret_percentiles) for run in runs),
+    ]
 
 
 def test_f15_the_order_in_space_takes_radix_sorts(counted, cupy, monkeypatch, rng):

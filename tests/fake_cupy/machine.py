@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-TALL = 100_000  # rows from which on a reduction should fill a GPU
+TALL = 100_000  # numbers from which on a reduction should fill a GPU
 
 
 class Memory:
@@ -35,6 +35,8 @@ class Machine:
         a ``CompileException``.
     limit : int
         Bytes that may be in use at a time.
+    pool_limit : int
+        The same as a limit of CuPy's memory pool, which ``memGetInfo`` does not see; 0 for none.
     refuse : callable, optional
         Given the size of an allocation, whether it fails, or the error that it fails with: the libraries have their
         own.
@@ -57,6 +59,7 @@ class Machine:
     n_devices: int = 1
     kernels: str = "twin"
     limit: int = 8 << 30
+    pool_limit: int = 0
     refuse: Callable[[int], bool | BaseException] | None = None
     spoil: Callable[[str, tuple[Any, ...]], None] | None = None
     jacobi: str = "sound"
@@ -83,14 +86,19 @@ class Machine:
             found = self.buffers[id(root)] = Memory(self, root, self.current)
         return found
 
+    def memory_at(self, pointer: int) -> Memory:
+        """The device memory that begins at an address."""
+        return next(memory for memory in self.buffers.values() if memory.root.ctypes.data == pointer)
+
     def allocate(self, size: int) -> None:
         from . import REAL
 
         refused = self.refuse(size) if self.refuse is not None else False
         if isinstance(refused, BaseException):
             raise refused
-        if refused or self.used + size > self.limit:
-            raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, self.limit)
+        limit = min(self.limit, self.pool_limit or self.limit)
+        if refused or self.used + size > limit:
+            raise REAL["cupy.cuda.memory"].OutOfMemoryError(size, self.used, limit)
         self.used += size
         self.peak, self.pooled = max(self.peak, self.used), max(self.pooled, self.used)
         counts = self.by_stage[self.stage]
@@ -138,7 +146,7 @@ class Machine:
         out, run = (int(np.prod([array.shape[k] for k in some])) for some in (kept, inner))
         blocks = REAL["cupy._core._reduction"]._get_block_specs(array.size, out, min(run, 32), -1)[2]
         self.reductions.append((array.shape, blocks))
-        if array.shape[0] >= TALL:
+        if array.size >= TALL:
             counts = self.by_stage[self.stage]
             counts["fewest blocks"] = min(counts["fewest blocks"] or blocks, blocks)
 

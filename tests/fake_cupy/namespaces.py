@@ -136,8 +136,11 @@ def from_host(name: str, obj: Any, dtype: Any = None, *args: Any, **kwargs: Any)
         out = getattr(np, name)(obj._host, dtype, *args, **kwargs)
         charge(arrays.machine, "asarray", (obj._host,), out)
         return device(out)
-    if hasattr(obj, "__cuda_array_interface__"):  # the real one goes by its pointer
-        return obj.__cuda_array_interface__["data"]
+    if hasattr(obj, "__cuda_array_interface__"):
+        interface = obj.__cuda_array_interface__
+        seen = arrays.machine.memory_at(interface["data"][0])
+        view = seen.root.view(interface["typestr"]).reshape(interface["shape"])
+        return device(view if seen.device == arrays.machine.current else view.copy())
     if not isinstance(obj, SCALARS):
         made = np.array(obj, dtype)
         if made.dtype.kind not in "?biufc":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Device:
 
 
 class MemoryPool:
-    """The default pool: what is freed is free at once, as after CuPy's own retry."""
+    """The default pool: what is freed is free at once, as after CuPy's retry. The driver does not know its limit."""
 
     def free_all_blocks(self, stream: Any = None) -> None:
         arrays.machine.count("freed")
@@ -56,7 +57,10 @@ class MemoryPool:
         return arrays.machine.used
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        arrays.machine.limit = size or 8 << 30
+        arrays.machine.pool_limit = size or 0
+
+    def get_limit(self) -> int:
+        return arrays.machine.pool_limit
 
 
 class Runtime:
@@ -70,6 +74,9 @@ class Runtime:
 
     def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
         return arrays.machine.limit - arrays.machine.used, arrays.machine.limit
+
+    def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
+        return SimpleNamespace(device=arrays.machine.memory_at(ptr).device)
 
     def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
         return {"name": b"NumPy in disguise", "major": 8, "minor": 0, "multiProcessorCount": 1}
@@ -96,7 +103,10 @@ class KDTree:
     def query(
         self, x: Any, k: int = 1, eps: float = 0.0, p: float = 2.0, distance_upper_bound: float = np.inf
     ) -> tuple[Any, Any]:
-        distances, nodes = self.tree.query(arrays.host(x), k, eps, p, distance_upper_bound)
+        points = arrays.host(x)
+        if not points.flags.c_contiguous:
+            raise TypeError("the kernel of the tree reads rows one after the other, without a look at the strides")
+        distances, nodes = self.tree.query(points, k, eps, p, distance_upper_bound)
         arrays.machine.launch(3, self.tree.data.nbytes + distances.nbytes + nodes.nbytes)
         return arrays.device(distances), arrays.device(nodes)
 

@@ -69,11 +69,15 @@ class compressed:  # noqa: N801
             raise ValueError(f"index pointer size ({len(self.indptr)}) should be ({major + 1})")
 
     def _scipy(self, *, anywhere: bool = False) -> Any:
-        """The same memory as SciPy sees it; only a copy to the host may be made of a matrix on another device."""
+        """The same memory as SciPy sees it; only a copy to the host may be made of a matrix on another device.
+
+        Nor of one whose index arrays differ in type: to look at the order of its entries is a ``TypeError``, as the
+        kernel for it has one type for both, and whatever makes another matrix of it raises ``ValueError``.
+        """
         if not anywhere:
             self.data.check_device()
-        if self.indices.dtype != self.indptr.dtype:
-            raise TypeError("cuSPARSE has one type for both arrays of indices: only kernels of our own take two")
+            if self.indices.dtype != self.indptr.dtype:
+                raise TypeError(f"Type is mismatched. indices {self.indices.dtype} {self.indptr.dtype} T")
         kind = {"csr": scipy.sparse.csr_matrix, "csc": scipy.sparse.csc_matrix}[self.format]
         return kind((self.data._host, self.indices._host, self.indptr._host), shape=self.shape, copy=False)
 
@@ -181,6 +185,7 @@ class compressed:  # noqa: N801
         return self._like(self._scipy().transpose(copy=copy))
 
     def diagonal(self, k: int = 0) -> Any:
+        self.sum_duplicates()
         return self._charged("diagonal", self._scipy().diagonal(k))
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:

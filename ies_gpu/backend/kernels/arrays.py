@@ -9,7 +9,7 @@ import numpy as np
 
 from ..array import Array
 
-FOLD = 256  # rows side by side
+FOLD, WIDE_ENOUGH = 256, 2048  # rows side by side, and numbers in them, at least: CuPy has a block of threads for 32
 MAX_BATCH = 65_536  # matrices in one call of eigh: cuSOLVER counts the workspace of all of them in 32 bits
 
 
@@ -26,30 +26,61 @@ def on_host(array: Array) -> np.ndarray:
 def column_sums(A: Any) -> Array:
     """Sums (k,) over the rows of A (n, k), in float64.
 
-    CuPy gives 32 columns to one block of threads, so that a tall array would keep one or two multiprocessors busy. As
-    an array of FOLD times as many columns, in the same memory, it is summed by hundreds of blocks, and then once more.
+    CuPy gives 32 columns to one block of threads, so that a tall array would keep one or two multiprocessors busy. With
+    many rows side by side, in the same memory, it is summed by more of them, and then once more.
     """
     n, k = A.shape
-    if isinstance(A, np.ndarray) or n < 2 * FOLD:
+    fold = folded_rows(k)
+    if isinstance(A, np.ndarray) or n < 2 * fold:
         return A.sum(axis=0, dtype="float64")
-    head = n // FOLD * FOLD
-    sums = A[:head].reshape(-1, FOLD * k).sum(axis=0, dtype="float64").reshape(FOLD, k).sum(axis=0)
+    head = n // fold * fold
+    sums = A[:head].reshape(-1, fold * k).sum(axis=0, dtype="float64").reshape(fold, k).sum(axis=0)
     return sums if head == n else sums + A[head:].sum(axis=0, dtype="float64")
 
 
 def column_maxima(A: Any) -> Array:
     """Maxima (k,) over the rows of A (n, k), by as many blocks."""
     n, k = A.shape
-    head = n // FOLD * FOLD
-    if isinstance(A, np.ndarray) or n < 2 * FOLD:
+    fold = folded_rows(k)
+    head = n // fold * fold
+    if isinstance(A, np.ndarray) or n < 2 * fold:
         return A.max(axis=0)
-    maxima = A[:head].reshape(-1, FOLD * k).max(axis=0).reshape(FOLD, k).max(axis=0)
+    maxima = A[:head].reshape(-1, fold * k).max(axis=0).reshape(fold, k).max(axis=0)
     return maxima if head == n else namespace(A).maximum(maxima, A[head:].max(axis=0))
+
+
+def column_ends(A: Any) -> tuple[Array, Array]:
+    """Minima and maxima (k,) over the rows of A (n, k)."""
+    low = A.min(axis=0) if isinstance(A, np.ndarray) else -column_maxima(-A)
+    return low, column_maxima(A)
+
+
+def folded_rows(k: int) -> int:
+    """Rows of k numbers that are put side by side."""
+    return max(FOLD, WIDE_ENOUGH // max(1, k))
+
+
+def column_means(A: Any) -> Array:
+    """Means (k,) over the rows of A (n, k)."""
+    return A.mean(axis=0) if isinstance(A, np.ndarray) else (column_sums(A) / len(A)).astype(A.dtype, copy=False)
+
+
+def column_spreads(A: Any) -> Array:
+    """Standard deviations (k,) over the rows of A (n, k)."""
+    if isinstance(A, np.ndarray):
+        return A.std(axis=0)
+    centred = A - column_means(A)
+    return namespace(A).sqrt(column_means(centred * centred))
 
 
 def column_norms(A: Array) -> Array:
     """Lengths (k,) of the columns of A (n, k)."""
     return namespace(A).sqrt(column_sums(A * A))
+
+
+def row_squares(A: Any) -> Array:
+    """Squared lengths (n,) of the rows of A (n, k); of ``einsum`` CuPy would make n products of matrices."""
+    return np.einsum("ij,ij->i", A, A) if isinstance(A, np.ndarray) else (A * A).sum(axis=1)
 
 
 def stacked_eigh(H: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..array import Array
 from . import kernels_in, plain_multilevel
-from .arrays import csr, namespace, stacked_eigh
+from .arrays import csr, folded_rows, namespace, stacked_eigh
 
 globals().update(kernels_in(plain_multilevel))
 
@@ -260,9 +260,14 @@ def kd_order(Z: Array, levels: int) -> Array:
         starts = (n * xp.arange((1 << level) + 1)) >> level
         cell = xp.searchsorted(starts, xp.arange(n), side="right") - 1
         ordered = Z[order]
-        # cells differ by one point at most: as a rectangle, the shorter ones name their last point twice
-        members = xp.minimum(starts[:-1, None] + xp.arange((n >> level) + 1), starts[1:, None] - 1)
-        widths = ordered[members].max(axis=1) - ordered[members].min(axis=1)
+        # cells as a rectangle, in which the shorter ones name their last point again; rows lie side by side for the
+        # reductions, see column_sums
+        longest, k = (n >> level) + 1, Z.shape[1]
+        fold = min(longest, folded_rows(k) >> level or 1)
+        members = xp.minimum(starts[:-1, None] + xp.arange(-(-longest // fold) * fold), starts[1:, None] - 1)
+        corners = ordered[members].reshape(1 << level, -1, fold * k)
+        high, low = (side.reshape(-1, fold, k) for side in (corners.max(axis=1), corners.min(axis=1)))
+        widths = high.max(axis=1) - low.min(axis=1)
         side = ordered[xp.arange(n), widths.argmax(axis=1)[cell]]
         # by cell, and within a cell by side; CuPy's lexsort would merge where its argsort of a vector is a radix sort
         by_side = xp.argsort(side, kind="stable")

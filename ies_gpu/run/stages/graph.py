@@ -185,8 +185,10 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
         points = largest_part(labels)
         say_left_out(run, points, n_input, parts)
         chosen = run.backend.asarray(points)
-        kernel = SparseKernel(matrix[chosen][:, chosen].tocsr())
-    degree = (kernel.nnz - int((kernel.matrix.diagonal() != 0).sum())) / len(points)
+        part = run.backend.uniform(matrix)[chosen][:, chosen].tocsr()
+        part.sort_indices()  # CuPy gives chosen columns in no order
+        kernel = SparseKernel(run.backend.csr(part.data, part.indices, part.indptr, part.shape))
+    degree = (kernel.nnz - int((run.backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(points)
     facts = {"n_input": n_input, "points": points, "components": parts, "mean_degree": degree}
     if may_be_ordered(kernel, run.options.n_components + 1):
         order, kernel, edges = run.stage(MATRIX_ORDER, kernel)
@@ -311,7 +313,8 @@ def given_distances(run: Run, report: Report, graph: Array) -> Any:
     matrix = check_graph(
         graph, radius=3 * options.bandwidth if options.radius is None and not sparse else options.radius
     )
-    matrix = with_unit_diagonal(gaussian_of_distances(matrix.copy(), options.bandwidth))
+    matrix = backend_of(matrix.data).copied(matrix)
+    matrix = with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth))
     return to_device(matrix, run.backend, options.storage)
 
 
@@ -319,7 +322,7 @@ def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
     """A user's kernel."""
     matrix = check_square_sparse("kernel", kernel)
     check_symmetric("kernel", matrix)
-    return to_device(matrix.copy(), run.backend, run.options.storage)
+    return to_device(backend_of(matrix.data).copied(matrix), run.backend, run.options.storage)
 
 
 CHECKS = Stage("checks", checked)
