@@ -339,7 +339,7 @@ def scan(
 
 
 def explains_all(trials: list[Trial], eps: float, size: int) -> Trial | None:
-    """A narrower trial of all points whose set leaves so little that a wider bandwidth could not explain visibly more."""
+    """A narrower trial of all points that leaves so little that a wider bandwidth could not explain visibly more."""
     narrower = (t for t in trials if t.bandwidth < eps and t.share == 1)
     return next((t for t in narrower if t.fvu(size) <= VISIBLE), None)
 
