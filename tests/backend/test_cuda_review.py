@@ -24,13 +24,12 @@ from ies_gpu.backend.guard import GUARDED
 from ies_gpu.backend.kernels import agreement, plain
 from ies_gpu.backend.kernels.arrays import column_ends, column_maxima, column_means, column_spreads, column_sums
 from ies_gpu.backend.kernels.cuda import text
-from ies_gpu.embedding.eigensolvers import eigenpairs
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
 from tests.backend.test_cuda_faults import quietly
 from tests.backend.test_cuda_memory import Watch, small_run, undisturbed
-from tests.backends import needs_cupy, on_cpu, on_cuda, problem
+from tests.backends import ask_for_multilevel, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
 from tests.fake_cupy import REAL, arrays, sparse, standing_in
 
@@ -143,7 +142,7 @@ def test_f4_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lan
 
     expected = on_cpu("D1", 1500)
     monkeypatch.setattr(plain, "merge_columns", refuse)
-    monkeypatch.setattr(eigenpairs, "prefers_multilevel", lambda *_: True)
+    ask_for_multilevel(monkeypatch)
     found = on_cuda("D1", 1500)
     solver = found.diagnostics["solver"]
     assert solver["method"] == "lanczos"
@@ -317,7 +316,7 @@ def test_f12_f17_blocks_of_tangents_are_those_of_the_kernel_or_of_plain_code(cup
 def test_f13_many_entries_have_short_columns_that_are_never_copied(solver, monkeypatch):
     """From 2^31 entries on, here from 1,000: a library wants 64 bits for both arrays of indices, our kernels do not."""
     monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    monkeypatch.setattr(eigenpairs, "prefers_multilevel", lambda *_: solver == "multilevel")
+    ask_for_multilevel(monkeypatch, solver == "multilevel")
     expected = on_cpu("D1", 1500, dtype="mixed")
     monkeypatch.setattr(base, "WIDE", 1000)
     monkeypatch.setattr(sparse, "WIDE", 1000)

@@ -20,7 +20,7 @@ from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, graph_laplacian, laplacian_in_place
 from ies_gpu.embedding.order import cells_of, spatial_order
 from ies_gpu.embedding.transition import SparseKernel
-from tests.backends import cpu_backend, sent, to_host
+from tests.backends import ask_for_multilevel, cpu_backend, sent, to_host
 
 
 def laplacian_of(X: np.ndarray, bandwidth: float) -> Laplacian:
@@ -63,9 +63,8 @@ def pairs(laplacian: Laplacian, backend, count: int = 21, *, method: str = "lanc
 def forced(monkeypatch):
     """The multilevel method is taken whatever is expected of it, and never given up because of its pace."""
     monkeypatch.setattr(eigen, "SPARSER", 0)
-    monkeypatch.setattr(eigen, "prefers_multilevel", lambda operator, count: True)
     monkeypatch.setattr(multilevel, "LANCZOS_PRODUCTS", 0)
-    monkeypatch.setattr(multilevel, "check_crowd", lambda *_: None)
+    ask_for_multilevel(monkeypatch)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...backend import Backend, get_backend
 from ...backend.array import Array
-from ...backend.kernels.arrays import row_squares
+from ...backend.kernels.arrays import column_sums, row_squares
 from ...errors import NotConvergedError
 from ..order import cells_of
 from .ritz import Block
@@ -196,7 +196,7 @@ def lonely_points(level: Level, count: int = 0) -> tuple[np.ndarray, np.ndarray]
             chances.append((Y * Y).mean(axis=1))
     first, second, last = chances
     if count:
-        check_crowd(*backend.to_host(xp.stack([second.sum(), last.sum()])), count)
+        check_crowd(*backend.to_host(column_sums(xp.stack([second, last], axis=1))), count)
     alone, held = is_lonely(first, second, last, xp.median(first), xp), is_held(first, second, last)
     return backend.to_host(xp.flatnonzero(alone)), backend.to_host(xp.flatnonzero(alone & held))
 
