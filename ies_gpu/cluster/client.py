@@ -8,10 +8,17 @@ from typing import Any
 
 from ..errors import ClusterError
 
-# shares of a worker's memory at which Dask moves results to the disk: later than usual, since nearly all are needed;
-# and tasks stay with their blocks: one that is stolen takes its share of the matrix along
 SETTINGS = {
+    # tasks stay with their blocks: one that is stolen takes its share of the matrix along
     "distributed.scheduler.work-stealing": False,
+    # what a worker frees it takes again soon: with Dask's own setting each temporary array of a kernel comes anew from
+    # the system, page by page, and that took as long as the arithmetic
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 64 << 20,
+    # looking at every thread a hundred times a second costs a few per cent of a processor in each process
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    # shares of a worker's memory at which Dask moves results to the disk: later than usual, as nearly all are needed
     "distributed.worker.memory.target": 0.65,
     "distributed.worker.memory.spill": 0.8,
     "distributed.worker.memory.pause": 0.9,
