@@ -12,9 +12,9 @@ SETTINGS = {
     # tasks stay with their blocks: one that is stolen takes its share of the matrix along
     "distributed.scheduler.work-stealing": False,
     # what a worker frees it takes again soon: with Dask's own setting each temporary array of a kernel comes anew from
-    # the system, page by page, and that took as long as the arithmetic
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 << 20,
+    # the system, page by page, and that took as long as the arithmetic; larger arrays come in large pages, and go back
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 4 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 16 << 20,
     # looking at every thread a hundred times a second costs a few per cent of a processor in each process, so do other
     # watches, and adding up the size of each message, to know whether another thread should pack it
     "distributed.worker.profile.enabled": False,
