@@ -124,22 +124,12 @@ class Team:
         What belongs to a block stays on one worker, as long as that lives. A task that all others wait for runs
         ``alone``: it may take the threads of all workers of its machine.
         """
-        from distributed import Future
-
         self.tasks += 1
         key = f"{function.__name__}-ies-{self.name}-{self.tasks}"  # Dask groups tasks by what comes before the "-"
         place = {} if block is None else {"workers": [self.place(block)]}
         futures: list[Any] = []
-
-        def prepared(argument: Any) -> Any:
-            if isinstance(argument, Call):
-                return Call(argument.function, tuple(map(prepared, argument.arguments)))
-            if not isinstance(argument, Future):
-                return argument
-            futures.append(argument)
-            return Given(len(futures) - 1)
-
-        work = Work(prepared(Call(function, arguments)), self.device, self.threads_beside(block or 0) if alone else 1)
+        call = prepared(Call(function, arguments), futures)
+        work = Work(call, self.device, self.threads_beside(block or 0) if alone else 1)
         return self.client.submit(here, work, *futures, key=key, pure=False, allow_other_workers=bool(place), **place)
 
     def threads_beside(self, block: int) -> int:
@@ -218,14 +208,31 @@ class Work:
 def here(work: Work, *given: Any) -> Any:
     """Run a task on the worker's own backend, mostly in one thread: a worker runs as many tasks at a time as it has."""
     backend = _backend(work.device, work.threads)
-
-    def result(part: Any) -> Any:
-        if isinstance(part, Call):
-            return part.function(backend, *map(result, part.arguments))
-        return given[part.place] if isinstance(part, Given) else part
-
     with backend.active():
-        return result(work.call)
+        return result_of(work.call, backend, given)
+
+
+# Not functions within those above: one that calls itself is a cycle, and would keep what it sees until Python looks for
+# cycles, such as arrays of a block.
+
+
+def prepared(argument: Any, futures: list[Any]) -> Any:
+    """An argument with the places of its futures, which are added to the list, instead of these."""
+    from distributed import Future
+
+    if isinstance(argument, Call):
+        return Call(argument.function, tuple(prepared(part, futures) for part in argument.arguments))
+    if not isinstance(argument, Future):
+        return argument
+    futures.append(argument)
+    return Given(len(futures) - 1)
+
+
+def result_of(part: Any, backend: Backend, given: tuple[Any, ...]) -> Any:
+    """The value of an argument on the worker."""
+    if isinstance(part, Call):
+        return part.function(backend, *(result_of(argument, backend, given) for argument in part.arguments))
+    return given[part.place] if isinstance(part, Given) else part
 
 
 @cache

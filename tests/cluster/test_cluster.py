@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
 import warnings
+import weakref
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -198,6 +200,26 @@ def test_rows_of_a_block_on_the_same_worker_need_no_task_of_their_own(client):
         assert team.tasks - before == tasks
         one, other = team.gather(team.map(joined, pieces, others))
         assert one.tolist() == [0, 1, 2, 10, 13] and other.tolist() == [10, 11, 12, 13, 2]
+
+
+def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
+    from ies_gpu.cluster.team import Call, Given, Team, Work, here, joined
+
+    gc.disable()
+    try:
+        array = np.ones(3)
+        seen = weakref.ref(array)
+        assert len(here(Work(Call(joined, (Given(0), Given(0))), "cpu", 1), array)) == 6
+        del array
+        assert seen() is None
+        team = Team(client, "cpu")
+        future = team.submit(joined, np.ones(3))
+        seen = weakref.ref(future)
+        assert len(team.gather([team.submit(joined, future, Call(joined, (future,)))])[0]) == 6
+        del future
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_a_task_that_all_wait_for_takes_the_threads_of_its_machine_only(client):
