@@ -36,7 +36,9 @@ def on_workers(path: Path, given: argparse.Namespace, options: dict[str, Any], s
     """The run on a cluster, after a small one that compiles."""
     with connected(workers=given.workers, memory=int(given.memory) if given.memory else None) as client:
         X, width = strip(20_000, given.degree)
-        select_coordinates(X, bandwidth=width, client=client, **options)
+        first = path.with_name("first.npy")
+        np.save(first, X)
+        select_coordinates(first, bandwidth=width, client=client, **options)
         before = client.run(used) | {"client": used()}
         begin = time.perf_counter()
         found = select_coordinates(path, bandwidth=small, client=client, progress=told, **options)

@@ -16,7 +16,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 import scipy.spatial
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..errors import OutOfMemoryError
 from . import cgroup
@@ -145,8 +145,13 @@ class CpuBackend(Backend):
     def settings(self) -> Iterator[None]:
         # One BLAS thread: with more, OpenBLAS spins between the kernels' own threads and makes tall-and-skinny
         # products many times slower. The kernels use n_threads.
-        with threadpool_limits(limits=1, user_api="blas"), self.kernels.threads(self.n_threads):
+        kernels = self.kernels  # before the libraries are looked for, since it loads some
+        with self._libraries.limit(limits=1, user_api="blas"), kernels.threads(self.n_threads):
             yield
+
+    @cached_property
+    def _libraries(self) -> ThreadpoolController:  # to find them takes longer than many a task on a cluster
+        return ThreadpoolController()
 
     def prepare(self) -> None:
         if self.kernels is not plain:

@@ -139,10 +139,15 @@ def boxes_near(one: np.ndarray, other: np.ndarray, reach: float) -> bool:
 
 def points_near(backend: Backend, points: Points, boxes: np.ndarray, reach: float) -> tuple[Any, Any]:
     """Which points are within reach of some box, and the points."""
-    xp, X = backend.xp, points.X
+    xp = backend.xp
+
+    def within(X: Any, low: np.ndarray, high: np.ndarray) -> Any:
+        gap = xp.maximum(0, xp.maximum(X - backend.asarray(high), backend.asarray(low) - X))
+        return (gap * gap).sum(axis=1) <= reach * reach * (1 + 1e-9)
+
+    around = xp.nonzero(within(points.X, boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)))[0]
+    X = points.X[around]  # mostly few
     near = xp.zeros(len(X), dtype=bool)
     for low, high in boxes:
-        gap = xp.maximum(0, xp.maximum(X - backend.asarray(high), backend.asarray(low) - X))
-        near |= (gap * gap).sum(axis=1) <= reach * reach * (1 + 1e-9)
-    chosen = xp.nonzero(near)[0]
-    return chosen, X[chosen]
+        near |= within(X, low, high)
+    return around[near], X[near]

@@ -8,10 +8,22 @@ from typing import Any
 
 from ..errors import ClusterError
 
-# shares of a worker's memory at which Dask moves results to the disk: later than usual, since nearly all are needed;
-# and tasks stay with their blocks: one that is stolen takes its share of the matrix along
 SETTINGS = {
+    # tasks stay with their blocks: one that is stolen takes its share of the matrix along
     "distributed.scheduler.work-stealing": False,
+    # what a worker frees it takes again soon: with Dask's own setting each temporary array of a kernel comes anew from
+    # the system, page by page, and that took as long as the arithmetic; larger arrays come in large pages, and go back
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 4 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 16 << 20,
+    # looking at every thread a hundred times a second costs a few per cent of a processor in each process, so do other
+    # watches, and adding up the size of each message, to know whether another thread should pack it
+    "distributed.worker.profile.enabled": False,
+    "distributed.worker.memory.monitor-interval": "250ms",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.comm.offload": False,
+    "distributed.nanny.pre-spawn-environ.DASK_DISTRIBUTED__COMM__OFFLOAD": "False",  # read when it is imported
+    # shares of a worker's memory at which Dask moves results to the disk: later than usual, as nearly all are needed
     "distributed.worker.memory.target": 0.65,
     "distributed.worker.memory.spill": 0.8,
     "distributed.worker.memory.pause": 0.9,
@@ -40,14 +52,16 @@ def connected(*, scheduler: str | None = None, workers: int | None = None, memor
     ClusterError
         If nothing answers there.
     """
-    try:
-        import dask
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise ImportError("a cluster needs Dask; install it with: pip install 'ies-gpu[dask]'") from None
     with ExitStack() as stack:
+        try:
+            import dask
+
+            if scheduler is None:
+                stack.enter_context(dask.config.set(SETTINGS))
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise ImportError("a cluster needs Dask; install it with: pip install 'ies-gpu[dask]'") from None
         if scheduler is None:
-            stack.enter_context(dask.config.set(SETTINGS))
             local = LocalCluster(
                 n_workers=workers, threads_per_worker=1, memory_limit=memory or "auto", dashboard_address=":0",
                 scheduler_port=0,

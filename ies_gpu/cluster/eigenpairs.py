@@ -30,9 +30,10 @@ from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.laplacian import Laplacian
 from ..embedding.order import cells_of
 from ..errors import ClusterError, NotConvergedError
+from .blocks import SAMPLE, every
 from .matrix import Graph, Rows
 from .tall_arrays import TallBackend
-from .team import Pieces, Team, item, joined
+from .team import Call, Pieces, Team, as_it_is, item, joined
 
 
 class TallLevel(Level):
@@ -51,32 +52,24 @@ class TallLevel(Level):
         """Attach the coarse level."""
         team = self.team
         squares = team.total(team.map(square_sum, self.graph.roots, self.graph.sizes.tolist()))
-        starts, held = self._cells()
-        cells = team.map(own_cells, starts, self.graph.roots, float(np.sqrt(squares)))
-        counts = np.array(team.gather(team.map(count_of, starts)))
+        self.cells = team.map(own_cells, *self._chances(), self.graph.roots, float(np.sqrt(squares)))
+        counts = np.array(team.gather(team.map(count_of, self.cells)))
         first = np.concatenate([[0], np.cumsum(counts)])
-        shown = team.map(labels_and_weights, cells, first[:-1].tolist())
-        merged = team.map(merged_rows, self.entries, cells, shown, team.exchanged(shown))
-        self.starts = starts
-        self.weights = team.map(weights_of, cells)
-        self.merged = team.map(without_coarse, merged)
-        self.wanted_cells = team.map(cells_wanted, merged)
-        coarse = team.map(coarse_of, merged)
-        self.coarse = team.submit(
-            hierarchy, self.graph.sizes.tolist(), count, len(starts), *starts, *held, *team.map(norms_of, cells),
-            *coarse, block=0,
-        )  # fmt: skip
+        shown = team.map(labels_and_weights, self.cells, first[:-1].tolist())
+        merged = team.map(merged_rows, self.entries, self.cells, shown, team.exchanged(shown))
+        self.merged = team.map(item, merged, 0)
+        # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
+        self.wanted_cells = [team.submit(as_it_is, wanted, block=0) for wanted in team.map(item, merged, 1)]
+        coarse = team.map(coarse_of, self.cells, merged)
+        self.coarse = team.submit(hierarchy, self.graph.sizes.tolist(), count, *coarse, block=0, alone=True)
         self.coarse_size = int(first[-1])
-        wanted, entries = (
-            np.array(team.gather(team.map(count, parts)))
-            for count, parts in ((length, self.wanted_cells), (entries_of, coarse))
-        )
-        away = np.array([place != team.places[0] for place in team.places])
+        wanted, entries = np.array(team.gather(team.map(extents_of, merged))).T
+        away = np.array([team.place(i) != team.place(0) for i in range(len(counts))])
         self.travelled |= {"cells": int(counts[away].sum()), "wanted_cells": int(wanted[away].sum())}
         self.travelled["coarse_entries"] = int(entries[away].sum())
 
-    def _cells(self) -> tuple[list[Any], list[Any]]:
-        """Where cells begin in each block, and the points that are cells of their own on all levels."""
+    def _chances(self) -> tuple[Any, ...]:
+        """Each point's chances of return at three looks, by block, and about the median of the first."""
         team = self.team
         Y = Pieces(
             team, team.map(random_signs, self.graph.sizes.tolist(), list(range(len(self.graph.sizes)))), (self.n, 32)
@@ -85,18 +78,22 @@ class TallLevel(Level):
         for step in range(1, multilevel.LOOKS[-1] + 1):
             Y = self.product(Y)
             if step in multilevel.LOOKS:
-                looks.append(team.map(chances, Y.parts))
+                looks.append([Call(chances, (part,)) for part in Y.parts])
             if step == 1:
                 Y = Y[:, :8]
-        median = float(np.median(np.concatenate(team.gather(looks[0]))))
-        return team.map(starts_of, *looks, median), team.map(held_of, *looks, median)
+        sample = team.gather(team.map(every, looks[0], max(1, self.n // SAMPLE)))
+        return *looks, float(np.median(np.concatenate(sample)))
 
     def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1
         self.columns += V.shape[1]
         self.travelled["fine"] += V.shape[1]
-        rest, others = None if R is None else R.parts, self.team.exchanged(V.parts)
-        parts = self.team.map(block_product, self.entries, rest, chosen, V.parts, others)
+        others = self.team.exchanged(V.parts)
+        if R is None:
+            parts = self.team.map(block_product, self.entries, None, None, V.parts, others)
+        else:  # used once, where another step of smoothing is taken
+            each = zip(self.entries, R.parts, V.parts, others, strict=True)
+            parts = [Call(block_product, (S, rest, chosen, own, *more)) for S, rest, own, more in each]
         return Pieces(self.team, parts, V.shape)
 
     def smoothed(self, Z: Any, R: Pieces | None = None, chosen: Any = None, scale: Any = None) -> Pieces:
@@ -104,24 +101,26 @@ class TallLevel(Level):
         self.columns += Z.shape[1]
         self.travelled["down"] += Z.shape[1]
         # taken where they are: only the cells that a block needs travel
-        own = [self.team.submit(cells_taken, Z.future, wanted, block=0) for wanted in self.wanted_cells]
+        wanted = enumerate(self.wanted_cells)
+        own = [self.team.passed(cells_taken, Z.future, cells, at=0, to=i) for i, cells in wanted]
         rest = None if R is None else R.parts
         parts = self.team.map(smoothed_product, self.merged, own, rest, chosen, scale)
         return Pieces(self.team, parts, (self.n, Z.shape[1]))
 
     def restricted(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> list[Any]:
         self.travelled["up"] += len(columns)
-        return self.team.map(restricted, self.starts, self.weights, R.parts, columns, factors)
+        pairs = enumerate(zip(self.cells, R.parts, strict=True))
+        return [self.team.passed(restricted, *pair, columns, factors, at=i, to=0) for i, pair in pairs]
 
     def start(self, wanted: int, last: Any, guards: int, sure: int) -> CoarsePairs:
-        found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, sure, block=0)
+        found = self.team.submit(coarse_pairs, self.coarse, wanted, guards, sure, block=0, alone=True)
         values = self.team.gather([self.team.submit(item, found, 0, block=0)])[0]
         k = multilevel.kept_pairs(values, wanted, guards)
         vectors = self.team.submit(first_columns, found, k, block=0)
         return CoarsePairs(values[:k], Remote(vectors, (self.coarse_size, k)), float(values[k]))
 
     def coarse_solution(self, F: list[Any], shift: np.ndarray, Q: Remote) -> Remote:
-        future = self.team.submit(coarse_solution, self.coarse, shift, Q.future, *F, block=0)
+        future = self.team.submit(coarse_solution, self.coarse, shift, Q.future, *F, block=0, alone=True)
         return Remote(future, (self.coarse_size, len(shift)))
 
     def exact(self, V: Pieces) -> Pieces:
@@ -284,55 +283,44 @@ def chances(backend: Backend, Y: Any) -> np.ndarray:
     return backend.to_host((Y * Y).mean(axis=1))
 
 
-def starts_of(backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float) -> np.ndarray:
-    lonely = np.flatnonzero(multilevel.is_lonely(first, second, last, median, np))
-    return np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
-
-
-def held_of(backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float) -> np.ndarray:
-    alone = multilevel.is_lonely(first, second, last, median, np)
-    return np.flatnonzero(alone & multilevel.is_held(first, second, last))
-
-
-def length(backend: Backend, array: Any) -> int:
-    return len(array)
-
-
-def entries_of(backend: Backend, coarse: tuple[Any, Any, Any]) -> int:
-    return len(coarse[2])
-
-
-def count_of(backend: Backend, starts: np.ndarray) -> int:
-    return len(starts) - 1
-
-
 def square_sum(backend: Backend, root: Any, n: int) -> float:
     return float((root[:n] * root[:n]).sum())
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a block: where they begin, the length of the top vector in each, its entries over that."""
+    """The cells of a block.
+
+    Attributes
+    ----------
+    starts, held : ndarray
+        Where they begin, and the points that are cells of their own on all levels.
+    norms, weights : array
+        The length of the top vector in each cell, and its entries over that.
+    """
 
     starts: np.ndarray
+    held: np.ndarray
     norms: np.ndarray
     weights: Any
 
 
-def own_cells(backend: Backend, starts: np.ndarray, root: Any, length: float) -> Cells:
-    xp, first = backend.xp, backend.asarray(starts)
-    top = root[: int(starts[-1])] / length
-    norms = xp.sqrt(xp.add.reduceat(top * top, first[:-1]))
-    weights = (top / xp.repeat(norms, first[1:] - first[:-1])).astype(xp.float32)
-    return Cells(starts, backend.to_host(norms), weights)
+def own_cells(
+    backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float, root: Any, length: float
+) -> Cells:
+    """From chances of return at three looks."""
+    alone = multilevel.is_lonely(first, second, last, median, np)
+    lonely, held = np.flatnonzero(alone), np.flatnonzero(alone & multilevel.is_held(first, second, last))
+    starts = np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
+    xp, begin = backend.xp, backend.asarray(starts)
+    top = root[: len(first)] / length
+    norms = xp.sqrt(xp.add.reduceat(top * top, begin[:-1]))
+    weights = (top / xp.repeat(norms, begin[1:] - begin[:-1])).astype(xp.float32)
+    return Cells(starts, held, backend.to_host(norms), weights)
 
 
-def weights_of(backend: Backend, cells: Cells) -> Any:
-    return cells.weights
-
-
-def norms_of(backend: Backend, cells: Cells) -> np.ndarray:
-    return cells.norms
+def count_of(backend: Backend, cells: Cells) -> int:
+    return len(cells.norms)
 
 
 def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray:
@@ -364,19 +352,18 @@ def merged_rows(
         backend.asarray(part)
         for part in (merged.indptr.astype(np.int64), merged.indices.astype(np.int32), merged.data.astype(np.float32))
     )
-    return device, wanted, (coarse.indptr, wanted[coarse.indices], coarse.data.astype(np.float32))
+    rows = coarse.indptr, wanted[coarse.indices].astype(np.int32), coarse.data.astype(np.float32)
+    return device, wanted, rows
 
 
-def without_coarse(backend: Backend, merged: tuple[Any, np.ndarray, Any]) -> Any:
-    return merged[0]
+def extents_of(backend: Backend, merged: tuple[Any, np.ndarray, Any]) -> tuple[int, int]:
+    """How many cells a block needs, and the entries of its rows of the coarse matrix."""
+    return len(merged[1]), len(merged[2][2])
 
 
-def cells_wanted(backend: Backend, merged: tuple[Any, np.ndarray, Any]) -> np.ndarray:
-    return merged[1]
-
-
-def coarse_of(backend: Backend, merged: tuple[Any, np.ndarray, Any]) -> Any:
-    return merged[2]
+def coarse_of(backend: Backend, cells: Cells, merged: tuple[Any, np.ndarray, Any]) -> tuple[Any, ...]:
+    """What the coarse level is made from."""
+    return cells.starts, cells.held, cells.norms, merged[2]
 
 
 def cells_taken(backend: Backend, Z: Any, wanted: np.ndarray) -> Any:
@@ -388,16 +375,16 @@ def smoothed_product(backend: Backend, merged: Any, Z: Any, R: Any, chosen: Any,
     return backend.kernels.block_product(*merged, Z, R, scale, chosen=sent_to(backend, chosen))
 
 
-def restricted(backend: Backend, starts: Any, weights: Any, R: Any, columns: Any, factors: Any) -> Any:
+def restricted(backend: Backend, cells: Cells, R: Any, columns: Any, factors: Any) -> Any:
     columns, factors = sent_to(backend, (columns, factors))
-    return backend.kernels.restrict(backend.asarray(starts), weights, R)[:, columns] * factors
+    return backend.kernels.restrict(backend.asarray(cells.starts), cells.weights, R)[:, columns] * factors
 
 
-def hierarchy(backend: Backend, sizes: list[int], count: int, blocks: int, *parts: Any) -> Level:
+def hierarchy(backend: Backend, sizes: list[int], count: int, *blocks: tuple[Any, ...]) -> Level:
     """The first coarse level with those below it, from its rows by block."""
-    starts, held, norms, rows = (parts[k * blocks : (k + 1) * blocks] for k in range(4))
+    starts, held, norms, rows = zip(*blocks, strict=True)
     indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
-    indices = np.concatenate([indices for _, indices, _ in rows]).astype(np.int32)
+    indices = np.concatenate([indices for _, indices, _ in rows])
     data = np.concatenate([data for _, _, data in rows])
     matrix = tuple(backend.asarray(part) for part in (indptr.astype(np.int64), indices, data))
     level = top = Level(backend, matrix, backend.asarray(np.concatenate(norms)))

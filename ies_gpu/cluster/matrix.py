@@ -15,10 +15,9 @@ from scipy.sparse.csgraph import connected_components
 from ..backend import Backend
 from ..embedding.graph import in_units_of, ordered_radius_graph
 from ..embedding.laplacian import gaussian_of_distances
-from ..embedding.order import inverse_order, spatial_order
 from ..embedding.transition import SparseKernel
 from .blocks import Points, boxes_near, boxes_of, points_near
-from .team import Team, joined
+from .team import Call, Team, joined
 
 
 @dataclass(frozen=True)
@@ -99,23 +98,22 @@ def kernel_rows(
 ) -> Rows:  # fmt: skip
     """The kernel between a block's points and all points within the radius."""
     xp, n = backend.xp, len(points.rows)
+    # both in the order of space, one behind the other: only few cells of the graph reach from one into the other
     X = xp.concatenate([points.X, *(other for _, other in others)])
-    order = spatial_order(X)
-    X = X[order]
     if storage == "float32":
         X, radius, unit = in_units_of(radius, X)
         bandwidth = bandwidth / unit
     graph = ordered_radius_graph(X, radius, diagonal=True, storage=storage)
-    graph = gaussian_of_distances(graph[inverse_order(order)[:n]].tocsr(), bandwidth)
-    columns = order.astype(graph.indices.dtype)[graph.indices]
+    last = int(graph.indptr[n])  # behind the rows of this block
+    indices, outside = graph.indices[:last], xp.nonzero(graph.indices[:last] >= n)[0]
     used = xp.zeros(len(X), dtype=bool)
     used[:n] = True
-    used[columns] = True
-    place = xp.cumsum(used) - 1
-    matrix = backend.sparse.csr_matrix(
-        (graph.data, place[columns].astype(graph.indices.dtype), graph.indptr), shape=(n, int(used.sum()))
-    )
-    matrix.sort_indices()
+    used[indices[outside]] = True
+    place = (xp.cumsum(used) - 1).astype(indices.dtype)
+    indices[outside] = place[indices[outside]]
+    matrix = backend.csr(graph.data[:last], indices, graph.indptr[: n + 1], (n, int(used.sum())))
+    matrix.has_sorted_indices = True
+    gaussian_of_distances(matrix, bandwidth)
     if not loops:
         SparseKernel(matrix).drop_diagonal()
     wants, first = {}, n
@@ -192,10 +190,9 @@ def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarra
 
 def transition_blocks(team: Team, kernels: list[Any]) -> Graph:
     """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
-    w = team.map(row_sums, kernels)
-    w_all = joined_pieces(team, w)
+    w_all = joined_pieces(team, team.map(row_sums, kernels))
     wt = team.map(second_sums, kernels, w_all)
-    roots = team.map(root_of, wt)
+    roots = [Call(root_of, (part,)) for part in wt]
     sums = team.gather(team.map(size_and_sum, roots, kernels))
     sizes = np.array([size for size, _, _ in sums])
     mean = sum(total for _, total, _ in sums) / sizes.sum()
@@ -206,7 +203,7 @@ def transition_blocks(team: Team, kernels: list[Any]) -> Graph:
 
 def joined_pieces(team: Team, pieces: list[Any]) -> list[Any]:
     """Each block's own rows and those of others that it needs."""
-    return team.map(joined, pieces, team.exchanged(pieces))
+    return [Call(joined, (own, *others)) for own, others in zip(pieces, team.exchanged(pieces), strict=True)]
 
 
 def row_sums(backend: Backend, kernel: Rows) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend
+from ..backend import Backend, get_backend
 from ..choice.criterion import penalties
 from ..choice.search import SearchResult, ranked
 from ..embedding.connectivity import disconnected, holds_enough
@@ -47,7 +47,8 @@ def select_on_cluster(
         check_coarse(team, source.n, options.n_components)
     shelf = Shelf(team, options, source.chunks, log)
     try:
-        with losses_told(options):
+        # the small matrices of the client: on several threads BLAS takes many times as long for them
+        with losses_told(options), get_backend("cpu", n_threads=1).active():
             return run_stages(team, source, options, log, shelf)
     finally:
         shelf.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import pairwise
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -93,29 +95,30 @@ def at_client(team: Team, graph: Graph, packed: list[Any]) -> dict[str, Any]:
 def on_workers(team: Team, source: Source, graph: Graph, packed: list[Any]) -> dict[str, Any]:
     """Dask arrays in the chunks of the input."""
     import dask.array as da
+    from dask import delayed
 
     owners = team.gather(team.map(rows_of, packed))
     points = np.sort(np.concatenate(owners))
-    spans = list(zip(source.ends[:-1].tolist(), source.ends[1:].tolist(), strict=True))
+    sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
     chunks = [
         team.submit(
             one_chunk,
             *(
-                team.submit(rows_between, block, a, b)
-                for block, own in zip(packed, owners, strict=True)
+                team.submit(rows_between, block, a, b, block=i)
+                for i, (block, own) in enumerate(zip(packed, owners, strict=True))
                 if ((own >= a) & (own < b)).any()
             ),
         )
-        for a, b in spans
+        for (a, b), size in zip(pairwise(source.ends.tolist()), sizes, strict=True)
+        if size
     ]
-    sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
-    shapes = team.gather([team.submit(shapes_of, packed[0])])[0]
+    shapes = team.gather([team.submit(shapes_of, packed[0], block=0)])[0]
+    team.wait(chunks)
     found: dict[str, Any] = {"points": points}
     for k, (name, (tail, dtype)) in enumerate(zip(NAMES, shapes, strict=False)):
         parts = [
-            da.from_delayed(team.submit(member, chunk, k), shape=(size, *tail), dtype=dtype)
-            for chunk, size in zip(chunks, sizes, strict=True)
-            if size
+            da.from_delayed(delayed(getitem)(chunk, k), shape=(size, *tail), dtype=dtype)
+            for chunk, size in zip(chunks, filter(None, sizes), strict=True)
         ]
         found[name] = da.concatenate(parts, axis=0)
     return found
@@ -224,7 +227,3 @@ def one_chunk(backend: Backend, *pieces: tuple[np.ndarray, ...]) -> tuple[np.nda
     joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
     order = np.argsort(joined[0])
     return tuple(array[order] for array in joined[1:])
-
-
-def member(backend: Backend, chunk: tuple[np.ndarray, ...], k: int) -> np.ndarray:
-    return chunk[k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,6 @@ from ..parameters.verdict import thin_points
 from ..run.options import Options
 from .matrix import Graph, Rows
 from .team import Pieces, Team, joined
-
-WINDOW = 20_000  # distinct values that are sent to the client to find a percentile among them
 
 
 @dataclass(frozen=True)
@@ -148,55 +147,67 @@ def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, sums
 
 
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:
-    """``numpy.percentile`` of each column over all blocks, exactly: brackets are halved until few values are left."""
+    """``numpy.percentile`` of each column over all blocks, exactly.
+
+    Every so many values of each block are known to the client; what lies between two of them that enclose the wanted
+    ranks is sent, equal values once.
+    """
     place = (n - 1) * percent / 100
-    ranks = np.array([int(np.floor(place)), int(np.ceil(place))])
+    ranks = int(np.floor(place)), int(np.ceil(place))
     rising = team.map(sorted_columns, tables)
-    low, high = (
-        ends(np.array(side), axis=0)
-        for ends, side in zip((np.min, np.max), zip(*team.gather(team.map(ends_of, rising)), strict=True), strict=True)
-    )
-    below = np.zeros(len(low), dtype=np.int64)  # values under the bracket
-    inside = np.full(len(low), n)
-    for _ in range(40):  # many equal values may never leave: of these only the distinct ones are sent
-        if not ((inside > WINDOW) & (low < high)).any():
-            break
-        middle = 0.5 * (low + high)
-        under = team.total(team.map(counts_below, rising, middle))
-        # both order statistics must stay inside
-        right, left = under <= ranks[0], under > ranks[1]
-        low, below = np.where(right, middle, low), np.where(right, under, below)
-        high = np.where(left, np.nextafter(middle, -np.inf), high)
-        inside = np.where(left, under, below + inside) - below
-    found = team.gather(team.map(inside_of, rising, low, high))
-    values = np.empty((2, len(low)))
-    for k in range(len(low)):
-        distinct = np.concatenate([block[k][0] for block in found])
-        counts = np.concatenate([block[k][1] for block in found])
-        order = np.argsort(distinct)
-        ends = below[k] + np.cumsum(counts[order])
-        values[:, k] = distinct[order][np.searchsorted(ends, ranks, side="right")]
+    marks = team.gather(team.map(marks_of, rising))
+    columns = range(marks[0][1].shape[1])
+    ends = np.array([enclosing([(at, values[:, k]) for at, values in marks], ranks) for k in columns])
+    found = team.gather(team.map(inside_of, rising, ends))
+    values = np.empty((2, len(ends)))
+    for k in columns:
+        below, distinct, counts = zip(*(block[k] for block in found), strict=True)
+        order = np.argsort(np.concatenate(distinct))
+        last = sum(below) + np.cumsum(np.concatenate(counts)[order])
+        values[:, k] = np.concatenate(distinct)[order][np.searchsorted(last, ranks, side="right")]
     return values[0] + (place - ranks[0]) * (values[1] - values[0])
+
+
+def enclosing(marks: list[tuple[np.ndarray, np.ndarray]], ranks: tuple[int, int]) -> tuple[float, float]:
+    """Two of the marked values: surely no more than ``ranks[0]`` are below one, and more than ``ranks[1]`` not above.
+
+    Parameters
+    ----------
+    marks : list of (places, values)
+        Of each block the places of some values among its own, the first and the last with them, and these values.
+    """
+    known = np.sort(np.concatenate([values for _, values in marks]))
+
+    def most_below(i: int) -> int:  # all before the first mark that is not below
+        ends = ((at, np.searchsorted(values, known[i])) for at, values in marks)
+        return sum(int(at[j]) if j < len(at) else int(at[-1]) + 1 for at, j in ends)
+
+    def least_within(i: int) -> int:  # all up to the last mark that is not above
+        ends = ((at, np.searchsorted(values, known[i], side="right")) for at, values in marks)
+        return sum(int(at[j - 1]) + 1 if j else 0 for at, j in ends)
+
+    every = range(len(known))
+    low = bisect_right(every, ranks[0], key=most_below) - 1
+    high = bisect_right(every, ranks[1], key=least_within)
+    return float(known[low]), float(known[high])
 
 
 def sorted_columns(backend: Backend, table: Any) -> np.ndarray:
     return np.sort(backend.to_host(table), axis=0)
 
 
-def ends_of(backend: Backend, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return table[0], table[-1]
+def marks_of(backend: Backend, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places of about ``sqrt(n)`` of the rows, and these rows."""
+    at = np.linspace(0, len(table) - 1, 2 + int(np.sqrt(len(table)))).astype(np.int64)
+    return at, table[at]
 
 
-def counts_below(backend: Backend, table: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    return np.array([np.searchsorted(table[:, k], limit) for k, limit in enumerate(limits)])
-
-
-def inside_of(backend: Backend, table: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Any]:
-    """The distinct values from low to high, and how often each is there."""
+def inside_of(backend: Backend, table: np.ndarray, ends: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """Of each column the number of values below the ends, the distinct ones within, and how often each is there."""
     found = []
-    for k in range(table.shape[1]):
-        first, last = np.searchsorted(table[:, k], low[k]), np.searchsorted(table[:, k], high[k], side="right")
-        found.append(np.unique(table[first:last, k], return_counts=True))
+    for column, (low, high) in zip(table.T, ends, strict=True):
+        first, last = np.searchsorted(column, low), np.searchsorted(column, high, side="right")
+        found.append((int(first), *np.unique(column[first:last], return_counts=True)))
     return found
 
 

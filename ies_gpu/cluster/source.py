@@ -15,7 +15,7 @@ from ..files.tables import index_column
 from .team import PARSING, Team
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
-FEWEST_CHUNKS = 16
+FEWEST_CHUNKS = 4
 SENT_BYTES = 8 << 20  # the same where the points go with the task, by way of the scheduler
 
 

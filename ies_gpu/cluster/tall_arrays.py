@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from .team import Item, Pieces, Team, item
+from .team import Call, Pieces, Team, item
 
 
 class TallArrays:
@@ -19,7 +19,8 @@ class TallArrays:
         self.team, self.sizes = team, sizes
 
     def empty(self, shape: tuple[int, int], dtype: Any) -> Pieces:
-        return Pieces(self.team, self.team.map(emptied, self.sizes.tolist(), shape[1], np.dtype(dtype).name), shape)
+        parts = [Call(emptied, (n, shape[1], np.dtype(dtype).name)) for n in self.sizes.tolist()]
+        return Pieces(self.team, parts, shape)
 
     @staticmethod
     def asarray(array: Any) -> Any:
@@ -49,7 +50,7 @@ class TallKernels:
     def update(self, X: Pieces, R: Pieces, P: Pieces, SP: Pieces, T: Pieces, ST: Pieces, *small: Any) -> np.ndarray:
         new = self.team.map(updated, *(pieces.parts for pieces in (X, R, P, SP, T, ST)), *small)
         for i, pieces in enumerate((X, R, T, ST)):
-            pieces.parts = [Item(future, i) for future in new]
+            pieces.parts = [Call(item, (future, i)) for future in new]
         return self.team.total(self.team.map(item, new, 4))
 
     def turn(self, R: Pieces, P: Pieces, left: np.ndarray, square: np.ndarray) -> None:

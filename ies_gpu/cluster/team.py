@@ -6,7 +6,9 @@ the input. Nothing is scattered from the client and nothing is changed in place.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -28,11 +30,17 @@ class Several(tuple):
     """Arguments of one task, as many as there are."""
 
 
-class Item(NamedTuple):
-    """One of several results of a task, taken where it is used: a task of its own would cost more than it does."""
+class Call(NamedTuple):
+    """``function(backend, *arguments)`` within the tasks that use it, where a task of its own would cost more."""
 
-    future: Any
-    number: int
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+class Given(NamedTuple):
+    """The result of another task, by its place among those that a task gets."""
+
+    place: int
 
 
 class Team:
@@ -108,19 +116,39 @@ class Team:
         threads = self.client.nthreads()
         return min((most // max(1, threads.get(w, 1)) for w, most in self.memory_limits().items()), default=1 << 62)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, block: int | None = None) -> Any:
-        """A future for ``function(backend, *arguments)``; futures and items of them among the arguments are resolved.
+    def submit(
+        self, function: Callable[..., Any], *arguments: Any, block: int | None = None, alone: bool = False
+    ) -> Any:
+        """A future for ``function(backend, *arguments)``; futures and calls among the arguments are resolved.
 
-        What belongs to a block stays on one worker, as long as that lives.
+        What belongs to a block stays on one worker, as long as that lives. A task that all others wait for runs
+        ``alone``: it may take the threads of all workers of its machine.
         """
         self.tasks += 1
         key = f"{function.__name__}-ies-{self.name}-{self.tasks}"  # Dask groups tasks by what comes before the "-"
-        place = {} if block is None else {"workers": [self.places[block % len(self.places)]]}
-        items = {k: a.number for k, a in enumerate(arguments) if isinstance(a, Item)}
-        own = (a.future if isinstance(a, Item) else a for a in arguments)
-        return self.client.submit(
-            here, function, self.device, items, *own, key=key, pure=False, allow_other_workers=bool(place), **place
-        )
+        place = {} if block is None else {"workers": [self.place(block)]}
+        futures: list[Any] = []
+        call = prepared(Call(function, arguments), futures)
+        work = Work(call, self.device, self.threads_beside(block or 0) if alone else 1)
+        return self.client.submit(here, work, *futures, key=key, pure=False, allow_other_workers=bool(place), **place)
+
+    def threads_beside(self, block: int) -> int:
+        """Threads of all workers on the machine of a block."""
+        from distributed.comm.addressing import get_address_host
+
+        threads = self.client.nthreads()
+        host = get_address_host(self.place(block))
+        return max(1, sum(count for worker, count in threads.items() if get_address_host(worker) == host))
+
+    def passed(self, function: Callable[..., Any], *arguments: Any, at: int, to: int) -> Any:
+        """What a task of one block needs from another: a task there, and only where both are on one worker a call."""
+        if self.place(at) == self.place(to):
+            return Call(function, arguments)
+        return self.submit(function, *arguments, block=at)
+
+    def place(self, block: int) -> str:
+        """The worker of a block."""
+        return self.places[block % len(self.places)]
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """One task per block; lists are spread out, everything else goes to every block."""
@@ -163,24 +191,53 @@ class Team:
     def exchanged(self, pieces: list[Any]) -> list[Several]:
         """For each block the rows of other blocks that its own rows have as neighbours, for the end of :meth:`map`."""
         return [
-            Several(self.submit(sent, pieces[j], self.outgoing[j], i, block=j) for j in self.near[i])
+            Several(self.passed(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
             for i in range(len(pieces))
         ]
 
 
-def here(function: Callable[..., Any], device: str, items: dict[int, int], *arguments: Any) -> Any:
-    """Run a task on the worker's own backend, in one thread: a worker runs as many tasks at a time as it has.
+@dataclass(frozen=True)
+class Work:
+    """What a task does, on which device and in how many threads: for Dask one thing that it need not look into."""
 
-    ``items`` says of which arguments, which are results of several values, only one is meant.
-    """
-    backend = _backend(device)
+    call: Call
+    device: str
+    threads: int
+
+
+def here(work: Work, *given: Any) -> Any:
+    """Run a task on the worker's own backend, mostly in one thread: a worker runs as many tasks at a time as it has."""
+    backend = _backend(work.device, work.threads)
     with backend.active():
-        return function(backend, *(a[items[k]] if k in items else a for k, a in enumerate(arguments)))
+        return result_of(work.call, backend, given)
+
+
+# Not functions within those above: one that calls itself is a cycle, and would keep what it sees until Python looks for
+# cycles, such as arrays of a block.
+
+
+def prepared(argument: Any, futures: list[Any]) -> Any:
+    """An argument with the places of its futures, which are added to the list, instead of these."""
+    from distributed import Future
+
+    if isinstance(argument, Call):
+        return Call(argument.function, tuple(prepared(part, futures) for part in argument.arguments))
+    if not isinstance(argument, Future):
+        return argument
+    futures.append(argument)
+    return Given(len(futures) - 1)
+
+
+def result_of(part: Any, backend: Backend, given: tuple[Any, ...]) -> Any:
+    """The value of an argument on the worker."""
+    if isinstance(part, Call):
+        return part.function(backend, *(result_of(argument, backend, given) for argument in part.arguments))
+    return given[part.place] if isinstance(part, Given) else part
 
 
 @cache
-def _backend(device: str) -> Backend:
-    return get_backend(device, n_threads=1)
+def _backend(device: str, threads: int) -> Backend:
+    return get_backend(device, n_threads=min(threads, os.cpu_count() or 1))
 
 
 def outgoing_bytes(dask_worker: Any) -> int:
@@ -211,7 +268,7 @@ class Pieces:
 
     Attributes
     ----------
-    parts : list of Future
+    parts : list of Future or Call
     shape : tuple of int
     """
 
@@ -224,16 +281,17 @@ class Pieces:
     def __getitem__(self, index: tuple[slice, slice]) -> Pieces:
         columns = index[1]
         width = len(range(*columns.indices(self.shape[1])))
-        return self._of(self.team.map(taken_columns, self.parts, columns), width)
+        return self._of([Call(taken_columns, (part, columns)) for part in self.parts], width)
 
     def __setitem__(self, index: tuple[slice, slice], other: Pieces) -> None:
         self.parts = self.team.map(put_columns, self.parts, index[1], other.parts)
 
     def __sub__(self, other: Pieces) -> Pieces:
-        return self._of(self.team.map(subtracted, self.parts, other.parts), self.shape[1])
+        pairs = zip(self.parts, other.parts, strict=True)
+        return self._of([Call(subtracted, pair) for pair in pairs], self.shape[1])
 
     def __mul__(self, factors: np.ndarray) -> Pieces:
-        return self._of(self.team.map(scaled, self.parts, factors), self.shape[1])
+        return self._of([Call(scaled, (part, factors)) for part in self.parts], self.shape[1])
 
     def _of(self, parts: list[Any], width: int) -> Pieces:
         return Pieces(self.team, parts, (self.shape[0], width))
@@ -242,6 +300,11 @@ class Pieces:
 def item(backend: Backend, values: Any, i: int) -> Any:
     """One of several results of a task."""
     return values[i]
+
+
+def as_it_is(backend: Backend, value: Any) -> Any:
+    """A result, moved to the worker of the task."""
+    return value
 
 
 def taken_columns(backend: Backend, V: Any, columns: slice) -> Any:

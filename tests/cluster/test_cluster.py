@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
 import warnings
+import weakref
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -87,7 +89,7 @@ def expected_bytes(info, n, width, m, d, workers):
         "laplacian": 16 * H,
         "eigenvectors": (4 * went["fine"] + 8 * went["exact"] + 16) * H
         + 4 * (went["cells"] * went["up"] + went["wanted_cells"] * went["down"])
-        + 8 * blocks * went["gram"] + 12 * went["coarse_entries"] + 16 * went["cells"] + 4 * n,
+        + 8 * blocks * went["gram"] + 8 * went["coarse_entries"] + 16 * went["cells"] + 4 * n,
         "tangents": 8 * m * H,
         "result": 8 * n * (m + d + segments + 3),
     }  # fmt: skip
@@ -155,24 +157,88 @@ def test_parts_of_a_graph(client):
     check_same_but_signs(found.coordinates, one.coordinates, 1e-5)
 
 
-def as_it_is(backend, table):
-    return table
-
-
-@pytest.mark.parametrize(("percent", "window"), [(0, 20_000), (33.3, 4), (75, 20_000), (100, 4)])
-def test_percentile_over_blocks_is_that_of_numpy(client, monkeypatch, percent, window):
+@pytest.mark.parametrize("percent", [0, 33.3, 50, 75, 100])
+def test_percentile_over_blocks_is_that_of_numpy(client, percent):
     from ies_gpu.cluster import scores
-    from ies_gpu.cluster.team import Team
+    from ies_gpu.cluster.team import Team, as_it_is
 
-    monkeypatch.setattr(scores, "WINDOW", window)
     rng = np.random.default_rng(1)
-    tables = [rng.normal(size=(n, 3)) for n in (40, 1, 75)]
+    tables = [rng.normal(size=(n, 4)) for n in (400, 1, 7500, 2)]
     for table in tables:
         table[::2, 1] = 0.0  # ties
         table[:, 2] = 5.0
+        table[:, 3] = len(table)  # blocks that do not overlap
     team = Team(client, "cpu")
-    found = scores.percentile_of(team, team.map(as_it_is, tables), percent, 116)
+    found = scores.percentile_of(team, team.map(as_it_is, tables), percent, 7903)
     np.testing.assert_allclose(found, np.percentile(np.concatenate(tables), percent, axis=0), rtol=1e-12, atol=0)
+
+
+def test_few_values_are_sent_to_find_a_percentile():
+    from ies_gpu.cluster import scores
+
+    tables = [np.sort(np.random.default_rng(k).normal(k / 10, 1, (10_000, 1)), axis=0) for k in range(4)]
+    marks = [scores.marks_of(None, table) for table in tables]
+    for ranks in ((0, 0), (12_345, 12_346), (39_999, 39_999)):
+        ends = scores.enclosing([(at, values[:, 0]) for at, values in marks], ranks)
+        found = [scores.inside_of(None, table, np.array([ends]))[0] for table in tables]
+        below, inside = sum(first for first, _, _ in found), sum(counts.sum() for _, _, counts in found)
+        assert below <= ranks[0] and ranks[1] < below + inside
+        assert inside < 5 * np.sqrt(40_000 * 4)
+
+
+def test_rows_of_a_block_on_the_same_worker_need_no_task_of_their_own(client):
+    from ies_gpu.cluster.team import Team, as_it_is, joined
+
+    rows = [np.arange(3.0), np.arange(10.0, 14.0)]
+    for places, tasks in ((1, 0), (2, 2)):
+        team = Team(client, "cpu")
+        team.places = [team.workers[i % places] for i in range(2)]
+        pieces, team.near = team.map(as_it_is, rows), [[1], [0]]
+        team.outgoing = team.map(as_it_is, [{1: np.array([2])}, {0: np.array([0, 3])}])
+        before = team.tasks
+        others = team.exchanged(pieces)
+        assert team.tasks - before == tasks
+        one, other = team.gather(team.map(joined, pieces, others))
+        assert one.tolist() == [0, 1, 2, 10, 13] and other.tolist() == [10, 11, 12, 13, 2]
+
+
+def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
+    from ies_gpu.cluster.team import Call, Given, Team, Work, here, joined
+
+    gc.disable()
+    try:
+        array = np.ones(3)
+        seen = weakref.ref(array)
+        assert len(here(Work(Call(joined, (Given(0), Given(0))), "cpu", 1), array)) == 6
+        del array
+        assert seen() is None
+        team = Team(client, "cpu")
+        future = team.submit(joined, np.ones(3))
+        seen = weakref.ref(future)
+        assert len(team.gather([team.submit(joined, future, Call(joined, (future,)))])[0]) == 6
+        del future
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+def test_a_task_that_all_wait_for_takes_the_threads_of_its_machine_only(client):
+    from ies_gpu.cluster.team import Team
+
+    team = Team(client, "cpu")
+    threads = {"tcp://10.0.0.1:1": 1, "tcp://10.0.0.1:2": 2, "tcp://10.0.0.2:1": 4}
+    team.client, team.places = SimpleNamespace(nthreads=lambda: threads), list(threads)
+    assert [team.threads_beside(block) for block in range(3)] == [3, 3, 4]
+
+
+def test_workers_of_this_machine_keep_their_tasks_and_their_memory():
+    from ies_gpu.cluster.client import connected
+
+    with connected(workers=1) as client:
+        (environment,) = client.run(lambda: dict(os.environ)).values()
+        assert int(environment["MALLOC_MMAP_THRESHOLD_"]) >= 1 << 22 < int(environment["MALLOC_TRIM_THRESHOLD_"])
+        assert environment["OPENBLAS_NUM_THREADS"] == "1"
+        assert "stealing" not in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.extensions))
 
 
 def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
