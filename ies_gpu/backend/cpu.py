@@ -16,13 +16,13 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 import scipy.spatial
-from threadpoolctl import threadpool_limits
 
 from ..errors import OutOfMemoryError
 from . import cgroup
 from .address_space import KERNELS, headroom
 from .array import Array
 from .base import Backend
+from .blas import single_thread
 from .dlpack import is_foreign, shared
 from .kernels import plain
 from .nearest import without_self
@@ -80,6 +80,19 @@ def compiles_first() -> bool:
         return False
     folder = stats.cache_path
     return folder is None or not any(Path(folder).glob("*.nbi"))
+
+
+def free_arpack() -> None:
+    """Free the lock of ARPACK in a forked process: a thread of the parent may have been inside (SciPy before 1.17)."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from scipy.sparse.linalg._eigen.arpack import arpack
+
+        lock = arpack._ARPACK_LOCK
+        lock.__init__(lock._err_msg)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=free_arpack)
 
 
 class CpuBackend(Backend):
@@ -145,7 +158,7 @@ class CpuBackend(Backend):
     def settings(self) -> Iterator[None]:
         # One BLAS thread: with more, OpenBLAS spins between the kernels' own threads and makes tall-and-skinny
         # products many times slower. The kernels use n_threads.
-        with threadpool_limits(limits=1, user_api="blas"), self.kernels.threads(self.n_threads):
+        with single_thread.held(), self.kernels.threads(self.n_threads):
             yield
 
     def prepare(self) -> None:
