@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import threadpoolctl
 from threadpoolctl import threadpool_limits
@@ -18,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 def for_any_thread() -> None:
     """Let any thread change the number again: since 3.7 threadpoolctl ignores all but the one that did it first."""
-    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    controller: Any = getattr(threadpoolctl, "OpenBLASController", None)
     if hasattr(controller, "clear_controlling_thread"):
         controller.clear_controlling_thread()
 
