@@ -578,6 +578,7 @@ def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_pa
         (["fit", "x.npy", "--bandwith", "3"], "unknown option --bandwith; did you mean --bandwidth?"),
         (["fit", "x.npy", "--subset_size=3"], "unknown option --subset_size; did you mean --subset-size?"),
         (["show", "run.npz", "--cvs", "a.csv"], "unknown option --cvs; did you mean --csv?"),
+        (["fit", "--", "x.npy", "-d", "2"], "-d comes after '--', where options end; put it before"),
         (["fit", "x.npy", "--xyz"], "unknown option --xyz (see 'ies-gpu fit --help')"),
         (["fti", "x.npy"], "'fti' is unknown; did you mean 'fit'?"),
         (["plot", "run.npz", "--kind", "volums"], "'volums' is unknown; did you mean 'volumes'?"),
