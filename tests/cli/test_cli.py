@@ -302,6 +302,15 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
     assert "Traceback" not in "".join(err)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a folder in use is not deleted")
+def test_a_current_folder_that_was_deleted_is_said_to_be(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli.main(["fit", "points.npy", "-o", "run.npz"]) == 1
+    assert "the current folder no longer exists" in capsys.readouterr().err
+
+
 def test_another_search_is_proposed_as_an_option(points, capsys):
     assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 1
     assert "or use --search greedy" in capsys.readouterr().err
