@@ -263,8 +263,8 @@ def doubts_of(
     seen = facts.get("seen_dimension")
     if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
         found.append(
-            f"the points look like a shape of dimension {seen:.1f} to their nearest neighbours, so intrinsic_dim={d} may "
-            "be too large: the chosen coordinates then follow bends and noise; lower it, or see estimate_dimension(X)"
+            f"the points look like a shape of dimension {seen:.1f} to their nearest neighbours, so intrinsic_dim={d} "
+            "may be too large: the chosen coordinates then follow bends and noise; lower it, or see estimate_dimension(X)"
         )
     stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
