@@ -102,7 +102,7 @@ def levina_bickel_dimension(
 
 
 def dimension_of_sample(X: Array) -> float | None:
-    """The same for some points of X (n, D) on the host, in a moment; None where they are too few, or on a lattice.
+    """The same for some points of X (n, D), in a moment; None where they are too few, or on a lattice.
 
     Noise adds dimensions, so a small number is a sure sign of a shape with few.
     """
@@ -113,6 +113,6 @@ def dimension_of_sample(X: Array) -> float | None:
     rows = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
     backend = backend_of(X)
     try:
-        return levina_bickel_dimension(backend.to_host(X[backend.asarray(rows)])).dimension
+        return levina_bickel_dimension(X[backend.asarray(rows)]).dimension
     except ValueError:  # copies of one point, or a lattice
         return None

@@ -264,7 +264,7 @@ def doubts_of(
     if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
         found.append(
             f"the points look like a shape of dimension {seen:.1f} to their nearest neighbours, so intrinsic_dim={d} "
-            "may be too large: the chosen coordinates then follow bends and noise; lower it, or see estimate_dimension(X)"
+            "may be too large: the chosen coordinates then follow bends and noise; lower it (see estimate_dimension)"
         )
     stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
