@@ -24,6 +24,7 @@ from .array import Array
 from .base import Backend
 from .blas import single_thread
 from .dlpack import is_foreign, shared
+from .forks import loading
 from .kernels import plain
 from .nearest import without_self
 
@@ -64,7 +65,8 @@ def load_kernels() -> Any:
             f"takes {KERNELS / 1e6:.0f} MB; raise it, or set IES_GPU_KERNELS=plain"
         )
     try:
-        from .kernels import fused
+        with loading:
+            from .kernels import fused
     except ImportError:
         return plain
     return fused
@@ -84,10 +86,8 @@ def compiles_first() -> bool:
 
 def free_arpack() -> None:
     """Free the lock of ARPACK in a forked process: a thread of the parent may have been inside (SciPy before 1.17)."""
-    with contextlib.suppress(ImportError, AttributeError):
-        from scipy.sparse.linalg._eigen.arpack import arpack
-
-        lock = arpack._ARPACK_LOCK
+    lock: Any = getattr(sys.modules.get("scipy.sparse.linalg._eigen.arpack.arpack"), "_ARPACK_LOCK", None)
+    if lock is not None:
         lock.__init__(lock._err_msg)
 
 

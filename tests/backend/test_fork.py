@@ -70,11 +70,34 @@ def test_no_kernel_uses_openmp():
         assert not any(loop.targetoptions.get("parallel") for loop in loops)
 
 
+WHILE_LOADING = """
+import os, signal, sys, threading, time
+from ies_gpu.backend.cpu import load_kernels
+inside = threading.Event()
+
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "ies_gpu.backend.kernels.fused.tangent" and not inside.is_set():
+            inside.set()
+            time.sleep(1)
+
+sys.meta_path.insert(0, Slow())
+other = threading.Thread(target=load_kernels)
+other.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    load_kernels()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+other.join()
+"""
+
 WHILE_COMPILING = """
 import os, signal, threading, time
 import numba
 from numba.core.compiler_lock import global_compiler_lock
-import ies_gpu.backend.kernels.fused.tasks
 from ies_gpu.backend import get_backend
 inside = threading.Event()
 
@@ -99,11 +122,12 @@ other.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_fork_waits_for_what_another_thread_compiles():
-    """The child would find Numba's lock taken by a thread that it does not have, and wait forever."""
+@pytest.mark.parametrize("script", [WHILE_COMPILING, WHILE_LOADING], ids=["compiling", "loading"])
+def test_a_fork_waits_for_what_another_thread_compiles_or_loads(script):
+    """The child would find Numba's lock, or that of a module, taken by a thread that it does not have."""
     pytest.importorskip("numba")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", WHILE_COMPILING],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script],
         env=os.environ | {"IES_GPU_KERNELS": ""}, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -10,20 +10,10 @@ from functools import cache
 from typing import Any
 
 import numba
-from numba.core.compiler_lock import global_compiler_lock
 
 from ...address_space import room_for_threads
 
 SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
-
-if hasattr(os, "register_at_fork"):
-    # A fork while another thread compiles would leave Numba's lock taken for ever in the child. So a fork waits, some
-    # seconds at most, until the function at hand is compiled. No wait for BLAS is needed: a run keeps it to one thread.
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
 
 
 def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Callable[[Callable], Any]:
