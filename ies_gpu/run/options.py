@@ -162,7 +162,8 @@ class Options:
         for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
             keep(name, check_flag(name, getattr(self, name)))
         if self.memory_limit is not None:
-            keep("memory_limit", check_integer("memory_limit", self.memory_limit, low=1 << 20, high=1 << 62))
+            limit = check_integer("memory_limit", self.memory_limit, low=1 << 20)  # too little is the usual mistake
+            keep("memory_limit", check_integer("memory_limit", limit, low=1 << 20, high=1 << 62))
         if self.n_threads is not None:
             keep("n_threads", check_integer("n_threads", self.n_threads, low=1, high=65_536))
         if self.resume and self.checkpoint is None:
