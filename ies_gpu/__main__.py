@@ -1,6 +1,23 @@
-"""``python -m ies_gpu`` is ``ies-gpu``."""
+"""``python -m ies_gpu`` is ``ies-gpu``: it begins here, so that Ctrl-C during the imports ends without a traceback."""
 
-from .cli import program
+import os
+import sys
+
+INTERRUPTED = 130
+
+
+def program() -> None:
+    """Run a command and end the process with its status."""
+    try:
+        from .cli import program as command
+
+        command()
+    except KeyboardInterrupt:  # before the command could listen, or after it
+        if sys.stderr is not None:
+            sys.stderr.write("ies-gpu: stopped by Ctrl-C\n")
+            sys.stderr.flush()
+        os._exit(INTERRUPTED)  # a library that is half imported has nothing to clean up
+
 
 if __name__ == "__main__":
     program()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
+_held: ContextVar[tuple[type[Warning], list[str]] | None] = ContextVar("held", default=None)
 
 
 def brief(value: Any) -> str:
@@ -38,12 +42,31 @@ class IESWarning(UserWarning):
 
 def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
     """Warn at the line outside this package that called it, however deep inside the reason was found."""
+    held = _held.get()
+    if held is not None and issubclass(category, held[0]):
+        held[1].append(message)
+        return
     frame, level, ours = sys._getframe(), 1, 1
     while frame.f_back is not None:
         frame, level = frame.f_back, level + 1
         if frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
             ours = level
     warnings.warn(message, category, stacklevel=ours + 1)
+
+
+@contextmanager
+def warnings_held(category: type[Warning] = Warning) -> Iterator[list[str]]:
+    """The messages of what this thread would warn its caller of, instead of warning.
+
+    ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
+    of the other behind.
+    """
+    messages: list[str] = []
+    token = _held.set((category, messages))
+    try:
+        yield messages
+    finally:
+        _held.reset(token)
 
 
 class OutOfMemoryError(MemoryError):

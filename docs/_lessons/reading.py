@@ -155,6 +155,9 @@ print(shown.stdout)
 # "at ... of the points, ... hardly vary along one of the ... dimensions"
 #   The eigenvectors to choose from do not see all dimensions. Raise ``n_components``; a strip L times as long as wide
 #   needs more than L. If that does not help, ``intrinsic_dim`` is too large.
+# "the points look like a shape of dimension ..."
+#   Nearest neighbours lie along a curve, say, but ``intrinsic_dim`` is 2. A second coordinate then shows bends and
+#   noise. Lower ``intrinsic_dim``. The other way round nothing can be said: noise looks like more dimensions.
 # "branch and bound stopped at its limit"
 #   The set is good but not proven to be the best; the message says by how much another could win.
 # "... chosen, and UMAP makes 2 by default"

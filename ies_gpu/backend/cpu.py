@@ -16,14 +16,15 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 import scipy.spatial
-from threadpoolctl import ThreadpoolController
 
 from ..errors import OutOfMemoryError
 from . import cgroup
 from .address_space import KERNELS, headroom
 from .array import Array
 from .base import Backend
+from .blas import single_thread
 from .dlpack import is_foreign, shared
+from .forks import loading
 from .kernels import plain
 from .nearest import without_self
 
@@ -64,7 +65,8 @@ def load_kernels() -> Any:
             f"takes {KERNELS / 1e6:.0f} MB; raise it, or set IES_GPU_KERNELS=plain"
         )
     try:
-        from .kernels import fused
+        with loading:
+            from .kernels import fused
     except ImportError:
         return plain
     return fused
@@ -80,6 +82,17 @@ def compiles_first() -> bool:
         return False
     folder = stats.cache_path
     return folder is None or not any(Path(folder).glob("*.nbi"))
+
+
+def free_arpack() -> None:
+    """Free the lock of ARPACK in a forked process: a thread of the parent may have been inside (SciPy before 1.17)."""
+    lock: Any = getattr(sys.modules.get("scipy.sparse.linalg._eigen.arpack.arpack"), "_ARPACK_LOCK", None)
+    if lock is not None:
+        lock.__init__(lock._err_msg)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=free_arpack)
 
 
 class CpuBackend(Backend):
@@ -146,12 +159,8 @@ class CpuBackend(Backend):
         # One BLAS thread: with more, OpenBLAS spins between the kernels' own threads and makes tall-and-skinny
         # products many times slower. The kernels use n_threads.
         kernels = self.kernels  # before the libraries are looked for, since it loads some
-        with self._libraries.limit(limits=1, user_api="blas"), kernels.threads(self.n_threads):
+        with single_thread.held(), kernels.threads(self.n_threads):
             yield
-
-    @cached_property
-    def _libraries(self) -> ThreadpoolController:  # to find them takes longer than many a task on a cluster
-        return ThreadpoolController()
 
     def prepare(self) -> None:
         if self.kernels is not plain:

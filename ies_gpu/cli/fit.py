@@ -108,7 +108,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
-    from ..files.points import read_table
+    from ..files.points import read_table, unchanged
     from ..files.writing import check_output, check_table_output
     from ..results.assembly import labelled
 
@@ -132,7 +132,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         say_how_long(points, args, console)
     announce_compiling(console, args.device)
     with cluster_of(args, console) as client:
-        found = select(points, args, console, client)
+        with unchanged(points):
+            found = select(points, args, console, client)
         parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
         saved = [written(part, points, rows, args, console) for part in parts]
         console.close()

@@ -43,6 +43,8 @@ class Parser(argparse.ArgumentParser):
     def _suggest(self, rest: list[str]) -> None:
         """Name the option that is unknown, and the one that may have been meant; other words are left to argparse."""
         for word in (word.partition("=")[0] for word in rest if word.startswith("-") and word != "--"):
+            if word in self._option_string_actions:
+                self.error(f"{word} comes after '--', where options end; put it before")
             near = get_close_matches(word, self._option_string_actions, n=1, cutoff=0.65)
             self.error(f"unknown option {word}" + (f"; did you mean {near[0]}?" if near else ""))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Backend
-from ..embedding.order import MAX_AXES, cell_starts, n_levels, spatial_order
+from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
 from .source import Source
 from .team import Team
 
@@ -69,8 +69,7 @@ def cuts_of(sample: np.ndarray, count: int) -> Cuts:
     """Cuts at the medians of a sample, each across the longest side."""
     axes = np.eye(sample.shape[1])
     if sample.shape[1] > MAX_AXES:
-        centred = sample - sample.mean(axis=0)
-        axes = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :MAX_AXES]
+        axes = leading_axes(sample, MAX_AXES)
     members = [sample @ axes]
     axis: list[int] = []
     place: list[float] = []

@@ -21,6 +21,9 @@ from ..backend.array import Array
 FEWEST_GROUPS = 256  # rows are no more matched where there are only so many groups
 END = 127  # depth of the edge behind the last row: it is one of all cells
 MAX_AXES = 8  # cells are cut along at most this many axes: the leading principal ones when there are more columns
+WIDE = (
+    1024  # with more columns, axes are found from this many rows: a covariance of 20,000 columns takes 3 GB and an hour
+)
 
 
 def n_levels(n: int, leaf: int) -> int:
@@ -102,9 +105,20 @@ def principal_axes(X: Array) -> Array:
     if D <= MAX_AXES:
         return xp.eye(D, dtype=X.dtype)
     sample = X[:: max(1, n // 10_000)]
-    sample = sample - sample.mean(axis=0)
-    _, vectors = xp.linalg.eigh(sample.T @ sample)
-    return vectors[:, ::-1][:, :MAX_AXES]
+    return leading_axes(sample, MAX_AXES)
+
+
+def leading_axes(X: Array, count: int) -> Array:
+    """Up to ``count`` orthonormal directions (D, k) along which the points extend most, the longest first."""
+    xp = backend_of(X).xp
+    n, D = X.shape
+    if D <= WIDE:
+        centred = X - X.mean(axis=0)
+        return xp.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
+    centred = X[:: -(-n // WIDE)]
+    centred = centred - centred.mean(axis=0)
+    weights = xp.linalg.eigh(centred @ centred.T)[1][:, ::-1][:, :count]
+    return xp.linalg.qr(centred.T @ weights)[0]  # orthonormal also where the points extend in fewer directions
 
 
 def spatial_order(X: Array, leaf: int = 8) -> Array:

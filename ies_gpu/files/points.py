@@ -10,6 +10,7 @@ import tokenize
 import traceback
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from .remote import fetched, is_remote, shown
 from .tables import read_arrow, read_fits
 from .text import DELIMITERS, read_text
 
+# an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
+READ_BYTES = 256 << 20
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 
 # what a damaged file may raise, depending on where it was cut or changed
@@ -32,7 +35,7 @@ DAMAGED = (
 
 
 def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
-    """Read points from a file; an ``.npy`` file is mapped into memory, not read.
+    """Read points from a file; a large ``.npy`` file is mapped into memory, not read.
 
     Parameters
     ----------
@@ -157,7 +160,8 @@ def _read_npy(path: Path, choice: Choice) -> PointFile:
         raise ValueError(f"{path} is not an .npy file; save the points with numpy.save")
     try:
         with np.errstate(over="ignore"):  # of a product of lengths that nobody has
-            return PointFile(np.load(path, mmap_mode="r", allow_pickle=False))
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # which refuses more than the file holds
+            return PointFile(np.load(path, allow_pickle=False) if is_small(mapped) else mapped)
     except DAMAGED as error:
         if "object" in str(error).lower():  # NumPy says so of dtypes that need pickle
             raise ValueError(f"{path} contains Python objects, which are not loaded; save numbers instead") from None
@@ -165,6 +169,29 @@ def _read_npy(path: Path, choice: Choice) -> PointFile:
         with contextlib.suppress(*DAMAGED, MemoryError):
             return PointFile(np.load(path, allow_pickle=False))
         raise ValueError(f"{path} is cut short or damaged; save the points again") from None
+
+
+def is_small(array: np.ndarray) -> bool:
+    """Whether an array is better held in memory than mapped."""
+    return array.nbytes <= min(READ_BYTES, available_memory() // 8)
+
+
+@contextlib.contextmanager
+def unchanged(points: Any) -> Iterator[None]:
+    """Check at the end that nobody has written to the file behind mapped points; a new file in its place is fine."""
+    before = _stamp(points)
+    yield
+    after = _stamp(points)
+    if before is not None and after is not None and before[0] == after[0] and before != after:
+        raise ValueError(f"{points.filename} was changed while it was read; run again when it is finished")
+
+
+def _stamp(points: Any) -> tuple[tuple[int, int], int, int] | None:
+    path = getattr(points, "filename", None)
+    if not isinstance(points, np.memmap) or path is None or not os.path.exists(path):
+        return None
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns
 
 
 def _read_npz(path: Path, choice: Choice) -> PointFile:

@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 import time
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -32,9 +33,21 @@ def check_path(path: Any) -> str | os.PathLike[str]:
         text = None
     if not isinstance(text, str):
         raise TypeError(f"path must be the name of a file, as text or pathlib.Path, got {brief(path)}") from None
-    if "\0" in text or not text.isprintable() or max(map(len, text.split(os.sep))) > 255 or not text:
+    if not text or not is_name(text):
         raise ValueError(f"path must be a name that a file can have, got {brief(text)}")
     return path
+
+
+def is_name(text: str) -> bool:
+    """Whether a file system could know this path, and a terminal show it: any bytes but control characters.
+
+    Spaces of other kinds (screenshots of macOS have them) and names that are not UTF-8 are fine.
+    """
+    try:
+        parts = os.fsencode(text).split(os.fsencode(os.sep))
+    except UnicodeEncodeError:  # half a character
+        return False
+    return max(map(len, parts)) <= 255 and not any(unicodedata.category(letter) == "Cc" for letter in text)
 
 
 def check_output(path: str | os.PathLike[str], suffix: str) -> Path:

@@ -41,10 +41,11 @@ def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0
 def degree_bandwidth(distances: Distances, degree: float = DEGREE) -> float:
     """The smallest eps at which a sampled point has on average ``degree * n`` neighbours within 3 eps, itself counted.
 
-    At least 20 neighbours (below 334 points 6 % would be fewer) or a third of the points (below 60).
+    At least 20 neighbours (below 334 points 6 % would be fewer) or a third of the points (below 60), and one beside
+    the point itself.
     """
     q, n = distances.table.shape
-    wanted = int(np.ceil(q * max(degree * n, min(FEWEST, n / 3))))
+    wanted = int(np.ceil(q * max(degree * n, min(FEWEST, max(2.0, n / 3)))))
     xp = backend_of(distances.table).xp
     # mean degree is a count of pairs, so that the radius is an order statistic of all distances together
     radius = float(xp.sort(distances.table.reshape(-1))[wanted - 1])

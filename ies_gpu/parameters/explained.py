@@ -47,7 +47,7 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
     if len(X) != len(Y):
         raise ValueError(f"coordinates has {len(Y)} rows for {len(X)} points in X")
     k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
-    blur = check_number("blur", blur, closed=True)
+    blur = check_number("blur", blur, high=1e100, closed=True)
     backend = backend_of(X)
     xp = backend.xp
     X = X - column_means(X)

@@ -11,6 +11,9 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..validation import check_choice, check_integer, check_members, check_points
 
+SAMPLE, FEWEST = 2000, 300  # points whose neighbours among each other are looked at, and too few of them
+WORK = 1e8  # numbers that may be compared for that: with 1,100 columns and more, too few points are left
+
 
 class NeighborDimension(NamedTuple):
     """A dimension from the distances to nearest neighbours.
@@ -96,3 +99,20 @@ def levina_bickel_dimension(
     if not np.isfinite(found).all():
         raise ValueError("the neighbours in X are all equally far away (copies or a lattice); use more neighbors")
     return NeighborDimension(float(np.mean(found)), np.array(found), zeros)
+
+
+def dimension_of_sample(X: Array) -> float | None:
+    """The same for some points of X (n, D), in a moment; None where they are too few, or on a lattice.
+
+    Noise adds dimensions, so a small number is a sure sign of a shape with few.
+    """
+    n, D = X.shape
+    count = min(n, SAMPLE, int((WORK / D) ** 0.5))
+    if count < FEWEST:
+        return None
+    rows = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+    backend = backend_of(X)
+    try:
+        return levina_bickel_dimension(X[backend.asarray(rows)]).dimension
+    except ValueError:  # copies of one point, or a lattice
+        return None

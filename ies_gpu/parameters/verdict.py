@@ -22,6 +22,9 @@ LIGHT = 2  # reasons that leave a choice likely; more make it doubtful
 NO_BETTER = 0.9  # of what the first coordinates leave: on strips, rolls and tori the chosen leave .6 of it or less
 TOUCH = "nearly touch"  # a reason that warns even if the choice is not doubtful
 DOUBTFUL = "the automatic choice is doubtful:"
+# a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
+# two dimensions. Beyond four dimensions the estimate itself falls short
+FEWER, MOST_DIMS = 0.7, 4
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -256,6 +259,12 @@ def doubts_of(
         found.append(
             f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (less than a tenth "
             "of the variance along the first); raise n_components, or lower intrinsic_dim"
+        )
+    seen = facts.get("seen_dimension")
+    if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
+        found.append(
+            f"the points look like a shape of dimension {seen:.1f} to their nearest neighbours, so intrinsic_dim={d} "
+            "may be too large: the chosen coordinates then follow bends and noise; lower it (see estimate_dimension)"
         )
     stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:

@@ -11,7 +11,7 @@ from ..analysis.stability.result import Stability
 from ..analysis.volumes import volume_histogram
 from ..choice.naming import set_text
 from ..choice.regularization import TOLERANCE
-from ..embedding.order import spatial_order
+from ..embedding.order import leading_axes, spatial_order
 from ..parameters.verdict import verdict_and_warnings
 from ..plot.colours import Colouring, colourings
 from ..plot.panels import on_host
@@ -150,8 +150,7 @@ def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[st
     columns = [{"name": f"x{k + 1}", "values": packed(column)} for k, column in enumerate(X.T[:COLUMNS])]
     axes, names = X, [f"x{k + 1}" for k in range(X.shape[1])]
     if X.shape[1] > 3:
-        centred = X - X.mean(axis=0)
-        axes = centred @ np.linalg.eigh(centred.T @ centred)[1][:, :-4:-1]
+        axes = (X - X.mean(axis=0)) @ leading_axes(X, 3)
         names = [f"principal axis {k + 1}" for k in range(3)]
     axes = axes[:, :3]
     spread = np.ptp(axes, axis=0)

@@ -17,6 +17,7 @@ from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
 from ..embedding.metrics import SPHERICAL
 from ..embedding.scale_and_sign import scale_factors, signs
+from ..parameters.levina_bickel import dimension_of_sample
 from ..parameters.verdict import doubts_of, thin_points
 from ..run.fingerprint import points_digest, versions
 from ..run.log import Report
@@ -67,7 +68,8 @@ def assembled(
         singular_values=returned(sigma),
         points=graph.points,
         diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run)
-        | {"points_digest": None if X is None or run.options.metric in SPHERICAL else points_digest(X)},
+        | {"points_digest": None if X is None or run.options.metric in SPHERICAL else points_digest(X)}
+        | {"seen_dimension": None if X is None or run.options.metric != "euclidean" else dimension_of_sample(X)},
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..errors import DisconnectedGraphError, warn_caller
+from ..errors import DisconnectedGraphError, warn_caller, warnings_held
 from ..run.inputs import Inputs
 from ..run.stages.graph import CONTINUING
 from ..validation import check_points
@@ -72,10 +71,8 @@ def part_of(value: Array, rows: np.ndarray, entry: str) -> Any:
 
 def heard(select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]) -> tuple[Selection, list[str]]:
     """A result, and its warnings instead of warning; rows that it left out are said for all parts together."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warnings_held() as messages:
         found = select(**own, **asked)
-    messages = [str(warning.message) for warning in told]
     return found, [message for message in messages if CONTINUING not in message]
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import weakref
 import zipfile
 from collections.abc import Sequence
 from hashlib import sha256
@@ -29,6 +30,7 @@ from .fingerprint import content_digest
 
 FORMAT, VERSION = "ies_gpu checkpoint", 1
 LOCK = ".lock"
+OPEN: weakref.WeakSet[Checkpoint] = weakref.WeakSet()  # with a lock
 
 
 class Saved(NamedTuple):
@@ -65,6 +67,7 @@ class Checkpoint:
         self.resumed: list[str] = []
         self.notes: list[str] = []
         self.lock: int | None = locked(self.folder)
+        OPEN.add(self)
         self.job = encode({**job, "format": VERSION}, "job", {}, {})
         self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
         try:
@@ -200,6 +203,16 @@ class Checkpoint:
             f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are recomputed and "
             "replaced"
         )
+
+
+def close_in_child() -> None:
+    """Release the locks that a forked process has inherited: a worker of a pool may outlive the run by far."""
+    for checkpoint in list(OPEN):
+        checkpoint.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=close_in_child)
 
 
 def apart(there: Any, here: Any) -> tuple[str, str]:

@@ -162,7 +162,8 @@ class Options:
         for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
             keep(name, check_flag(name, getattr(self, name)))
         if self.memory_limit is not None:
-            keep("memory_limit", check_integer("memory_limit", self.memory_limit, low=1 << 20))
+            limit = check_integer("memory_limit", self.memory_limit, low=1 << 20)  # too little is the usual mistake
+            keep("memory_limit", check_integer("memory_limit", limit, low=1 << 20, high=1 << 62))
         if self.n_threads is not None:
             keep("n_threads", check_integer("n_threads", self.n_threads, low=1, high=65_536))
         if self.resume and self.checkpoint is None:
@@ -201,13 +202,13 @@ class Options:
 
         if not self.nearest:
             return
+        if self.n_neighbors is not None:
+            keep("n_neighbors", check_integer("n_neighbors", self.n_neighbors, low=2))
         asked = f"n_neighbors={self.n_neighbors}" if self.n_neighbors is not None else "bandwidth='local'"
         if self.entry != "X":
             raise ValueError(f"{asked} works only with X; a {self.entry} already has its neighbours")
         if self.radius is not None:
             raise ValueError(f"{asked} takes the nearest neighbours, so radius does not apply; leave one of them out")
-        if self.n_neighbors is not None:
-            keep("n_neighbors", check_integer("n_neighbors", self.n_neighbors, low=2))
         if is_auto(self.components):
             keep("components", "most" if isinstance(self.bandwidth, str) else "raise")
         if is_auto(self.bandwidth):
@@ -222,6 +223,8 @@ class Options:
 
     def _check_automatic(self, keep: Any) -> None:
         """Check that "auto" is used only with points."""
+        from ..errors import brief
+
         if self.entry in ("kernel", "laplacian") and is_found(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
         if is_auto(self.components):  # with a given bandwidth a graph in parts may be a slip
@@ -232,7 +235,7 @@ class Options:
         if is_found(self.bandwidth) and self.radius is not None:
             raise ValueError(
                 f"radius needs a numeric bandwidth; with bandwidth={self.bandwidth!r} it is 3 * bandwidth, got "
-                f"{self.radius!r}"
+                f"{brief(self.radius)}"
             )
 
     def _check_scales(self, keep: Any) -> None:

@@ -6,6 +6,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 Progress = Callable[[str, int, int], None]
@@ -65,6 +66,7 @@ def say(message: str, *, visibly: bool) -> None:
         logging.getLogger("ies_gpu").info(message)
 
 
+@cache
 def tqdm() -> Any:
     """The bar that suits the place: a widget where a notebook has ipywidgets, text elsewhere."""
     with warnings.catch_warnings():

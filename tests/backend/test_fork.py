@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from ies_gpu.backend.cpu import free_arpack
+
 SCRIPT = """
 import hashlib, multiprocessing, os, sys
 from ies_gpu import datasets, select_coordinates
@@ -66,3 +68,123 @@ def test_no_kernel_uses_openmp():
     for module in (fused.multilevel, fused.neighbours, fused.order, fused.products, fused.scores, fused.tangent):
         loops = [value for value in vars(module).values() if hasattr(value, "targetoptions")]
         assert not any(loop.targetoptions.get("parallel") for loop in loops)
+
+
+WHILE_LOADING = """
+import os, signal, sys, threading, time
+from ies_gpu.backend.cpu import load_kernels
+inside = threading.Event()
+
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "ies_gpu.backend.kernels.fused.tangent" and not inside.is_set():
+            inside.set()
+            time.sleep(1)
+
+sys.meta_path.insert(0, Slow())
+other = threading.Thread(target=load_kernels)
+other.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    load_kernels()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+other.join()
+"""
+
+WHILE_COMPILING = """
+import os, signal, threading, time
+import numba
+from numba.core.compiler_lock import global_compiler_lock
+from ies_gpu.backend import get_backend
+inside = threading.Event()
+
+def compiling():
+    with get_backend("cpu").active(), global_compiler_lock:
+        inside.set()
+        time.sleep(1)
+
+other = threading.Thread(target=compiling)
+other.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)  # Numba's lock is deaf to all but a signal that ends the process
+    assert numba.njit(lambda x: x + 1)(1) == 2
+    with get_backend("cpu").active():
+        pass
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+other.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("script", [WHILE_COMPILING, WHILE_LOADING], ids=["compiling", "loading"])
+def test_a_fork_waits_for_what_another_thread_compiles_or_loads(script):
+    """The child would find Numba's lock, or that of a module, taken by a thread that it does not have."""
+    pytest.importorskip("numba")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script],
+        env=os.environ | {"IES_GPU_KERNELS": ""}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+WHILE_FITTING = """
+import os, signal, threading, time
+from ies_gpu import datasets, select_coordinates
+X = datasets.load("D1", n_samples=900).X
+
+def fit():
+    return select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=8, device="cpu").subset
+
+expected, done = fit(), []
+
+def fits():
+    while not done:
+        fit()
+
+other = threading.Thread(target=fits)
+other.start()
+try:
+    for k in range(12):
+        time.sleep(0.013 * k)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if fit() == expected else 3)
+        assert os.waitpid(child, 0)[1] == 0, k
+finally:
+    done.append(True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("solver", ["auto", "eigsh"])
+def test_a_fork_while_another_thread_is_in_a_fit(solver):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WHILE_FITTING],
+        env=os.environ | {"IES_GPU_KERNELS": "", "IES_GPU_SOLVER": solver},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_lock_of_arpack_is_freed_in_a_child(monkeypatch):
+    """SciPy before 1.17 has one; held by another thread at a fork, it would never be free."""
+    from scipy.sparse.linalg._eigen.arpack import arpack
+
+    class Lock:
+        def __init__(self, message):
+            self.held, self._err_msg = False, message
+
+    lock = Lock("no nested calls")
+    lock.held = True
+    monkeypatch.setattr(arpack, "_ARPACK_LOCK", lock, raising=False)
+    free_arpack()
+    assert not lock.held
+    monkeypatch.delattr(arpack, "_ARPACK_LOCK")
+    free_arpack()

@@ -302,6 +302,15 @@ def test_errors_are_one_line_and_have_a_status(arguments, status, message, point
     assert "Traceback" not in "".join(err)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a folder in use is not deleted")
+def test_a_current_folder_that_was_deleted_is_said_to_be(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli.main(["fit", "points.npy", "-o", "run.npz"]) == 1
+    assert "the current folder no longer exists" in capsys.readouterr().err
+
+
 def test_another_search_is_proposed_as_an_option(points, capsys):
     assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 1
     assert "or use --search greedy" in capsys.readouterr().err
@@ -578,6 +587,7 @@ def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_pa
         (["fit", "x.npy", "--bandwith", "3"], "unknown option --bandwith; did you mean --bandwidth?"),
         (["fit", "x.npy", "--subset_size=3"], "unknown option --subset_size; did you mean --subset-size?"),
         (["show", "run.npz", "--cvs", "a.csv"], "unknown option --cvs; did you mean --csv?"),
+        (["fit", "--", "x.npy", "-d", "2"], "-d comes after '--', where options end; put it before"),
         (["fit", "x.npy", "--xyz"], "unknown option --xyz (see 'ies-gpu fit --help')"),
         (["fti", "x.npy"], "'fti' is unknown; did you mean 'fit'?"),
         (["plot", "run.npz", "--kind", "volums"], "'volums' is unknown; did you mean 'volumes'?"),

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +96,27 @@ def test_without_a_signal_all_handlers_are_as_before():
         signal.getsignal(signal.SIGTERM),
         signal.getsignal(signal.SIGALRM),
     ) == before
+
+
+@pytest.mark.parametrize("module", ["ies_gpu.cli", "ies_gpu.cli.fit", "argparse"])
+def test_ctrl_c_while_the_command_line_is_imported(module):
+    """The program begins in a module that imports nothing, and ends without a traceback."""
+    code = f"""
+import sys
+
+class Interrupts:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupts())
+from ies_gpu.__main__ import program
+program()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ies-gpu: stopped by Ctrl-C\n")
+
+
+def test_the_installed_command_begins_there():
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"ies-gpu": "ies_gpu.__main__:program"}

@@ -12,7 +12,7 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.eigensolvers import eigenpairs, multilevel
 from ies_gpu.embedding.eigensolvers.eigenpairs import Factorisation, SymmetricTransition
 from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse, expected_fill
-from ies_gpu.embedding.order import matrix_order
+from ies_gpu.embedding.order import WIDE, leading_axes, matrix_order, principal_axes, spatial_order
 from ies_gpu.errors import NotConvergedError
 from tests.backends import cpu_backend
 from tests.embedding.eigenproblems import box, expander, joined, long_strip, nearest
@@ -35,6 +35,33 @@ def early(monkeypatch):
 def groups(edges: np.ndarray, depth: int) -> np.ndarray:
     """The number of the group of each row after some rounds."""
     return np.cumsum(edges[:-1] >= depth) - 1
+
+
+def test_axes_of_wide_points_are_found_from_few_rows(backend, rng, monkeypatch):
+    """The covariance of 20,000 columns would take 3 GB, and its eigenvectors an hour."""
+    X = np.zeros((1500, WIDE + 500))
+    X[:, 3:7] = rng.normal(size=(1500, 4)) * [4.0, 3.0, 2.0, 1.0]
+    X = X + 1e-3 * rng.normal(size=X.shape)
+    seen, eigh = [], backend.xp.linalg.eigh
+    monkeypatch.setattr(backend.xp.linalg, "eigh", lambda A: seen.append(A.shape) or eigh(A))
+    axes = backend.to_host(leading_axes(backend.asarray(X), 4))
+    assert max(max(shape) for shape in seen) <= WIDE
+    np.testing.assert_allclose(axes.T @ axes, np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(np.abs(axes[3:7]), np.eye(4), atol=0.1)
+    spread = np.linalg.norm((X - X.mean(axis=0)) @ axes, axis=0)
+    assert (np.diff(spread) < 0).all()
+    # few rows, or few directions: still orthonormal, and an order of all points
+    for few in (X[:5], np.tile(X[:1], (30, 1))):
+        axes = backend.to_host(principal_axes(backend.asarray(few)))
+        np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-12)
+        assert sorted(backend.to_host(spatial_order(backend.asarray(few)))) == list(range(len(few)))
+
+
+def test_a_wide_graph_is_that_of_its_columns(rng):
+    X = np.hstack([rng.uniform(size=(300, 3)), np.zeros((300, WIDE))])
+    wide, narrow = radius_graph(X, radius=0.3), radius_graph(X[:, :3], radius=0.3)
+    assert (wide.indptr == narrow.indptr).all() and (wide.indices == narrow.indices).all()
+    np.testing.assert_allclose(wide.data, narrow.data, rtol=1e-9)
 
 
 def test_groups_are_nested_connected_and_small():

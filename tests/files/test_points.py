@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ies_gpu.errors import IESWarning
+from ies_gpu.files import points as reading
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import check_output, whole_or_nothing, write_array
 
@@ -25,11 +26,38 @@ def text(tmp_path, content, name="points.csv", encoding="utf-8"):
     return path
 
 
-def test_npy_is_mapped_not_read(tmp_path):
+def test_a_large_npy_is_mapped_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "READ_BYTES", 0)
     write_array(tmp_path / "points.npy", POINTS)
     found = read_points(tmp_path / "points.npy")
     assert isinstance(found, np.memmap)
     np.testing.assert_array_equal(found, POINTS)
+
+
+def test_a_small_npy_is_read_so_that_nobody_can_cut_it_short(tmp_path):
+    """A mapped one would end the process, by SIGBUS."""
+    write_array(tmp_path / "points.npy", POINTS)
+    found = read_points(tmp_path / "points.npy")
+    os.truncate(tmp_path / "points.npy", 0)
+    assert not isinstance(found, np.memmap)
+    np.testing.assert_array_equal(found, POINTS)
+
+
+def test_a_mapped_file_that_changes_under_a_run_is_told_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "READ_BYTES", 0)
+    path = tmp_path / "points.npy"
+    np.save(path, POINTS)
+    found = read_points(path)
+    with reading.unchanged(found):
+        pass
+    with reading.unchanged(found):  # a new file in its place: the mapped one stays as it was
+        write_array(path, POINTS + 1)
+    np.save(path, POINTS)
+    found = read_points(path)
+    with pytest.raises(ValueError, match="was changed while it was read"), reading.unchanged(found):
+        os.utime(path, ns=(0, 0))
+    with reading.unchanged(np.zeros((3, 2))):  # not mapped
+        pass
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", ">f8", "int32", "uint8", "bool"])

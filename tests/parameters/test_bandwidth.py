@@ -30,6 +30,13 @@ def test_the_bandwidth_of_neighbours_has_the_degree_it_promises():
     assert degree_bandwidth(sampled_distances(X)) == pytest.approx(eps, rel=0.05)
 
 
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_a_point_is_no_copy_of_itself(n):
+    """A third of three points is the point itself, and its distance from itself is 0."""
+    X = np.random.default_rng(0).uniform(size=(n, 2))
+    assert degree_bandwidth(sampled_distances(X)) > 0
+
+
 def test_few_points_get_twenty_neighbours():
     X = plane(100, 2)
     eps = degree_bandwidth(sampled_distances(X))

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks import shapes
 from benchmarks.strangers import chosen
-from ies_gpu import IESWarning, select_coordinates
+from ies_gpu import IESWarning, datasets, select_coordinates
+from ies_gpu.parameters.levina_bickel import dimension_of_sample
 from ies_gpu.parameters.verdict import (
     DOUBTFUL,
     LIGHT,
@@ -113,3 +114,35 @@ def test_stray_coordinates_in_words(stray, subset, words):
     assert found.startswith(words)
     assert found.endswith("set self_loops=False, raise bandwidth or leave out the rows in diagnostics['stray_points']")
     assert ("the choice is doubtful" in found) == (len(stray) == 4)
+
+
+def curve(n, noise):
+    """A helix of three turns."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 6 * np.pi, n)
+    return np.column_stack([np.cos(t), np.sin(t), 0.3 * t]) + noise * rng.normal(size=(n, 3))
+
+
+@pytest.mark.parametrize("n", [600, 2000])
+def test_a_curve_with_two_dimensions_is_said_to_look_like_one(n):
+    """The tangent planes do not show it: at this bandwidth they see the bends."""
+    options = {"bandwidth": 0.3, "subset_size": 2, "device": "cpu"}
+    with pytest.warns(IESWarning, match=r"look like a shape of dimension 1\.0 .* intrinsic_dim=2 may be too large"):
+        select_coordinates(curve(n, 0), intrinsic_dim=2, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IESWarning)
+        select_coordinates(curve(n, 0), intrinsic_dim=1, **options)
+
+
+@pytest.mark.parametrize("name", [f"D{k}" for k in range(1, 14)])
+def test_no_shape_of_the_paper_is_taken_for_one_of_fewer_dimensions(name):
+    for n in (400, 1000):
+        data = datasets.load(name, n_samples=n)
+        assert dimension_of_sample(data.X) > 0.9 * data.intrinsic_dim  # the warning comes below 0.7
+
+
+def test_where_nothing_can_be_seen_nothing_is_said(rng):
+    lattice = np.stack(np.meshgrid(np.arange(20.0), np.arange(20.0)), axis=-1).reshape(-1, 2)
+    for X in (rng.normal(size=(100, 2)), np.zeros((400, 2)), rng.normal(size=(400, 2000))):
+        assert dimension_of_sample(X) is None
+    assert dimension_of_sample(lattice) is None or dimension_of_sample(lattice) > 1.8

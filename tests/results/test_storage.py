@@ -156,6 +156,26 @@ def test_foreign_missing_and_wrong(selection, tmp_path):
         save({"subset": (0, 1)}, tmp_path / "run.npz")
 
 
+@pytest.mark.parametrize("name", ["shot 10.00\u202fAM.npz", "a\xa0b.npz", "family \U0001f468\u200d\U0001f469.npz"])
+def test_names_may_have_characters_that_are_not_printable(selection, tmp_path, name):
+    """Screenshots of macOS have a narrow space, emoji are joined by one of no width."""
+    save(selection, tmp_path / name)
+    assert load(tmp_path / name).subset == selection.subset
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="names are bytes")
+def test_a_name_need_not_be_utf_8(selection, tmp_path):
+    name = os.fsdecode(b"M\xfcller.npz")
+    save(selection, tmp_path / name)
+    assert load(tmp_path / name).subset == selection.subset
+
+
+@pytest.mark.parametrize("name", ["a\nb.npz", "a\x1b[31m.npz", "half \ud800.npz", "\u00fc" * 130 + ".npz"])
+def test_names_that_would_harm_a_terminal_or_fit_no_file_system(selection, tmp_path, name):
+    with pytest.raises(ValueError, match="path must be a name that a file can have"):
+        save(selection, tmp_path / name)
+
+
 def test_what_cannot_be_saved_leaves_the_old_file(selection, saved):
     before = saved.read_bytes()
     odd = dataclasses.replace(selection, diagnostics={"function": print})

@@ -233,6 +233,31 @@ def test_two_runs_do_not_share_a_folder(points, folder):
     assert resumed(select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True))
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_process_forked_during_a_run_does_not_keep_the_folder(points, uninterrupted, tmp_path):
+    """As the workers of a pool, which live on when the run has ended."""
+    children = []
+    wait, release = os.pipe()
+
+    def fork_once(stage, done, total):
+        if not children and stage == "eigenvectors":
+            children.append(os.fork())
+            if children[0] == 0:
+                os.close(release)
+                os.read(wait, 1)  # until the parent closes its end
+                os._exit(0)
+
+    select_coordinates(points, checkpoint=tmp_path / "saved", progress=fork_once, **OPTIONS)
+    try:
+        again = select_coordinates(points, checkpoint=tmp_path / "saved", resume=True, **OPTIONS)
+    finally:
+        os.close(release)
+        os.close(wait)
+        assert os.waitpid(children[0], 0)[1] == 0
+    assert again.subset == uninterrupted.subset
+
+
 def test_a_full_disk_is_told_of_and_earlier_stages_stay(points, uninterrupted, tmp_path, monkeypatch):
     """The disk is full from the third stage on."""
     written, sync = [], os.fsync

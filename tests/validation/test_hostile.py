@@ -112,10 +112,18 @@ def test_sound_arguments_give_an_answer(name):
         (("search_submodular", "n_starts"), "10**12"),
         (("get_backend", "device"), "points"),
         (("candidate_subsets", "n_components"), "unprintable"),
+        (("select_coordinates", "n_neighbors"), "unprintable"),
+        (("estimate_resources", "memory_limit"), "10**400"),
+        (("unexplained_variance", "blur"), "1e308"),
     ],
 )
 def test_what_once_came_through(place, label):
     assert outcome(place, values()[label]) == "refused"
+
+
+def test_a_radius_beside_an_automatic_bandwidth_need_not_be_printable():
+    with pytest.raises(ValueError, match="radius needs a numeric bandwidth"):
+        ies_gpu.select_coordinates(sound()["X"], radius=values()["unprintable"])
 
 
 @bounded(100)

@@ -9,7 +9,6 @@ of one sample. Half as many draws with replacement, or a third of the points wit
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ from ...backend import at_home, backend_of, device_near, get_backend
 from ...backend.array import Array
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
-from ...errors import DisconnectedGraphError, IESWarning
+from ...errors import DisconnectedGraphError, IESWarning, warnings_held
 from ...results.same_points import used_points
 from ...results.selection import Selection
 from ...run.options import is_each
@@ -264,8 +263,7 @@ def _refitted(
     for k in range(count):
         rows = np.sort(rng.choice(n, size, replace=False))
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", IESWarning)
+            with warnings_held(IESWarning):
                 fit = select_coordinates(X[rows], **options | {"components": "largest", "keep_bases": False})
         except (DisconnectedGraphError, np.linalg.LinAlgError):
             fit = None
