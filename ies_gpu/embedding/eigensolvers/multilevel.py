@@ -196,7 +196,8 @@ def lonely_points(level: Level, count: int = 0) -> tuple[np.ndarray, np.ndarray]
             chances.append((Y * Y).mean(axis=1))
     first, second, last = chances
     if count:
-        check_crowd(*backend.to_host(column_sums(xp.stack([second, last], axis=1))), count)
+        before, near_one = backend.to_host(column_sums(xp.stack([second, last], axis=1)))
+        check_crowd(float(before), float(near_one), count)
     alone, held = is_lonely(first, second, last, xp.median(first), xp), is_held(first, second, last)
     return backend.to_host(xp.flatnonzero(alone)), backend.to_host(xp.flatnonzero(alone & held))
 
