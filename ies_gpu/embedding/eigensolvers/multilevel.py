@@ -50,7 +50,7 @@ LOOKS = 1, 3, 7  # steps after which points that hold what starts there are look
 LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
 TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
 HELD = 0.35  # chance of return at the first look from which a point is a cell on coarser levels too
-CROWD = 1.5  # times as many eigenvalues near 1 as are wanted, at least, or Lanczos is sooner,
+CROWD = 0.75  # times as many eigenvalues near 1 as are wanted with the guards, at least, or Lanczos is sooner,
 STEEP = 3.6  # and at most so many times as many at the second look as at the last: more than in three dimensions
 SOONER = "Lanczos will be sooner"
 
