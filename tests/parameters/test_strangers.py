@@ -184,6 +184,7 @@ ITOKAWA = Path(__file__).parents[3] / "shared" / "data" / "itokawa" / "itokawa_n
 
 @pytest.mark.slow
 @pytest.mark.skipif(not ITOKAWA.exists(), reason="needs the spectra of Itokawa")
+@pytest.mark.filterwarnings("ignore:the automatic choice is doubtful")  # one coordinate, where there may be two
 def test_spectra_run_without_a_few_of_them_and_the_time_is_said_beforehand(caplog, monkeypatch):
     monkeypatch.setattr("ies_gpu.run.log.LONG", 0.0)
     with np.load(ITOKAWA) as file:
