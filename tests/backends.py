@@ -17,7 +17,7 @@ from ies_gpu.backend import Backend, get_backend
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.eigensolvers import eigenpairs, multilevel
+from ies_gpu.embedding.eigensolvers import eigenpairs, returns
 from tests.fake_cupy import missing, standing_in
 from tests.fake_cupy.machine import Machine
 
@@ -33,7 +33,7 @@ SIZES = {"D1": (1500, 1.0), "D6": (1000, 0.8), "D7": (1500, 1.0)}
 def ask_for_multilevel(monkeypatch: pytest.MonkeyPatch, wanted: bool = True) -> None:
     """The multilevel method is taken, or not, whatever is expected of it."""
     monkeypatch.setattr(eigenpairs, "prefers_multilevel", lambda *_: wanted)
-    monkeypatch.setattr(multilevel, "check_crowd", lambda *_: None)
+    monkeypatch.setattr(returns, "check_crowd", lambda *_: None)
 
 
 def cpu_backend(kernels: str) -> CpuBackend:

@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 from ..backend import Backend
 from ..backend.base import index_type
 from ..embedding.diffusion import start_vector
-from ..embedding.eigensolvers import multilevel
+from ..embedding.eigensolvers import multilevel, returns
 from ..embedding.eigensolvers.eigenpairs import (
     MULTILEVEL_FROM,
     NEIGHBOURHOODS,
@@ -75,9 +75,9 @@ class TallLevel(Level):
             team, team.map(random_signs, self.graph.sizes.tolist(), list(range(len(self.graph.sizes)))), (self.n, 32)
         )
         looks = []
-        for step in range(1, multilevel.LOOKS[-1] + 1):
+        for step in range(1, returns.LOOKS[-1] + 1):
             Y = self.product(Y)
-            if step in multilevel.LOOKS:
+            if step in returns.LOOKS:
                 looks.append([Call(chances, (part,)) for part in Y.parts])
             if step == 1:
                 Y = Y[:, :8]
@@ -309,8 +309,8 @@ def own_cells(
     backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float, root: Any, length: float
 ) -> Cells:
     """From chances of return at three looks."""
-    alone = multilevel.is_lonely(first, second, last, median, np)
-    lonely, held = np.flatnonzero(alone), np.flatnonzero(alone & multilevel.is_held(first, second, last))
+    alone = returns.is_lonely(first, second, last, median, np)
+    lonely, held = np.flatnonzero(alone), np.flatnonzero(alone & returns.is_held(first, second, last))
     starts = np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
     xp, begin = backend.xp, backend.asarray(starts)
     top = root[: len(first)] / length

@@ -12,7 +12,7 @@ from ies_gpu import diffusion_map, gaussian_kernel, knn_graph
 from ies_gpu.backend import get_backend
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
-from ies_gpu.embedding.eigensolvers import multilevel
+from ies_gpu.embedding.eigensolvers import multilevel, returns
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.factorised import factorised_eigenpairs
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
@@ -242,7 +242,7 @@ def test_points_that_hold_what_starts_there_are_cells_of_their_own(quick, rng):
     laplacian = laplacian_of(points, bandwidth)
     chance = (dense(laplacian) ** 2).sum(axis=1)
     level = multilevel.build_levels(SymmetricTransition(laplacian, quick), 5)[0]
-    lonely, held = multilevel.lonely_points(level)
+    lonely, held = returns.lonely_points(level)
     added, pair = (np.flatnonzero(np.isin(spatial_order(points), rows)) for rows in ([n, n + 1, n + 2], [n + 1, n + 2]))
     assert set(pair) <= set(held) <= set(lonely)
     assert set(added) <= set(lonely) and len(lonely) < 30
@@ -254,11 +254,11 @@ def test_points_that_hold_what_starts_there_are_cells_of_their_own(quick, rng):
 def test_chances_of_return_count_the_eigenvalues_near_one(quick, monkeypatch):
     """They add up to the trace of S to a power, here by dense algebra, to within the error of 8 random vectors."""
     rng, counted = np.random.default_rng(0), []
-    monkeypatch.setattr(multilevel, "check_crowd", lambda *found: counted.extend(found))
+    monkeypatch.setattr(returns, "check_crowd", lambda *found: counted.extend(found))
     laplacian = laplacian_of(rng.uniform(0, 1, (1500, 2)) * [6.25, 1], 0.06)
     multilevel.build_levels(SymmetricTransition(laplacian, quick), 5)
     values = np.linalg.eigvalsh(dense(laplacian))
-    steps = 2 * np.array(multilevel.LOOKS[1:])
+    steps = 2 * np.array(returns.LOOKS[1:])
     np.testing.assert_allclose(counted, [*(values[:, None] ** steps).sum(axis=0), 5], rtol=0.15)
 
 
@@ -285,7 +285,7 @@ def noisy_strip(n: int) -> Laplacian:
 def test_coarse_levels_become_small_however_many_points_are_lonely(quick):
     """Their number grows with n; but for those that hold nearly all, they are cells of their own only once."""
     levels = multilevel.build_levels(SymmetricTransition(noisy_strip(24_000), quick), 5)
-    lonely, held = multilevel.lonely_points(levels[0])
+    lonely, held = returns.lonely_points(levels[0])
     assert len(lonely) > 500 and len(held) < len(lonely) / 2
     regular = [len(cells_of(24_000, True, multilevel.LEAF + k * multilevel.RATIO)) for k in range(len(levels) - 1)]
     assert all(level.n <= cells + 2 * len(held) for level, cells in zip(levels[2:], regular[1:], strict=True))

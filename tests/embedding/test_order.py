@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.eigensolvers import eigenpairs, multilevel
+from ies_gpu.embedding.eigensolvers import eigenpairs, returns
 from ies_gpu.embedding.eigensolvers.eigenpairs import Factorisation, SymmetricTransition
 from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse, expected_fill
 from ies_gpu.embedding.order import WIDE, leading_axes, matrix_order, principal_axes, spatial_order
@@ -29,7 +29,7 @@ def shuffled_strip(n: int, degree: float = 90.0):
 def early(monkeypatch):
     """Few points are enough for the multilevel method."""
     monkeypatch.setattr(eigenpairs, "MULTILEVEL_FROM", 1000)
-    monkeypatch.setattr(multilevel, "check_crowd", lambda *_: None)
+    monkeypatch.setattr(returns, "check_crowd", lambda *_: None)
 
 
 def groups(edges: np.ndarray, depth: int) -> np.ndarray:

@@ -19,7 +19,8 @@ from ..transition import Kernel, Transition
 from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
 from .lanczos import GUARDS, TooSlowError, add_missed, is_small, krylov
 from .library import ORTHONORMAL, library_eigenpairs
-from .multilevel import SOONER, multilevel_eigenpairs
+from .multilevel import multilevel_eigenpairs
+from .returns import SOONER
 from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
