@@ -175,8 +175,8 @@ def select_coordinates(
         Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
         neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
     radius : float, optional
-        Points no further apart than this are neighbours, by default ``3 * bandwidth``. A graph is used as given unless
-        you pass a radius.
+        Points no further apart than this are neighbours, by default ``3 * bandwidth``. A sparse graph is used as given
+        unless you pass a radius; a dense one, which has a distance for every pair, is cut at the default too.
     self_loops : bool, default=True
         Whether each point is its own neighbour, ``K_ii = 1``, as in the paper. With noise in many dimensions a point
         can outweigh all its neighbours, and single points get coordinates of their own; False prevents that.

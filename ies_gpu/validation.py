@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,11 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted.
     """
     _check_container(name, array)
+    if isinstance(array, str | os.PathLike):
+        raise TypeError(
+            f"{name} must be an array, got the path {brief(os.fspath(array))}; load the file first, e.g. with np.load, "
+            "or pass client= to let the workers of a cluster read it"
+        )
     if scipy.sparse.issparse(array):
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
@@ -162,20 +168,25 @@ def _from_objects(name: str, array: Array) -> Any:
         raise ValueError(f"{name} contains numbers that no float can hold; scale them down") from None
 
 
-def _check_finite(name: str, array: Array, backend: Backend, largest: float = LARGEST) -> None:
+def _check_finite(
+    name: str, array: Array, backend: Backend, largest: float = LARGEST, indptr: Array | None = None
+) -> None:
+    """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
     if array.size == 0 or bool(xp.maximum(array.max(), -array.min()) <= largest):  # False for NaN; nothing is copied
         return
     bad = ~xp.isfinite(array)
     bad = bad.any(axis=tuple(range(1, array.ndim))) if array.ndim > 1 else bad
     rows = backend.to_host(xp.nonzero(bad)[0])
+    if indptr is not None:
+        rows = np.unique(np.searchsorted(backend.to_host(indptr), rows, side="right") - 1)
     if len(rows):
         shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-        what = "row" if array.ndim > 1 else "entry"
+        what = "row" if array.ndim > 1 or indptr is not None else "entry"
         axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
         way = f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
         if name in ("graph", "kernel"):
-            way = f"drop these rows and the same columns, e.g. {name}[np.ix_(keep, keep)]"
+            way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
         raise ValueError(
             f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} ({shown}); {way}"
         )
@@ -233,7 +244,7 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
             f"{name} stores {stored - matrix.nnz} of its {stored} entries again for a pair that has one; keep one "
             f"distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
         )
-    _check_finite(name, matrix.data, backend)
+    _check_finite(name, matrix.data, backend, indptr=matrix.indptr)
     return matrix
 
 
@@ -277,13 +288,13 @@ def _rising(matrix: Array, backend: Backend) -> bool:
 
 
 @at_home
-def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> None:
-    """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry.
+def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> bool:
+    """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry; whether exactly.
 
     With ``stored_zeros`` a zero that is stored is an entry too, and must be stored on both sides.
     """
     if matrix.nnz == 0:
-        return
+        return True
     if bool((matrix.data < 0).any()):
         raise ValueError(f"{name} must not have negative entries, got {float(matrix.data.min()):g}")
     largest = float(matrix.data.max())
@@ -292,12 +303,28 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
         matrix = matrix.copy()
         matrix.data = matrix.data + (largest or 1.0)
     difference = abs(matrix - matrix.T)
-    if difference.nnz and float(difference.data.max()) > 1e-8 * (largest or 1.0):
-        way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use {name}.maximum({name}.T)"
-        raise ValueError(
-            f"{name} must be symmetric, but it differs from its transpose by up to {float(difference.data.max()):.3g}; "
-            f"{way}"
-        )
+    most = float(difference.data.max()) if difference.nnz else 0.0
+    if most > 1e-8 * (largest or 1.0):
+        way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use 0.5 * ({name} + {name}.T)"
+        raise ValueError(f"{name} must be symmetric, but it differs from its transpose by up to {most:.3g}; {way}")
+    return most == 0.0
+
+
+@at_home
+def check_kernel(kernel: Array) -> Any:
+    """A user's kernel as a CSR of its own, symmetric to the last digit.
+
+    What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite
+    symmetric has no orthogonal eigenvectors.
+    """
+    matrix = check_square_sparse("kernel", kernel)
+    backend = backend_of(matrix.data)
+    if not check_symmetric("kernel", matrix):
+        matrix = backend.uniform(matrix)
+        both = (0.5 * (matrix + matrix.T)).tocsr()
+        both.sort_indices()
+        return backend.csr(both.data, both.indices, both.indptr, both.shape)
+    return backend.copied(matrix) if matrix.data is getattr(kernel, "data", None) else matrix
 
 
 def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..backend import Backend, at_home, backend_of
+from ..backend import Backend, at_home, backend_of, to_device
 from ..backend.array import Array
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..validation import check_integer, check_real_array
@@ -166,4 +166,5 @@ def _check(coordinates: Array, laplacian: Any) -> tuple[Array, Laplacian, Backen
     Y = check_real_array("coordinates", coordinates, 2)
     if len(Y) != laplacian.shape[0]:
         raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {laplacian.shape[0]} points")
-    return Y, laplacian, backend_of(Y)
+    backend = backend_of(laplacian.transition.data if laplacian.operator.has_matrix else laplacian.weights)
+    return to_device(Y, backend), laplacian, backend

@@ -31,12 +31,13 @@ def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -
         lonely = rows[: len(degrees)][degrees == 0][:50]
         raise DisconnectedGraphError(
             f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (by default "
-            f"3 * bandwidth); raise bandwidth, the nearest is up to {nearest_distance(X, lonely, backend):.3g} away"
+            "3 * bandwidth); raise bandwidth, or radius if you set one: the nearest is up to "
+            f"{nearest_distance(X, lonely, backend):.3g} away"
         )
     if (degrees == n - 1).all():
         raise ValueError(
             f"radius={radius:g} (by default 3 * bandwidth) connects every sampled point to all {n} points, so "
-            "no shape is left to see; lower bandwidth"
+            "no shape is left to see; lower bandwidth, or radius if you set one"
         )
     return float(degrees.mean() + 1)
 
@@ -122,8 +123,11 @@ def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
     return float(counts.mean()) / len(X)
 
 
-def disconnected(sizes: np.ndarray, radius: float | None = None) -> str:
-    """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at."""
+def disconnected(sizes: np.ndarray, radius: float | None = None, own_radius: bool = False) -> str:
+    """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
+
+    Where a radius was set, it must grow with the bandwidth.
+    """
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
     few = sizes.sum() - sizes.max()
     way = "pass components='largest' to continue with the largest part"
@@ -134,5 +138,6 @@ def disconnected(sizes: np.ndarray, radius: float | None = None) -> str:
         way = f"{far} far from the rest: {way}"
     if radius is not None:
         joins = "join the parts" if len(sizes) <= 50 else "join the 50 largest"
-        way += f", or use bandwidth={radius / 3:.4g} or more (radius {radius:.4g}) to {joins}"
+        wider = f"and radius={radius:.4g} or more" if own_radius else f"or more (radius {radius:.4g})"
+        way += f", or use bandwidth={radius / 3:.4g} {wider} to {joins}"
     return f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map; {way}"

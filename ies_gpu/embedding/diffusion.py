@@ -159,8 +159,8 @@ def eigenmap(
         (warn or warn_caller)(message)
     if float(pairs.values[1]) > 1 - 1e-13:
         raise DisconnectedGraphError(
-            "the graph is joined only by weights so small that they are lost to rounding (the first eigenvalue is 0); "
-            "raise bandwidth, or keep one of its parts"
+            "the graph is in parts, or these are joined only by weights so small that they are lost to rounding (the "
+            "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
         )
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi /= column_norms(phi)

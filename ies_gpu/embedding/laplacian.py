@@ -12,12 +12,12 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..validation import (
     check_flag,
+    check_kernel,
     check_length,
     check_number,
     check_real_array,
     check_sparse_storage,
     check_square_sparse,
-    check_symmetric,
 )
 from .graph import check_graph, csr, permuted, radius_graph
 from .order import matrix_order
@@ -242,10 +242,7 @@ def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: flo
     alpha = check_alpha(alpha)
     if bandwidth is not None:
         bandwidth = check_length("bandwidth", bandwidth)
-    matrix = check_square_sparse("kernel", kernel)
-    check_symmetric("kernel", matrix)
-    own = backend_of(matrix.data).copied(matrix) if matrix.data is getattr(kernel, "data", None) else matrix
-    return laplacian_in_place(SparseKernel(own), bandwidth, alpha)
+    return laplacian_in_place(SparseKernel(check_kernel(kernel)), bandwidth, alpha)
 
 
 def check_alpha(alpha: Any) -> float:
@@ -257,7 +254,13 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1
     """The Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > 0).all()):
-        raise ValueError(f"kernel has {int((w <= 0).sum())} rows without a positive entry; drop those points")
+        rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= 0))
+        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+        one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+        raise ValueError(
+            f"kernel has {one} without a positive entry ({shown}): points without neighbours; drop them, or raise "
+            "bandwidth"
+        )
     w = w**alpha
     wt = (kernel @ (1 / w)) / w
     return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)

@@ -51,6 +51,11 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
     xp = backend.xp
     with backend.active():
         rho, eps = local_scales(backend.nearest(X, n_neighbors)[0])
+    if eps == 0:
+        raise ValueError(
+            f"most points have {n_neighbors} copies of themselves as nearest neighbours, so no local bandwidth can be "
+            "found; drop the copies, raise n_neighbors, or set bandwidth"
+        )
     graph = knn_graph(X, n_neighbors=n_neighbors)
     rows = rows_of(graph)
     ratio = graph.data / eps

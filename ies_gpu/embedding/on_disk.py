@@ -152,7 +152,7 @@ class RowFile:
         self.read(self.entries, data, 0)
         self.read(self.columns, indices, 0)
         close(self.columns, self.entries)
-        return data, indices, self.indptr.astype(self.index)
+        return data, indices, self.indptr  # in 64 bits: entries may outnumber what the type of a column counts to
 
 
 def unnamed(folder: str) -> IO[bytes]:

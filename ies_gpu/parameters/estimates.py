@@ -151,7 +151,8 @@ def estimate_bandwidth(
     n_components : int, default=20
         How many eigenvectors to choose from, for "fvu".
     degree : float, default=0.06
-        The share of points within 3 bandwidths of a point, for "degree".
+        The share of points within 3 bandwidths of a point, for "degree". It is raised to 20 neighbours where it would
+        be fewer, or to a third of the points if there are fewer than 60.
     self_loops : bool, default=True
         Whether each point is its own neighbour, for "fvu".
     sample_size : int, default=10000

@@ -252,9 +252,10 @@ def doubts_of(
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
     if entry == "X" and share > COMPLETE:
         way = "pass a smaller one, or more points" if found_here else "lower it, or try bandwidth='auto'"
-        found.append(
-            f"the bandwidth connects {share:.0%} of all pairs of points, which leaves little shape to see; {way}"
-        )
+        what = "bandwidth"
+        if options.n_neighbors:
+            what, way = f"graph of n_neighbors={options.n_neighbors}", "lower it"
+        found.append(f"the {what} connects {share:.0%} of all pairs of points, which leaves little shape to see; {way}")
     if thin > 0.5:
         found.append(
             f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (less than a tenth "
@@ -275,8 +276,9 @@ def doubts_of(
 def stray_words(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> str:
     """The warning about coordinates on a few points: what became of them, and what helps."""
     m, entry = options.n_components, options.entry
-    ways = ["set self_loops=False"] if options.self_loops and entry in ("X", "graph") else []
-    ways += ["raise bandwidth"] if entry == "X" else []
+    looped = options.self_loops and entry in ("X", "graph") and options.bandwidth != LOCAL
+    ways = ["set self_loops=False"] if looped else []
+    ways += ["raise n_neighbors" if options.n_neighbors else "raise bandwidth"] if entry == "X" else []
     ways += ["leave out the rows in diagnostics['stray_points']"] if rows else []
     advice = " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:]))) or "leave out these points"
     one, many = len(stray) == 1, "all" if len(stray) == m else f"{len(stray)}"

@@ -14,7 +14,7 @@ from ..backend.array import Array
 from ..errors import DisconnectedGraphError, warn_caller, warnings_held
 from ..run.inputs import Inputs
 from ..run.stages.graph import CONTINUING
-from ..validation import check_points
+from ..validation import check_array, check_points
 from .selection import Selection
 
 ENTRIES = ("X", "graph", "kernel")
@@ -30,25 +30,34 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
         raise ValueError("components='each' works with X, graph or kernel; a laplacian comes with its eigenvectors")
     if asked["checkpoint"] is not None:
         raise ValueError("checkpoint holds one run, and components='each' makes one per part; leave one of them out")
-    value = check_points(given.value) if given.entry == "X" else given.value
+    value, fewest = check_points(given.value) if given.entry == "X" else given.value, asked["n_components"] + 2
+    if not hasattr(value, "tocsr"):
+        value = check_array(given.entry, value)
     everything = np.arange(value.shape[0])
-    waiting, done = [everything], []
+    done: list[tuple[Selection, list[str]]] = []
+    refused: list[str] = []
+    waiting = [(everything, "raise")]
     while waiting:
-        rows = waiting.pop()
+        rows, way = waiting.pop()
         whole = rows is everything
         own = {given.entry: value if whole else part_of(value, rows, given.entry)}
         try:
-            found, messages = heard(select, own, asked | {"components": "raise" if whole else "most"})
+            found, messages = heard(select, own, asked | {"components": way})
         except DisconnectedGraphError as error:
-            if whole and not error.parts:
+            if not error.parts and way == "raise":  # many points without a neighbour: one part, then the rest
+                waiting.append((rows, "largest"))
+            elif not error.parts and whole:
                 raise
-            waiting += [rows[part] for part in error.parts if len(part) >= asked["n_components"] + 2]
+            waiting += [(rows[part], "most") for part in error.parts if len(part) >= fewest]
             continue
-        except ValueError:  # too few points to estimate anything from; what was asked is sound, or the whole had failed
+        except ValueError as error:  # too few points to estimate anything from, or no shape; what was asked is sound
             if whole:
                 raise
+            refused.append(f"of one with {len(rows):,} points: {error}")
             continue
         done.append((in_whole(found, rows), messages))
+        if way == "largest" and len(rest := np.setdiff1d(rows, done[-1][0].points)) >= fewest:
+            waiting.append((rest, way))
     done.sort(key=lambda pair: -len(pair[0].points))
     parts = [part for part, _ in done]
     for number, (part, messages) in enumerate(done, 1):
@@ -56,7 +65,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
         for message in messages:
             where = ", where rows are counted within the part" if re.search(r"\brows?\b", message) else ""
             warn_caller(f"part {number} of {len(done)}{where}: {message}")
-    say_left_out(everything, parts, asked["n_components"])
+    say_left_out(everything, parts, asked["n_components"], refused)
     return parts
 
 
@@ -82,8 +91,10 @@ def in_whole(part: Selection, rows: np.ndarray) -> Selection:
     return replace(part, points=rows[part.points], diagnostics=part.diagnostics | {"stray_points": stray})
 
 
-def say_left_out(everything: np.ndarray, parts: list[Selection], m: int) -> None:
-    """Name the rows that are in no map; an error where there is none."""
+def say_left_out(everything: np.ndarray, parts: list[Selection], m: int, refused: list[str]) -> None:
+    """Name the rows that are in no map, and why parts were refused; an error where there is no map."""
+    if not parts and refused:
+        raise DisconnectedGraphError(f"no part of the graph gives a map, {refused[0]}")
     if not parts:
         raise DisconnectedGraphError(
             f"no part of the graph is large enough for n_components={m}; raise bandwidth, or lower n_components"
@@ -94,4 +105,5 @@ def say_left_out(everything: np.ndarray, parts: list[Selection], m: int) -> None
         warn_caller(
             f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps ({rows}): "
             f"too far from the others, or in parts too small for a map with n_components={m}"
+            + (f", or in parts without one ({refused[0]})" if refused else "")
         )

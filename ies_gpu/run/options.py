@@ -139,6 +139,7 @@ class Options:
     resume: bool = False
 
     def __post_init__(self) -> None:
+        from ..errors import brief
         from ..validation import check_choice, check_flag, check_integer, check_number
 
         def keep(name: str, value: Any) -> None:
@@ -148,8 +149,8 @@ class Options:
             check_choice(name, getattr(self, name), choices)
         if not isinstance(self.zeta, str):
             keep("zeta", check_number("zeta", self.zeta, closed=True))
-        else:
-            check_choice("zeta", self.zeta, (AUTO,))
+        elif not is_auto(self.zeta):
+            raise ValueError(f"zeta must be a number or 'auto', got {brief(self.zeta)}")
         keep("percentile", check_number("percentile", self.percentile, low=0.0, high=100.0, closed=True))
         keep("alpha", check_number("alpha", self.alpha, low=0.0, high=1.0, closed=True))
         keep("diffusion_time", check_number("diffusion_time", self.diffusion_time, closed=True))
@@ -304,6 +305,11 @@ class Options:
     def is_euclidean(self) -> bool:
         """Whether distances are Euclidean between some points: the rows, or the rows at unit length."""
         return self.metric in CHOICES["metric"][:3]
+
+    @property
+    def own_radius(self) -> bool:
+        """Whether a radius was set that does not follow from the bandwidth."""
+        return isinstance(self.bandwidth, float) and self.radius not in (None, 3 * self.bandwidth)
 
     @property
     def zeta_given(self) -> float | None:

@@ -255,3 +255,18 @@ def test_downloads_wait_for_the_device_of_the_array(at, monkeypatch):
     monkeypatch.setattr(arrays.ndarray, "get", lambda self, *args: (seen.append(at.machine.current), original(self))[1])
     ies_gpu.backend_of(at.X).to_host(at.X)
     assert seen == [1]
+
+
+def test_coordinates_may_live_elsewhere_than_the_laplacian_or_the_points(at):
+    """They are brought there, and the result lives there."""
+    cupy, host = sys.modules["cupy"], on_the_cpu()
+    with cupy.cuda.Device(1):
+        pairs = [
+            (ies_gpu.cometric(host[1], at.laplacian), ies_gpu.cometric(at.Y, at.laplacian)),
+            (ies_gpu.riemannian_metric(host[1], at.laplacian, intrinsic_dim=2).G,
+             ies_gpu.riemannian_metric(at.Y, at.laplacian, intrinsic_dim=2).G),
+        ]  # fmt: skip
+        for found, expected in pairs:
+            assert found.device.id == 1 and (cupy.asnumpy(found) == cupy.asnumpy(expected)).all()
+        explained = [ies_gpu.unexplained_variance(at.X, Y) for Y in (host[1], at.Y)]
+    assert explained[0] == explained[1]

@@ -160,3 +160,13 @@ def test_files_in_memory_are_not_taken_for_disk(monkeypatch):
     assert scratch_folder() == (
         "/var/tmp" if os.access("/var/tmp", os.W_OK) and not in_memory("/var/tmp") else "/dev/shm"
     )
+
+
+def test_entries_may_outnumber_what_the_type_of_a_column_counts_to(tmp_path):
+    """As 2^31 entries of fewer points do; here 200 entries with columns in eight bits."""
+    rows = RowFile(str(tmp_path), "float64", "int8")
+    for _ in range(20):
+        rows.append(np.array([10]), np.arange(10), np.ones(10))
+    rows.finish()
+    kernel = KernelOnDisk(rows, get_backend("cpu")).loaded()
+    np.testing.assert_array_equal(kernel @ np.ones(20), np.full(20, 10.0))

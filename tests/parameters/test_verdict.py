@@ -114,6 +114,9 @@ def test_stray_coordinates_in_words(stray, subset, words):
     assert found.startswith(words)
     assert found.endswith("set self_loops=False, raise bandwidth or leave out the rows in diagnostics['stray_points']")
     assert ("the choice is doubtful" in found) == (len(stray) == 4)
+    nearest = stray_words(stray, 3, subset, Options(intrinsic_dim=2, subset_size=2, n_components=4, n_neighbors=8))
+    assert nearest.endswith("raise n_neighbors or leave out the rows in diagnostics['stray_points']")
+    assert "self_loops" not in nearest and "bandwidth" not in nearest
 
 
 def curve(n, noise):

@@ -80,3 +80,33 @@ def test_rows_are_counted_in_the_whole_input_and_told_once():
     about_rows = [str(warning.message) for warning in told if "1800" in str(warning.message)]
     assert len(about_rows) == 1 and "1 row is in none of the 2 maps (1800)" in about_rows[0]
     assert not any("Left out" in str(w.message) or "left out" in str(w.message) for w in told)
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_graph_may_be_a_list_or_a_frame():
+    pandas = pytest.importorskip("pandas")
+    rows = np.r_[0:120, 300:480]
+    dense = radius_graph(TWO[rows], radius=9 * EPS).toarray()
+    dense[dense == 0] = np.inf
+    expected = [part.points for part in select_coordinates(graph=dense, components="each", **GIVEN)]
+    assert min(map(len, expected)) > 100 and len(expected) == 2
+    for graph in (dense.tolist(), pandas.DataFrame(dense)):
+        parts = select_coordinates(graph=graph, components="each", **GIVEN)
+        for part, points in zip(parts, expected, strict=True):
+            np.testing.assert_array_equal(part.points, points)
+
+
+def test_many_points_without_neighbours_do_not_hide_the_parts():
+    """A tenth of the points is alone, more than a sample may show before a graph is refused."""
+    alone = np.arange(100.0)[:, None] * [50, 0, 0] + [0, 200, 0]
+    with pytest.warns(IESWarning, match="101 rows are in none of the 2 maps"):
+        parts = select_coordinates(np.vstack([TWO, alone]), components="each", **GIVEN)
+    np.testing.assert_array_equal(parts[0].points, np.arange(300, 900))
+    np.testing.assert_array_equal(parts[1].points, np.arange(300))
+
+
+def test_a_part_without_a_shape_is_said_to_be_one():
+    ball = np.random.default_rng(0).normal(size=(60, 3)) * 0.1 * EPS + [0, 200, 0]
+    with pytest.warns(IESWarning, match="of one with 60 points: .*connects every sampled point to all 60 points"):
+        (part,) = select_coordinates(np.vstack([STRIP, ball]), components="each", **GIVEN)
+    assert len(part.points) == 900

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -13,6 +15,7 @@ from ies_gpu import (
     diffusion_map,
     gaussian_kernel,
     graph_laplacian,
+    laplacian_of_points,
     radius_graph,
     select_coordinates,
 )
@@ -207,6 +210,18 @@ def test_a_disconnected_graph_is_refused_with_a_way_out():
     assert connected.diagnostics["graph_components"] == 1
 
 
+@pytest.mark.parametrize("radius", [0.7, 11.0])
+def test_the_way_out_includes_a_radius_that_was_set(radius):
+    """Within 0.7 nothing joins the strips; at 11 only weights that vanish do."""
+    points, _ = two_strips()
+    with pytest.raises(DisconnectedGraphError, match="2 parts") as caught:
+        select_coordinates(points, bandwidth=0.2, radius=radius, **OPTIONS)
+    advice = re.search(r"bandwidth=(\S+) and radius=(\S+) or more", str(caught.value))
+    bandwidth, wider = map(float, advice.groups())
+    connected = select_coordinates(points, bandwidth=bandwidth, radius=wider, **OPTIONS)
+    assert connected.diagnostics["graph_components"] == 1
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_the_way_out_is_found_in_any_unit(scale):
     points, _ = two_strips()
@@ -341,3 +356,29 @@ def test_points_that_hang_by_a_thread_are_named(reference):
     rows = crowded.diagnostics["stray_points"]
     assert rows == [N, N + 1, N + 2, N + 3, N + 4]
     assert not select_coordinates(np.delete(far, rows, axis=0), bandwidth=EPS, **OPTIONS).diagnostics["stray_points"]
+
+
+def test_a_graph_of_nearly_all_points_is_said_to_come_from_n_neighbors():
+    with pytest.warns(IESWarning, match=r"the graph of n_neighbors=49 connects 98% of all pairs of points.*; lower it"):
+        select_coordinates(X[:50], n_neighbors=49, intrinsic_dim=2, subset_size=2, n_components=6)
+
+
+def test_a_part_too_small_for_a_map_is_refused_before_the_next_graph():
+    """Triples of equal points, each with its two copies as neighbours."""
+    triples = np.repeat(X[:200], 3, axis=0)
+    with pytest.raises(DisconnectedGraphError, match="the largest part holds 3 of 600 points, too few for n_comp"):
+        select_coordinates(triples, n_neighbors=2, bandwidth=EPS, components="largest", **OPTIONS)
+    with pytest.raises(ValueError, match="most points have 2 copies of themselves as nearest neighbours.*raise n_nei"):
+        select_coordinates(triples, n_neighbors=2, components="largest", **OPTIONS)
+
+
+def test_rows_without_neighbours_are_named():
+    points = np.concatenate([X[:300], [[50.0, 0.0, 0.0]]])
+    with pytest.raises(ValueError, match=r"kernel has 1 row without a positive entry \(300\): points without neigh"):
+        laplacian_of_points(points, bandwidth=3 * EPS, self_loops=False)
+
+
+def test_a_graph_in_parts_is_said_to_be_in_parts():
+    points, _ = two_strips()
+    with pytest.raises(DisconnectedGraphError, match="the graph is in parts, or these are joined only by weights so"):
+        diffusion_map(laplacian_of_points(points[:400], bandwidth=0.4), n_components=4)

@@ -158,3 +158,48 @@ def test_a_laplacian_of_ones_own_is_checked():
         cometric(X, Laplacian(LAPLACIAN.transition, LAPLACIAN.weights, -1.0))
     with pytest.raises(ValueError, match=r"laplacian.transition must be square"):
         cometric(X, Laplacian(scipy.sparse.csr_array((3, 4)), None))
+
+
+def weakly_tied(asymmetric):
+    """The kernel with one more point, tied to the others by weights that count for nothing beside the largest."""
+    K = scipy.sparse.block_diag([KERNEL, scipy.sparse.csr_array((1, 1))]).tolil()
+    pairs = {(300, 0): 6e-9, (0, 300): 1e-9, (300, 5): 1e-9, (5, 300): 8e-9}
+    for (i, j), weight in pairs.items():
+        K[i, j] = weight if asymmetric else 0.5 * (weight + pairs[j, i])
+    return K.tocsr()
+
+
+@pytest.mark.parametrize("take", [lambda K: select_coordinates(kernel=K, **SIZES), lambda K: diffusion_map(
+    graph_laplacian(K), n_components=6)], ids=["select", "steps"])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_kernel_that_is_not_quite_symmetric_is_that_of_its_average(take):
+    """Within 1e-8 of the largest entry, which in a row of small ones is all there is."""
+    before = (uneven := weakly_tied(True)).copy()
+    np.testing.assert_allclose(take(uneven).eigenvalues, take(weakly_tied(False)).eigenvalues, rtol=1e-9)
+    assert (uneven != before).nnz == 0
+
+
+def test_nan_in_a_sparse_matrix_is_named_by_its_row():
+    K = KERNEL.copy()
+    K.data[K.indptr[43] + 2] = np.nan
+    with pytest.raises(ValueError, match=r"kernel contains NaN or infinite values in 1 row \(43\); drop these rows"):
+        graph_laplacian(K)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_way_to_a_symmetric_kernel_works(dense):
+    K = KERNEL.toarray() if dense else KERNEL.copy()
+    K[0, KERNEL.indices[1]] += 0.5
+    with pytest.raises(ValueError, match="must be symmetric") as error:
+        graph_laplacian(K)
+    assert graph_laplacian(eval(str(error.value).rpartition("use ")[2], {"kernel": K})).shape == (300, 300)
+
+
+@pytest.mark.parametrize("dtype", ["mixed", "float32"])
+@pytest.mark.parametrize("unit", [1e-150, 1e-46, 1e-42, 1e40, 1e150])
+def test_the_unit_of_a_kernel_does_not_matter_in_single_precision(unit, dtype):
+    """P is the same, whatever the kernel is multiplied by."""
+    expected = select_coordinates(kernel=KERNEL, **SIZES)
+    found = select_coordinates(kernel=KERNEL * unit, dtype=dtype, **SIZES)
+    assert found.subset == expected.subset
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-5)

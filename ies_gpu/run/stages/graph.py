@@ -36,7 +36,7 @@ from ...embedding.local import LocalKernel, local_laplacian
 from ...embedding.order import in_order, matrix_order, spatial_order
 from ...embedding.transition import Kernel, SparseKernel
 from ...errors import DisconnectedGraphError
-from ...validation import check_points, check_real_array, check_square_sparse, check_symmetric
+from ...validation import check_kernel, check_points, check_real_array
 from ..audit import audit_products
 from ..inputs import Inputs
 from ..log import Report
@@ -130,6 +130,7 @@ def from_points(run: Run, given: Inputs) -> Graph:
         keep = np.sort(rows[largest_part(labels)])
         X = X[backend.asarray(np.argsort(rows)[keep])]
         points = points[keep]
+        check_large_enough(run, points, n_input)
         del kernel
     say_left_out(run, points, n_input, count)
     mean_degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
@@ -183,6 +184,7 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
     if parts > 1:
         check_parts(run, labels, points, n_input)
         points = largest_part(labels)
+        check_large_enough(run, points, n_input)
         say_left_out(run, points, n_input, parts)
         chosen = run.backend.asarray(points)
         part = run.backend.uniform(matrix)[chosen][:, chosen].tocsr()
@@ -247,7 +249,7 @@ def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X:
     radius = None if X is None else connecting_radius(X, labels, run.backend)
     if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
         radius = None
-    raise DisconnectedGraphError(disconnected(sizes, radius), split(rows, labels))
+    raise DisconnectedGraphError(disconnected(sizes, radius, run.options.own_radius), split(rows, labels))
 
 
 def split(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -262,16 +264,21 @@ def largest_part(labels: np.ndarray) -> np.ndarray:
     return np.flatnonzero(labels == np.bincount(labels).argmax())
 
 
-def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None:
-    """Warn of the rows that are not in the largest part; an error where it is too small for a map."""
-    left, m = np.setdiff1d(np.arange(n_input), points), run.options.n_components
-    if len(left) == 0:
-        return
+def check_large_enough(run: Run, points: np.ndarray, n_input: int) -> None:
+    """An error where the largest part is too small for a map."""
+    m = run.options.n_components
     if m > len(points) - 2:
         raise DisconnectedGraphError(
             f"the largest part holds {len(points):,} of {n_input:,} points, too few for n_components={m}; raise "
             "bandwidth or add neighbours, so that more points are connected"
         )
+
+
+def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None:
+    """Warn of the rows that are not in the largest part."""
+    left = np.setdiff1d(np.arange(n_input), points)
+    if len(left) == 0:
+        return
     rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
     gone = f"Row {rows} was" if len(left) == 1 else f"Rows {rows} were"
     run.log.warn(
@@ -319,10 +326,11 @@ def given_distances(run: Run, report: Report, graph: Array) -> Any:
 
 
 def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
-    """A user's kernel."""
-    matrix = check_square_sparse("kernel", kernel)
-    check_symmetric("kernel", matrix)
-    return to_device(backend_of(matrix.data).copied(matrix), run.backend, run.options.storage)
+    """A user's kernel; P does not depend on its unit, in which float32 may not hold it."""
+    matrix = check_kernel(kernel)
+    if run.options.storage != "float64" and matrix.nnz:
+        matrix.data /= float(matrix.data.max()) or 1.0
+    return to_device(matrix, run.backend, run.options.storage)
 
 
 CHECKS = Stage("checks", checked)
