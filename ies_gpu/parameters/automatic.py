@@ -18,7 +18,8 @@ from ..run.stage import Run, Stage
 from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
-from .scan import FACTORS, SCAN, SHARE, Scan, Trial, graph_at, trial
+from .scan import FACTORS, SCAN, SHARE, Scan
+from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
 from .verdict import describe, worth_a_warning
 

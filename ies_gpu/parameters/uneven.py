@@ -12,7 +12,8 @@ from ..run.log import HeldLog
 from ..run.options import LOCAL, Options, is_auto
 from ..run.stage import Run
 from .bandwidth import Distances
-from .scan import DENSEST, TIE, Scan, largest_size, trial
+from .scan import DENSEST, TIE, Scan, largest_size
+from .trial import trial
 
 UNEVEN = 10.0  # from here on a bandwidth that follows the density is tried; between two evenly spread corners it is 4
 SHARES = (5, 95)  # percentiles of the points, by their density

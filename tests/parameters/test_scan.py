@@ -11,7 +11,8 @@ from scipy.spatial.distance import cdist
 from ies_gpu import (
     unexplained_variance,
 )
-from ies_gpu.parameters.scan import SHEETS, Estimated, Scan, explains_all, largest_size
+from ies_gpu.parameters.scan import SHEETS, Scan, explains_all, largest_size
+from ies_gpu.parameters.trial import Estimated
 from ies_gpu.run.log import Log
 
 
