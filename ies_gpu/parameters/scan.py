@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import comb
 
@@ -17,6 +17,7 @@ from ..run.log import HeldLog, Report
 from ..run.options import is_auto
 from ..run.stage import Run, Stage
 from .bandwidth import Distances, mean_degree
+from .thin import some_rows, thin_trial
 from .trial import Estimated, Trial, trial
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
@@ -29,7 +30,10 @@ SHEETS = 0.45  # share of points near whose place in the map others lie too: fro
 LEAST = 12  # neighbours of a point on average: with fewer, coordinates are noise
 NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
 VISIBLE = 0.005  # if it is also so much of the variance
-CHEAP = 5_000  # points up to which all bandwidths are tried, however well the first ones explain
+CHEAP = 5_000  # points up to which all bandwidths are tried on all, however well the first ones explain
+# power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
+# tried; with 1 there would be as many neighbours
+THINNED = 1.5
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,10 @@ class Scan:
         """The trials of both."""
         trials = sorted(self.trials + other.trials, key=lambda t: t.bandwidth)
         return Scan(tuple(trials), self.left_out | other.left_out, self.centre)
+
+    def firm(self, full: Trial) -> Scan:
+        """The same with a trial on all points in place of the thin one at its bandwidth."""
+        return replace(self, trials=tuple(full if t.bandwidth == full.bandwidth else t for t in self.trials))
 
     def settle(self, s: int, largest: int) -> int:
         """The size from s on after which more coordinates no longer pay, or the largest."""
@@ -131,9 +139,9 @@ def scan(
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out.
 
-    The centre comes first. Where it leaves nothing visible, no wider one is tried on many points: on a surface the two
-    wider ones take three quarters of the time. X may be a sample of n points, with all of which a trial follows; how
-    long all will take is said after the first.
+    The centre comes first. Where it leaves nothing visible, no wider one is tried on many points. Otherwise wider ones
+    are tried on a part of them: with all, the two would take three quarters of the time on a surface. X may be a sample
+    of n points, with all of which a trial follows; how long all will take is said after the first.
     """
     trials: list[Trial] = []
     left_out: dict[float, str] = {}
@@ -157,8 +165,13 @@ def scan(
             left_out[eps] = f"not tried, since {enough.bandwidth:.4g} explains {1 - enough.fvu(size):.2%} of X"
             continue
         log = HeldLog()
+        share = (mean_degree(distances, centre) / max(degree, 1.0)) ** THINNED
+        rows = some_rows(len(X), share, run.options.random_state) if len(X) > CHEAP else None
         try:
-            trials.append(trial(X, eps, d, run, log, components))
+            few = None if rows is None else thin_trial(X, eps, d, run, log, components, rows)
+            if few is None:
+                log = HeldLog()
+            trials.append(few or trial(X, eps, d, run, log, components))
         except DisconnectedGraphError as error:
             left_out[eps], failure = "the graph falls into parts", error
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case

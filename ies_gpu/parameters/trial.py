@@ -54,6 +54,7 @@ class Trial:
     embedding: Embedding
     tangents: Tangents
     run: Run
+    is_thin: bool = False  # eigenvectors and tangents are those of some of the points, and the former were extended
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
     limits: dict[int, Estimated] = field(default_factory=dict)
