@@ -81,8 +81,9 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
     fixed: Scan | None = None
     try:
         fixed, way = scanned(run, Z, centre, distances, d, ways, n)
-        if fixed.is_narrow(settled(fixed, d, run.options)):  # the best may lie between
-            fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(), distances, d, way))
+        s = settled(fixed, d, run.options)
+        if fixed.is_narrow(s):  # the best may lie between
+            fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(s), distances, d, way))
         if n == len(Z):  # with more, a trial on all of them follows in any case
             fixed = run.stage(FIRM, Z, fixed, d, way)
     except DisconnectedGraphError as error:

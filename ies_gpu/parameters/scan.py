@@ -67,10 +67,12 @@ class Scan:
         excess = self.beside(s) - 1
         return excess > NARROW - 1 and excess * self.best(s).fvu(s) > VISIBLE
 
-    def between(self) -> list[float]:
-        """The bandwidths half way from one trial to the next."""
-        tried = [t.bandwidth for t in self.trials]
-        return [float(np.sqrt(a * b)) for a, b in pairwise(tried)]
+    def between(self, s: int) -> list[float]:
+        """The bandwidths half way from the best trial to the next ones; of few points, from each trial to the next."""
+        best, pairs = self.best(s), list(pairwise(self.trials))
+        if len(best.X) > CHEAP:
+            pairs = [pair for pair in pairs if best in pair]
+        return [float(np.sqrt(a.bandwidth * b.bandwidth)) for a, b in pairs]
 
     def joined(self, other: Scan) -> Scan:
         """The trials of both."""
