@@ -18,7 +18,8 @@ from ..run.stage import Run, Stage
 from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
-from .scan import FACTORS, SCAN, SHARE, Scan, Trial, graph_at, trial
+from .scan import FACTORS, SCAN, SHARE, Scan
+from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
 from .verdict import describe, worth_a_warning
 
@@ -80,8 +81,11 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
     fixed: Scan | None = None
     try:
         fixed, way = scanned(run, Z, centre, distances, d, ways, n)
-        if fixed.is_narrow(settled(fixed, d, run.options)):  # the best may lie between
-            fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(), distances, d, way))
+        s = settled(fixed, d, run.options)
+        if fixed.is_narrow(s):  # the best may lie between
+            fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(s), distances, d, way))
+        if n == len(Z):  # with more, a trial on all of them follows in any case
+            fixed = run.stage(FIRM, Z, fixed, d, way)
     except DisconnectedGraphError as error:
         failure = error
     isolated = failure is not None and not failure.parts  # points without any neighbour, rather than clusters
@@ -89,6 +93,13 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
     if tried is None:
         assert failure is not None
         raise without_bandwidth(failure) if isolated else failure
+    return tried
+
+
+def firm(run: Run, report: Report, Z: Array, tried: Scan, d: int, way: str) -> Scan:
+    """The trials, of which the best one is on all points: where it is thin, a full one takes its place, till it is."""
+    while (best := tried.best(settled(tried, d, run.options))).is_thin:
+        tried = tried.firm(trial(Z, best.bandwidth, d, run, HeldLog(), way))
     return tried
 
 
@@ -224,4 +235,5 @@ def unpacked(run: Run, content: dict[str, Any], *_: Any) -> Found:
 
 POINTS = Stage("checks", on_device)
 DIMENSION = Stage("dimension", look)
+FIRM = Stage("scan", firm)
 PARAMETERS = Stage("automatic", found, composite=True, pack=packed, unpack=unpacked)

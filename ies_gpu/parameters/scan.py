@@ -1,37 +1,24 @@
-"""Trying bandwidths and sizes: each with its embedding, its chosen set, and how much of the input that explains."""
+"""Trying bandwidths and sizes, and comparing them by how much of the input the chosen sets explain."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import comb
-from typing import NamedTuple
 
 import numpy as np
 
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_spreads
-from ..choice.collapse import touching_share
-from ..choice.criterion import MAX_SUBSETS, log_volumes
-from ..choice.search import SearchResult, ranked
-from ..choice.size_rule import judge_size, share_near_zero
-from ..choice.stray import candidates
-from ..embedding.diffusion import Embedding
-from ..embedding.local import local_bandwidths
+from ..choice.criterion import MAX_SUBSETS
 from ..errors import DisconnectedGraphError
-from ..run.inputs import Inputs
-from ..run.log import HeldLog, Log, Report
+from ..run.log import HeldLog, Report
 from ..run.options import is_auto
 from ..run.stage import Run, Stage
-from ..run.stages.eigenvectors import EIGENVECTORS
-from ..run.stages.graph import GRAPH, LAPLACIAN, Graph
-from ..run.stages.search import SEARCH
-from ..run.stages.tangents import TANGENTS, Tangents
-from .bandwidth import REACH, Distances, mean_degree
-from .explained import unexplained_variance
+from .bandwidth import Distances, mean_degree
+from .thin import some_rows, thin_trial
+from .trial import Estimated, Trial, trial
 
 FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbours
 STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials between are nearer
@@ -39,160 +26,14 @@ SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not c
 DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see
 TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neighbours is taken
 FALL = 0.01  # one more coordinate must explain this much more of the variance, however many points there are
-BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
-SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points
-FEW_SPLITS = 10, 5000  # more, since each half tells less
 SHEETS = 0.45  # share of points near whose place in the map others lie too: from here on the map has several sheets
-OVERLAP_SAMPLE = 2000  # points at most that are looked at for that,
-TOUCHING_SAMPLE = 10_000  # and for parts that nearly touch
-FOREIGN = 0.2  # by the share of their nearest in the map that are no neighbours
 LEAST = 12  # neighbours of a point on average: with fewer, coordinates are noise
 NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
 VISIBLE = 0.005  # if it is also so much of the variance
-CHEAP = 5_000  # points up to which all bandwidths are tried, however well the first ones explain
-
-
-class Estimated(NamedTuple):
-    """A share of the variance of X, its standard error, and how far few points have moved it."""
-
-    value: float
-    error: float
-    resolution: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One bandwidth, ready to be searched for sets of any size; what was found is kept."""
-
-    bandwidth: float  # the median one, where it follows the density
-    bandwidths: Array | float  # at each point, or everywhere
-    X: Array  # in the order of the coordinates
-    graph: Graph
-    embedding: Embedding
-    tangents: Tangents
-    run: Run
-    found: dict[int, SearchResult] = field(default_factory=dict)
-    unexplained: dict[int, float] = field(default_factory=dict)
-    limits: dict[int, Estimated] = field(default_factory=dict)
-    messages: dict[int, list[str]] = field(default_factory=dict)
-
-    @property
-    def share(self) -> float:
-        """Of the points, in the part that was embedded."""
-        return len(self.graph.points) / self.graph.n_input
-
-    def search(self, s: int) -> SearchResult:
-        """The chosen set of size s."""
-        if s not in self.found:
-            log = HeldLog(self.run.log)
-            own = self.run.apart(replace(self.run.options, subset_size=s), log, self.run.audit)
-            self.found[s] = own.stage(SEARCH, self.tangents, self.embedding)
-            self.messages[s] = log.warnings
-        return self.found[s]
-
-    def speak(self, s: int, log: Log) -> None:
-        """Pass on the warnings of this trial and of its search for s coordinates."""
-        for message in [*self.run.log.warnings, *self.messages[s]]:
-            log.warn(message)
-
-    def fvu(self, s: int) -> float:
-        """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
-        if s not in self.unexplained:
-            self.unexplained[s] = self._left(s, self._own_order(), BLUR)
-        return self.unexplained[s]
-
-    def _own_order(self) -> Array:
-        """The user's order of points, which the blur goes by."""
-        return self.run.backend.asarray(np.argsort(self.graph.order))
-
-    def limit(self, s: int) -> Estimated:
-        """What the chosen set of size s would leave of X with infinitely many points, from all points and from halves.
-
-        The nearest of n neighbours in d dimensions are ``n^(-1/d)`` away, so that a sound map leaves
-        ``a + b n^(-2/d)``: noise and a part that halves of the points have more of. A fold is there in halves as well.
-        """
-        if s not in self.limits:
-            n, grown = len(self.X), 2.0 ** (2 / self.tangents.bases.shape[2])
-            rng, whole = np.random.default_rng(0), self._left(s, slice(None))
-            splits = FEW_SPLITS[0] if n < FEW_SPLITS[1] else SPLITS
-            halves = [half for _ in range(splits) for half in np.array_split(rng.permutation(n), 2)]
-            left = np.array([self._left(s, self.run.backend.asarray(np.sort(half))) for half in halves])
-            found = (grown * whole - left) / (grown - 1)
-            limit = max(0.0, float(found.mean()))
-            self.limits[s] = Estimated(limit, float(found.std()) / splits**0.5, max(0.0, whole - limit))
-        return self.limits[s]
-
-    def overlap(self, s: int) -> float:
-        """The share of points a fifth of whose 10 nearest in the map are no neighbours: near 1 for two sheets."""
-        backend, Y = self.run.backend, self.embedding.coordinates[:, list(self.search(s).subset)]
-        rows = np.linspace(0, len(Y) - 1, min(OVERLAP_SAMPLE, len(Y))).astype(int)
-        spread = column_spreads(Y)
-        with backend.active():
-            near = backend.nearest(Y / backend.xp.where(spread > 0, spread, 1), min(10, len(Y) - 1))[1]
-        rows, near = backend.asarray(rows), near[backend.asarray(rows)]
-        radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
-        apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
-        return float((apart.mean(axis=1) >= FOREIGN).mean())
-
-    def touching(self, s: int) -> float:
-        """The share of points at which parts of the map with s coordinates meet, as a diagnosis would find it."""
-        host, n = self.run.backend.to_host, len(self.X)
-        rows = self.run.backend.asarray(np.linspace(0, n - 1, min(TOUCHING_SAMPLE, n)).astype(int))
-        Y, bases, sigma = (
-            host(array[rows])
-            for array in (self.embedding.coordinates, self.tangents.bases, self.tangents.singular_values)
-        )
-        return touching_share(Y, self.embedding.eigenvalues, bases, sigma, list(self.search(s).subset))
-
-    def first(self, s: int) -> tuple[int, ...]:
-        """The first s of the coordinates to choose from."""
-        return tuple(candidates(self.embedding.coordinates, s, self.run.backend)[:s])
-
-    def left_by_first(self, s: int) -> float:
-        """What they leave unexplained of X, as in :meth:`fvu`."""
-        return self._left(s, self._own_order(), BLUR, self.first(s))
-
-    def _left(self, s: int, rows: Array | slice, blur: float = 0.0, subset: tuple[int, ...] | None = None) -> float:
-        """What a set, by default the chosen one of size s, leaves unexplained of some points."""
-        X, Y = self.X[rows], self.embedding.coordinates[:, list(subset or self.search(s).subset)][rows]
-        measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
-        return self.run.backend.retried("scan", measure)
-
-    def near_zero(self, s: int) -> tuple[float, float]:
-        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the runner-up."""
-        found = self.search(s)
-        order = ranked(found.subsets, found.scores, self.embedding.eigenvalues, found.zeta)
-        judged = judge_size(found.subset, found.subsets[order[:2]], self._share_near_zero)
-        return judged.share_best, judged.share_union
-
-    def _share_near_zero(self, subset: tuple[int, ...]) -> float:
-        def share() -> float:
-            return share_near_zero(log_volumes(self.tangents.bases, np.array([subset], dtype=np.int32))[:, 0])
-
-        return self.run.backend.retried("scan", share)
-
-
-def graph_at(
-    X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str
-) -> tuple[Run, Inputs, Graph]:
-    """The graph of points on the device at one bandwidth, and the run of its own; errors of the graph come through."""
-    options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, components=components)
-    own, given = run.apart(options, log, {}), Inputs.of(X=X)
-    return own, given, own.stage(GRAPH, given)
-
-
-def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str) -> Trial:
-    """Graph, eigenvectors and tangents of points on the device at one bandwidth."""
-    own, given, graph = graph_at(X, bandwidth, d, run, log, components)
-    laplacian = own.stage(LAPLACIAN, given, graph)
-    embedding = own.stage(EIGENVECTORS, graph, laplacian)
-    tangents = own.stage(TANGENTS, laplacian, embedding)
-    # the matrix has done its work, and several would not fit beside each other
-    graph = graph._replace(laplacian=None)
-    rows = run.backend.asarray(graph.points[graph.order])
-    bandwidths = local_bandwidths(laplacian) if isinstance(bandwidth, str) else bandwidth
-    typical = float(run.backend.xp.median(run.backend.asarray(bandwidths)))
-    return Trial(typical, bandwidths, X[rows], graph, embedding, tangents, own)
+CHEAP = 5_000  # points up to which all bandwidths are tried on all, however well the first ones explain
+# power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
+# tried; with 1 there would be as many neighbours
+THINNED = 1.5
 
 
 @dataclass(frozen=True)
@@ -226,15 +67,21 @@ class Scan:
         excess = self.beside(s) - 1
         return excess > NARROW - 1 and excess * self.best(s).fvu(s) > VISIBLE
 
-    def between(self) -> list[float]:
-        """The bandwidths half way from one trial to the next."""
-        tried = [t.bandwidth for t in self.trials]
-        return [float(np.sqrt(a * b)) for a, b in pairwise(tried)]
+    def between(self, s: int) -> list[float]:
+        """The bandwidths half way from the best trial to the next ones; of few points, from each trial to the next."""
+        best, pairs = self.best(s), list(pairwise(self.trials))
+        if len(best.X) > CHEAP:
+            pairs = [pair for pair in pairs if best in pair]
+        return [float(np.sqrt(a.bandwidth * b.bandwidth)) for a, b in pairs]
 
     def joined(self, other: Scan) -> Scan:
         """The trials of both."""
         trials = sorted(self.trials + other.trials, key=lambda t: t.bandwidth)
         return Scan(tuple(trials), self.left_out | other.left_out, self.centre)
+
+    def firm(self, full: Trial) -> Scan:
+        """The same with a trial on all points in place of the thin one at its bandwidth."""
+        return replace(self, trials=tuple(full if t.bandwidth == full.bandwidth else t for t in self.trials))
 
     def settle(self, s: int, largest: int) -> int:
         """The size from s on after which more coordinates no longer pay, or the largest."""
@@ -294,9 +141,9 @@ def scan(
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out.
 
-    The centre comes first. Where it leaves nothing visible, no wider one is tried on many points: on a surface the two
-    wider ones take three quarters of the time. X may be a sample of n points, with all of which a trial follows; how
-    long all will take is said after the first.
+    The centre comes first. Where it leaves nothing visible, no wider one is tried on many points. Otherwise wider ones
+    are tried on a part of them: with all, the two would take three quarters of the time on a surface. X may be a sample
+    of n points, with all of which a trial follows; how long all will take is said after the first.
     """
     trials: list[Trial] = []
     left_out: dict[float, str] = {}
@@ -320,8 +167,13 @@ def scan(
             left_out[eps] = f"not tried, since {enough.bandwidth:.4g} explains {1 - enough.fvu(size):.2%} of X"
             continue
         log = HeldLog()
+        share = (mean_degree(distances, centre) / max(degree, 1.0)) ** THINNED
+        rows = some_rows(len(X), share, run.options.random_state) if len(X) > CHEAP else None
         try:
-            trials.append(trial(X, eps, d, run, log, components))
+            few = None if rows is None else thin_trial(X, eps, d, run, log, components, rows)
+            if few is None:
+                log = HeldLog()
+            trials.append(few or trial(X, eps, d, run, log, components))
         except DisconnectedGraphError as error:
             left_out[eps], failure = "the graph falls into parts", error
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case

@@ -12,7 +12,8 @@ from ..run.log import HeldLog
 from ..run.options import LOCAL, Options, is_auto
 from ..run.stage import Run
 from .bandwidth import Distances
-from .scan import DENSEST, TIE, Scan, largest_size, trial
+from .scan import CHEAP, DENSEST, TIE, VISIBLE, Scan, largest_size
+from .trial import trial
 
 UNEVEN = 10.0  # from here on a bandwidth that follows the density is tried; between two evenly spread corners it is 4
 SHARES = (5, 95)  # percentiles of the points, by their density
@@ -34,18 +35,27 @@ def settled(tried: Scan, d: int, options: Options) -> int:
     return tried.settle(d, largest_size(d, options.n_components)) if is_auto(asked) else asked
 
 
+def explains_the_shape(fixed: Scan, s: int) -> bool:
+    """Whether the best set of s leaves nothing visible of all points, but what more of them would explain anyway."""
+    best = fixed.best(s)
+    return best.share == 1 and best.limit(s).value <= VISIBLE
+
+
 def with_local(
     run: Run, Z: Array, centre: float, distances: Distances, d: int, way: str, fixed: Scan | None, isolated: bool
 ) -> Scan | None:
     """The trials at fixed bandwidths, or the one at local bandwidths where that explains more with no more coordinates.
 
     It is tried only where the density is uneven, where all fixed ones but one fall into parts, or where they leave
-    points ``isolated``. Without any it has no rival. None if neither is there.
+    points ``isolated``; of many points, not where it could hardly explain more. Without any it has no rival. None if
+    neither is there.
     """
     options, only_one = run.options, fixed is not None and len(fixed.trials) == 1
     if not is_auto(options.bandwidth) or options.alpha != 1 or default_neighbors(len(Z)) > DENSEST * len(Z):
         return fixed
     if not (only_one or isolated) and unevenness(distances, d) < UNEVEN:
+        return fixed
+    if fixed is not None and not only_one and len(Z) > CHEAP and explains_the_shape(fixed, settled(fixed, d, options)):
         return fixed
     try:
         only = trial(Z, LOCAL, d, run, HeldLog(), way)

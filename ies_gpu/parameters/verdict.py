@@ -10,7 +10,8 @@ from ..choice.collapse import SMALLEST
 from ..choice.naming import names_text
 from ..run.options import LOCAL, Options
 from .dimension import THRESHOLD, DimensionEstimate
-from .scan import FALL, SHEETS, Scan, Trial, can_search, largest_size
+from .scan import FALL, SHEETS, Scan, can_search, largest_size
+from .trial import Trial
 
 # ratio of singular values of the co-metric, which are local variances; the median on D1 to D12 is .27 or more where m
 # suffices. The warning says "a tenth"

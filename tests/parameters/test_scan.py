@@ -11,7 +11,8 @@ from scipy.spatial.distance import cdist
 from ies_gpu import (
     unexplained_variance,
 )
-from ies_gpu.parameters.scan import SHEETS, Estimated, Scan, explains_all, largest_size
+from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all, largest_size
+from ies_gpu.parameters.trial import Estimated
 from ies_gpu.run.log import Log
 
 
@@ -36,8 +37,8 @@ def test_unexplained_variance_by_brute_force(on):
     assert on(unexplained_variance)(1e-160 * X + 5e-160, Y) == pytest.approx(expected)
 
 
-def scanned(*tables: dict[int, float]) -> Scan:
-    """Trials at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
+def scanned(*tables: dict[int, float], n: int = 100) -> Scan:
+    """Trials of n points at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
     embedding = SimpleNamespace(eigenvalues=np.arange(20))
     trials = [
         SimpleNamespace(
@@ -45,6 +46,7 @@ def scanned(*tables: dict[int, float]) -> Scan:
             fvu=lambda s, table=table: table[s],
             limit=lambda s, table=table: Estimated(table[s], 0.0),
             embedding=embedding,
+            X=np.empty((n, 0)),
         )
         for k, table in enumerate(tables)
     ]
@@ -115,7 +117,7 @@ def test_a_narrow_choice_is_looked_at_more_closely():
     """The best bandwidth leaves .04, a step beside it half as much again; trials between do not take the doubt away."""
     narrow = scanned({2: 0.06}, {2: 0.04}, {2: 0.06})
     assert narrow.is_narrow(2) and narrow.beside(2) == pytest.approx(1.5)
-    np.testing.assert_allclose(narrow.between(), [2**0.5, 2**1.5])
+    np.testing.assert_allclose(narrow.between(2), [2**0.5, 2**1.5])
     assert not scanned({2: 0.046}, {2: 0.04}, {2: 0.046}).is_narrow(2)  # 15 % more
     assert not scanned({2: 0.006}, {2: 0.004}, {2: 0.006}).is_narrow(2)  # .002 of the variance
     assert scanned({2: 0.04}).beside(2) == 0
@@ -127,6 +129,9 @@ def test_a_narrow_choice_is_looked_at_more_closely():
         tuple(SimpleNamespace(bandwidth=2 ** (0.5 * k), fvu=lambda s, k=k: 0.04 + 0.02 * abs(k)) for k in (-1, 0, 1)),
         {}, 1.0,
     )  # fmt: skip
+    tables = {2: 0.09}, {2: 0.06}, {2: 0.04}, {2: 0.06}
+    np.testing.assert_allclose(scanned(*tables).between(2), [2**0.5, 2**1.5, 2**2.5])
+    np.testing.assert_allclose(scanned(*tables, n=CHEAP + 1).between(2), [2**1.5, 2**2.5])  # beside the best alone
     both = steps.joined(close)
     assert [t.bandwidth for t in both.trials] == sorted(t.bandwidth for t in both.trials)
     assert both.best(2).fvu(2) == 0.04 and both.beside(2) == pytest.approx(1.5)  # a step away, as before

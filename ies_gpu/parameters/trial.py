@@ -1,0 +1,179 @@
+"""One bandwidth tried: its embedding, the sets chosen there, and how much of the input they explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..backend.array import Array
+from ..backend.kernels.arrays import column_spreads
+from ..choice.collapse import touching_share
+from ..choice.criterion import log_volumes
+from ..choice.search import SearchResult, ranked
+from ..choice.size_rule import judge_size, share_near_zero
+from ..choice.stray import candidates
+from ..embedding.diffusion import Embedding
+from ..embedding.local import local_bandwidths
+from ..run.inputs import Inputs
+from ..run.log import HeldLog, Log
+from ..run.stage import Run
+from ..run.stages.eigenvectors import EIGENVECTORS
+from ..run.stages.graph import GRAPH, LAPLACIAN, Graph
+from ..run.stages.search import SEARCH
+from ..run.stages.tangents import TANGENTS, Tangents
+from .bandwidth import REACH
+from .explained import unexplained_variance
+
+BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
+SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points
+FEW_SPLITS = 10, 5000  # more, since each half tells less
+OVERLAP_SAMPLE = 2000  # points at most that are looked at for sheets on top of each other,
+TOUCHING_SAMPLE = 10_000  # and for parts that nearly touch
+FOREIGN = 0.2  # share of the nearest in the map that are no neighbours, from which on they lie on another sheet
+
+
+class Estimated(NamedTuple):
+    """A share of the variance of X, its standard error, and how far few points have moved it."""
+
+    value: float
+    error: float
+    resolution: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One bandwidth, ready to be searched for sets of any size; what was found is kept."""
+
+    bandwidth: float  # the median one, where it follows the density
+    bandwidths: Array | float  # at each point, or everywhere
+    X: Array  # in the order of the coordinates
+    graph: Graph
+    embedding: Embedding
+    tangents: Tangents
+    run: Run
+    is_thin: bool = False  # eigenvectors and tangents are those of some of the points, and the former were extended
+    found: dict[int, SearchResult] = field(default_factory=dict)
+    unexplained: dict[int, float] = field(default_factory=dict)
+    limits: dict[int, Estimated] = field(default_factory=dict)
+    messages: dict[int, list[str]] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """Of the points, in the part that was embedded."""
+        return len(self.graph.points) / self.graph.n_input
+
+    def search(self, s: int) -> SearchResult:
+        """The chosen set of size s."""
+        if s not in self.found:
+            log = HeldLog(self.run.log)
+            own = self.run.apart(replace(self.run.options, subset_size=s), log, self.run.audit)
+            self.found[s] = own.stage(SEARCH, self.tangents, self.embedding)
+            self.messages[s] = log.warnings
+        return self.found[s]
+
+    def speak(self, s: int, log: Log) -> None:
+        """Pass on the warnings of this trial and of its search for s coordinates."""
+        for message in [*self.run.log.warnings, *self.messages[s]]:
+            log.warn(message)
+
+    def fvu(self, s: int) -> float:
+        """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
+        if s not in self.unexplained:
+            self.unexplained[s] = self._left(s, self._own_order(), BLUR)
+        return self.unexplained[s]
+
+    def _own_order(self) -> Array:
+        """The user's order of points, which the blur goes by."""
+        return self.run.backend.asarray(np.argsort(self.graph.order))
+
+    def limit(self, s: int) -> Estimated:
+        """What the chosen set of size s would leave of X with infinitely many points, from all points and from halves.
+
+        The nearest of n neighbours in d dimensions are ``n^(-1/d)`` away, so that a sound map leaves
+        ``a + b n^(-2/d)``: noise and a part that halves of the points have more of. A fold is there in halves as well.
+        """
+        if s not in self.limits:
+            n, grown = len(self.X), 2.0 ** (2 / self.tangents.bases.shape[2])
+            rng, whole = np.random.default_rng(0), self._left(s, slice(None))
+            splits = FEW_SPLITS[0] if n < FEW_SPLITS[1] else SPLITS
+            halves = [half for _ in range(splits) for half in np.array_split(rng.permutation(n), 2)]
+            left = np.array([self._left(s, self.run.backend.asarray(np.sort(half))) for half in halves])
+            found = (grown * whole - left) / (grown - 1)
+            limit = max(0.0, float(found.mean()))
+            self.limits[s] = Estimated(limit, float(found.std()) / splits**0.5, max(0.0, whole - limit))
+        return self.limits[s]
+
+    def overlap(self, s: int) -> float:
+        """The share of points a fifth of whose 10 nearest in the map are no neighbours: near 1 for two sheets."""
+        backend, Y = self.run.backend, self.embedding.coordinates[:, list(self.search(s).subset)]
+        rows = np.linspace(0, len(Y) - 1, min(OVERLAP_SAMPLE, len(Y))).astype(int)
+        spread = column_spreads(Y)
+        with backend.active():
+            near = backend.nearest(Y / backend.xp.where(spread > 0, spread, 1), min(10, len(Y) - 1))[1]
+        rows, near = backend.asarray(rows), near[backend.asarray(rows)]
+        radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
+        apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
+        return float((apart.mean(axis=1) >= FOREIGN).mean())
+
+    def touching(self, s: int) -> float:
+        """The share of points at which parts of the map with s coordinates meet, as a diagnosis would find it."""
+        host, n = self.run.backend.to_host, len(self.X)
+        rows = self.run.backend.asarray(np.linspace(0, n - 1, min(TOUCHING_SAMPLE, n)).astype(int))
+        Y, bases, sigma = (
+            host(array[rows])
+            for array in (self.embedding.coordinates, self.tangents.bases, self.tangents.singular_values)
+        )
+        return touching_share(Y, self.embedding.eigenvalues, bases, sigma, list(self.search(s).subset))
+
+    def first(self, s: int) -> tuple[int, ...]:
+        """The first s of the coordinates to choose from."""
+        return tuple(candidates(self.embedding.coordinates, s, self.run.backend)[:s])
+
+    def left_by_first(self, s: int) -> float:
+        """What they leave unexplained of X, as in :meth:`fvu`."""
+        return self._left(s, self._own_order(), BLUR, self.first(s))
+
+    def _left(self, s: int, rows: Array | slice, blur: float = 0.0, subset: tuple[int, ...] | None = None) -> float:
+        """What a set, by default the chosen one of size s, leaves unexplained of some points."""
+        X, Y = self.X[rows], self.embedding.coordinates[:, list(subset or self.search(s).subset)][rows]
+        measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
+        return self.run.backend.retried("scan", measure)
+
+    def near_zero(self, s: int) -> tuple[float, float]:
+        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the runner-up."""
+        found = self.search(s)
+        order = ranked(found.subsets, found.scores, self.embedding.eigenvalues, found.zeta)
+        judged = judge_size(found.subset, found.subsets[order[:2]], self._share_near_zero)
+        return judged.share_best, judged.share_union
+
+    def _share_near_zero(self, subset: tuple[int, ...]) -> float:
+        def share() -> float:
+            return share_near_zero(log_volumes(self.tangents.bases, np.array([subset], dtype=np.int32))[:, 0])
+
+        return self.run.backend.retried("scan", share)
+
+
+def graph_at(
+    X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str
+) -> tuple[Run, Inputs, Graph]:
+    """The graph of points on the device at one bandwidth, and the run of its own; errors of the graph come through."""
+    options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, components=components)
+    own, given = run.apart(options, log, {}), Inputs.of(X=X)
+    return own, given, own.stage(GRAPH, given)
+
+
+def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str) -> Trial:
+    """Graph, eigenvectors and tangents of points on the device at one bandwidth."""
+    own, given, graph = graph_at(X, bandwidth, d, run, log, components)
+    laplacian = own.stage(LAPLACIAN, given, graph)
+    embedding = own.stage(EIGENVECTORS, graph, laplacian)
+    tangents = own.stage(TANGENTS, laplacian, embedding)
+    # the matrix has done its work, and several would not fit beside each other
+    graph = graph._replace(laplacian=None)
+    rows = run.backend.asarray(graph.points[graph.order])
+    bandwidths = local_bandwidths(laplacian) if isinstance(bandwidth, str) else bandwidth
+    typical = float(run.backend.xp.median(run.backend.asarray(bandwidths)))
+    return Trial(typical, bandwidths, X[rows], graph, embedding, tangents, own)

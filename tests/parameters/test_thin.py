@@ -1,0 +1,150 @@
+"""Wide bandwidths tried on some of the points: what that measures, what it costs, and that the choice is a full fit."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets, select_coordinates
+from ies_gpu.parameters import trial as trials
+from ies_gpu.parameters.automatic import POINTS
+from ies_gpu.parameters.dimension import sample_rows
+from ies_gpu.parameters.scan import FACTORS, Scan
+from ies_gpu.parameters.thin import FEW, NEARLY_ALL, some_rows, thin_trial
+from ies_gpu.parameters.trial import trial
+from ies_gpu.run.inputs import Inputs
+from ies_gpu.run.log import HeldLog
+from ies_gpu.run.options import Options
+from ies_gpu.run.stage import Run
+from tests.manifolds import rectangle
+
+EVERY = pytest.mark.parametrize("backend", ["cpu", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
+
+
+@contextmanager
+def run_of(X, device="cpu", **options):
+    """A run on points, and the points where it runs."""
+    given = Inputs.of(X=X)
+    with Run(Options(device=device, **options), given) as run:
+        yield run, run.stage(POINTS, given.value)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """What counts from 5,000 points on, from 500 on."""
+    monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
+    monkeypatch.setattr("ies_gpu.parameters.thin.FEW", 250)
+
+
+def test_the_rows():
+    assert some_rows(10_000, 0.4, 0).tolist() == sample_rows(10_000, 4000, 0).tolist()
+    assert len(some_rows(10_000, 0.1, 0)) == FEW
+    assert some_rows(10_000, 1.01 * NEARLY_ALL, 0) is None
+    assert some_rows(3000, 0.1, 0) is None
+
+
+@EVERY
+@pytest.mark.parametrize("self_loops", [True, False])
+def test_every_point_gets_the_mean_over_the_others_that_the_laplacian_takes(backend, self_loops):
+    X, _, bandwidth = rectangle(600, 3.0, noise=0.2, degree=80)
+    eps, rows = 1.5 * bandwidth, sample_rows(600, 300, 0)
+    with run_of(X, backend.device, n_components=6, self_loops=self_loops) as (run, Z):
+        few = trial(Z[run.backend.asarray(rows)], eps, 2, run, HeldLog(), "raise")
+        found = thin_trial(Z, eps, 2, run, HeldLog(), "raise", rows)
+        Y, own, got = map(run.backend.to_host, (few.embedding.coordinates, few.X, found.embedding.coordinates))
+        assert found.share == 1 and found.is_thin and len(found.tangents.bases) == 300
+        assert found.graph.mean_degree == pytest.approx(few.graph.mean_degree * 599 / 299)
+
+    def kernel(a, b):
+        distance = np.linalg.norm(a[:, None] - b[None], axis=2)
+        return np.where(distance <= 3 * eps, np.exp(-(distance**2) / eps**2), 0) * (distance > 0)
+
+    K = kernel(X, own) / (kernel(own, own).sum(axis=1) + self_loops)
+    np.testing.assert_allclose(got, K @ Y / K.sum(axis=1, keepdims=True), atol=1e-9)
+
+
+def test_it_explains_what_the_full_trial_explains():
+    X, _, bandwidth = rectangle(2400, 4.3, noise=0.1, degree=240)
+    with run_of(X, n_components=12) as (run, Z):
+        full = trial(Z, bandwidth, 2, run, HeldLog(), "raise")
+        thin = thin_trial(Z, bandwidth, 2, run, HeldLog(), "raise", sample_rows(2400, 800, 0))
+        assert thin.search(2).subset == full.search(2).subset
+        assert thin.fvu(2) == pytest.approx(full.fvu(2), abs=0.001)  # of the variance
+        assert thin.limit(2).value == pytest.approx(full.limit(2).value, abs=0.002)
+        assert thin.overlap(2) == pytest.approx(full.overlap(2), abs=0.02)
+
+
+def test_there_is_none_where_some_points_are_out_of_reach_or_the_rows_in_parts():
+    X, _, bandwidth = rectangle(600, 3.0, degree=60)
+    X = np.vstack([X, X[:1] + [2.9 * bandwidth, 0, 2.9 * bandwidth]])
+    with run_of(X, n_components=6) as (run, Z):
+        rows = np.arange(0, 600, 2)
+        assert thin_trial(Z[:600], 2 * bandwidth, 2, run, HeldLog(), "raise", rows) is not None
+        assert thin_trial(Z, 0.9 * bandwidth, 2, run, HeldLog(), "raise", rows) is None
+        assert thin_trial(Z[:600], 0.2 * bandwidth, 2, run, HeldLog(), "raise", rows) is None
+
+
+@pytest.fixture
+def entries(monkeypatch):
+    """The entries of every graph that is tried."""
+    counted = []
+    built = trials.graph_at
+
+    def counting(X, bandwidth, *rest):
+        own, given, graph = built(X, bandwidth, *rest)
+        counted.append((bandwidth, len(X), graph.laplacian.operator.nnz))
+        return own, given, graph
+
+    monkeypatch.setattr(trials, "graph_at", counting)
+    return counted
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_the_five_trials_take_less_than_three_times_the_entries_of_the_middle_one(small, entries):
+    """On a surface, with all points in each, they take 1/4 + 1/2 + 1 + 2 + 4 times as many."""
+    X = datasets.load("D3", n_samples=2000).X
+    found = select_coordinates(X, device="cpu", bandwidth="fixed", intrinsic_dim=2, subset_size=2)
+    centre = found.diagnostics["automatic"]["degree_bandwidth"]
+    first = {eps / centre: (n, count) for eps, n, count in reversed(entries)}  # the first graph at each bandwidth
+    trials_of = {factor: first[factor] for factor in first if min(abs(np.log(factor / np.array(FACTORS)))) < 1e-9}
+    assert len(trials_of) == 5
+    assert all((n < 2000) == (factor > 1.1) for factor, (n, _) in trials_of.items())
+    assert sum(count for _, count in trials_of.values()) < 3 * first[1.0][1]
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
+    X = datasets.load("D9", n_samples=1500).X
+    found = select_coordinates(X, device="cpu")
+    report = found.diagnostics["automatic"]
+    assert report["bandwidth"] > report["degree_bandwidth"]
+    assert [n for eps, n, _ in entries if eps == report["bandwidth"]][-1] == 1500
+    given = select_coordinates(X, device="cpu", **report["chosen"])
+    assert given.subset == found.subset
+    np.testing.assert_allclose(given.coordinates, found.coordinates, atol=1e-8)
+    row = next(row for row in report["scan"] if row["bandwidth"] == report["bandwidth"])
+    assert row["fvu"] == report["fvu"] and row["mean_degree"] == found.diagnostics["mean_degree"]
+
+
+def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
+    def made(bandwidth, left, is_thin=False):
+        return SimpleNamespace(bandwidth=bandwidth, is_thin=is_thin, fvu=lambda s: left)
+
+    scan = Scan((made(1.0, 0.03), made(2.0, 0.02, True)), {}, 1.0)
+    assert scan.best(2).is_thin
+    firm = scan.firm(made(2.0, 0.04))
+    assert firm.best(2).bandwidth == 1.0 and [t.fvu(2) for t in firm.trials] == [0.03, 0.04]
+
+
+@pytest.mark.parametrize("backend", ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_device_finds_what_the_cpu_finds(backend, small):
+    X = datasets.load("D9", n_samples=700).X
+    given = {"n_components": 8, "intrinsic_dim": 2, "subset_size": 3, "bandwidth": "fixed"}
+    found, expected = (select_coordinates(X, device=device, **given) for device in (backend.device, "cpu"))
+    mine, theirs = (s.diagnostics["automatic"] for s in (found, expected))
+    assert found.subset == expected.subset and mine["bandwidth"] == pytest.approx(theirs["bandwidth"])
+    np.testing.assert_allclose([r["fvu"] for r in mine["scan"]], [r["fvu"] for r in theirs["scan"]], rtol=1e-3)
