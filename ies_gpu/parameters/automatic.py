@@ -21,9 +21,10 @@ from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, samp
 from .scan import FACTORS, SCAN, SHARE, Scan
 from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
-from .verdict import describe, worth_a_warning
+from .verdict import Reason, describe, worth_a_warning
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
+COPIES = 1.25  # times that a point comes on average, itself counted
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
 
 
@@ -48,7 +49,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
     distances, centre, dimension = run.stage(DIMENSION, Z)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
-    units = dimension is not None and hint_at_units(Z, d, run)
+    hints = copies_in(distances) + ([] if dimension is None else units_of(Z, d, run))
     if is_found(options.bandwidth):
         ways = strictest_first(options) if whole else ["largest"]  # of a sample, parts say little
         tried = compared(run, Z, centre, distances, d, ways, len(X))
@@ -63,7 +64,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     search = chosen.search(s)
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
-    report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z), units)
+    report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z), hints)
     for message in worth_a_warning(report):
         run.log.warn(message)
     stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
@@ -155,17 +156,25 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     return min(dimension.value, most)
 
 
-def hint_at_units(Z: Array, d: int, run: Run) -> bool:
-    """Whether the points are a line along one column: more often that is a column in another unit, which warns."""
+def copies_in(distances: Distances) -> list[Reason]:
+    """A reason to doubt where points come several times: copies predict each other, and hide what is around them."""
+    times = float((distances.table == 0).sum()) / len(distances.rows)
+    if times < COPIES:
+        return []
+    return [Reason(True, f"each point comes {times:.1f} times on average, and copies explain each other; drop them")]
+
+
+def units_of(Z: Array, d: int, run: Run) -> list[Reason]:
+    """A reason to doubt where points are a line along one column: more often that is another unit, which warns."""
     variance = run.backend.to_host(Z.var(axis=0))
     widest = int(variance.argmax())
     if d > 1 or len(variance) == 1 or variance[widest] <= ONE_COLUMN * variance.sum():
-        return False
+        return []
     run.log.warn(
         f"column {widest} of X has nearly all of the variance, so the points look like a line along it. If "
         "the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
     )
-    return True
+    return [Reason(False, "the points look like a line along one column, which may be in another unit")]
 
 
 def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:

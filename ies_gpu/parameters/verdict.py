@@ -38,7 +38,7 @@ def describe(
     carried: dict[str, Any] | None,
     asked: list[str],
     sample_size: int,
-    units: bool,
+    hints: list[Reason],
 ) -> dict[str, Any]:
     """Everything the choice is based on, as plain values."""
     names = ("bandwidth", "intrinsic_dim", "subset_size")
@@ -49,8 +49,7 @@ def describe(
     reasons = reasons_to_doubt(tried, dimension, d, s, chosen, asked)
     if carried is not None and not carried["holds"]:
         reasons.append(Reason(True, f"the bandwidth found on {sample_size:,} points does not suit all of them"))
-    if units:
-        reasons.append(Reason(False, "the points look like a line along one column, which may be in another unit"))
+    reasons += hints
     reasons.sort(key=lambda reason: not reason.grave)
     return {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},

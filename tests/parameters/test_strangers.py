@@ -105,6 +105,13 @@ def test_a_column_in_another_unit_is_hinted_at():
         assert select_coordinates(points).verdict != "sure"
 
 
+def test_points_that_come_several_times_make_the_choice_doubtful():
+    """Three copies of each: alone, the 200 points are seen to be a surface."""
+    strip = np.random.default_rng(0).uniform(size=(200, 2)) * [6, 1]
+    with pytest.warns(IESWarning, match="each point comes 3.0 times on average, and copies explain each other; drop"):
+        assert select_coordinates(np.repeat(strip, 3, axis=0)).verdict == "doubtful"
+
+
 @pytest.mark.parametrize("n", [500, *(pytest.param(n, marks=pytest.mark.slow) for n in (1000, 1500, 2000, 3000))])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")

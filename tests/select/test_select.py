@@ -368,7 +368,7 @@ def test_a_part_too_small_for_a_map_is_refused_before_the_next_graph():
     triples = np.repeat(X[:200], 3, axis=0)
     with pytest.raises(DisconnectedGraphError, match="the largest part holds 3 of 600 points, too few for n_comp"):
         select_coordinates(triples, n_neighbors=2, bandwidth=EPS, components="largest", **OPTIONS)
-    with pytest.raises(ValueError, match="most points have 2 copies of themselves as nearest neighbours.*raise n_nei"):
+    with pytest.raises(ValueError, match=r"most points have 2 copies of themselves as nearest neighbours.*raise n_nei"):
         select_coordinates(triples, n_neighbors=2, components="largest", **OPTIONS)
 
 
