@@ -111,7 +111,8 @@ class Team:
 
     def memory_limits(self) -> dict[str, int]:
         """Bytes that each worker may use; one without a limit counts as having much."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        # not client.scheduler_info: every two seconds the client replaces what that returns by one without workers
+        workers = self.client.sync(self.client.scheduler.identity)["workers"]
         return {address: about["memory_limit"] or 1 << 62 for address, about in workers.items()}
 
     def memory_of(self, block: int) -> int:

@@ -238,6 +238,13 @@ def test_a_task_that_all_wait_for_takes_the_threads_of_its_machine_only(client):
     assert [team.threads_beside(block) for block in range(3)] == [3, 3, 4]
 
 
+def test_memory_limits_are_known_while_the_client_renews_what_it_knows_of_the_scheduler(client, monkeypatch):
+    from ies_gpu.cluster.team import Team
+
+    monkeypatch.setattr(client, "scheduler_info", lambda **_: {"workers": {}})  # as for a moment every two seconds
+    assert set(Team(client, "cpu").memory_limits()) == set(client.nthreads())
+
+
 def test_workers_of_this_machine_keep_their_tasks_and_their_memory():
     from ies_gpu.cluster.client import connected
 
