@@ -96,21 +96,20 @@ class Merged:
 
 
 def merged_rows(backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray, *others: np.ndarray) -> Merged:
-    """From a block's rows of S, and the cells of all rows that its columns stand for."""
+    """From a block's rows of S, and the cells of all rows that its columns stand for.
+
+    Columns of a cell follow each other: own rows stand in order, and those of other blocks by block, in their order.
+    """
     shown = np.concatenate([own, *others])
-    labels, local = np.unique(shown[:, 0].astype(np.int64), return_inverse=True)
-    elsewhere = (labels < int(own[0, 0])) | (labels > int(own[-1, 0]))
-    order = np.argsort(elsewhere, kind="stable")
-    wanted, place = labels[order], np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    n, columns = len(own), len(shown)
-    indptr, indices, data = map(backend.to_host, entries)
-    S = csr_matrix((data.astype(np.float64), indices, indptr), shape=(n, columns))
-    P0 = csr_matrix((shown[:, 1], place[local], np.arange(columns + 1)), shape=(columns, len(wanted)))
-    product = S @ P0
-    down = csr_matrix((own[:, 1], np.arange(n), cells.starts), shape=(len(cells.starts) - 1, n))
-    device = tuple(backend.asarray(part) for part in _parts(product))
-    return Merged(device, wanted, _parts((down @ product).tocsr()))
+    labels = shown[:, 0].astype(np.int64)
+    first = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
+    weights = backend.asarray(shown[:, 1].astype(np.float32))
+    begin = backend.asarray(np.append(first, len(labels)))
+    product = backend.kernels.merge_columns(*entries, begin, weights)
+    starts = backend.asarray(cells.starts)
+    rows = backend.kernels.merge_rows(*product, starts, weights[: len(own)], len(first))
+    indptr, indices, data = map(backend.to_host, rows)
+    return Merged(product, labels[first], (indptr, indices, data))
 
 
 def _parts(matrix: Any) -> Matrix:

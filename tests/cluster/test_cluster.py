@@ -383,6 +383,34 @@ def here(backend, array):
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cupy)])
+def test_rows_of_a_block_merged_by_cells_are_products_with_the_weights(device):
+    from ies_gpu.backend import get_backend
+    from ies_gpu.cluster.cells import Cells, cells_wanted, extents_of, merged_rows
+
+    rng = np.random.default_rng(2)
+    S = np.where(rng.random((40, 70)) < 0.3, rng.random((40, 70)), 0).astype(np.float32)
+    starts = np.array([0, 8, 15, 16, 30, 40])
+    own = np.stack([np.repeat(7 + np.arange(5), np.diff(starts)), rng.random(40)], axis=1)
+    others = [np.stack([np.repeat(cells, 5), rng.random(15)], axis=1) for cells in ([0, 1, 4], [12, 13, 20])]
+    labels, weights = np.concatenate([own, *others]).T
+    wanted = [7, 8, 9, 10, 11, 0, 1, 4, 12, 13, 20]
+    P0 = weights[:, None] * (labels[:, None] == wanted)
+    A = csr_array(S)
+    with device_of_workers(device):
+        backend = get_backend(device)
+        entries = there(backend, A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data)
+        cells = Cells(starts, starts, np.arange(0), np.ones(5), backend.asarray(own[:, 1].astype(np.float32)))
+        found = merged_rows(backend, entries, cells, own, *others)
+        product = csr_array(tuple(backend.to_host(part) for part in found.product[::-1]), shape=(40, 11))
+        first = np.array([0, 7, 12, 21])  # cells of three blocks, of which this is the second
+        away = {j: here(backend, want).tolist() for j, want in cells_wanted(backend, found, [0, 2], first).items()}
+    assert found.wanted.tolist() == wanted and away == {0: [0, 1, 4], 2: [0, 1, 8]}
+    assert extents_of(backend, found, first) == ({0: 3, 1: 5, 2: 3}, len(found.rows[2]))
+    np.testing.assert_allclose(product.toarray(), S @ P0, rtol=1e-5)
+    np.testing.assert_allclose(csr_array(found.rows[::-1], shape=(5, 11)).toarray(), P0[:40, :5].T @ S @ P0, rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cupy)])
 def test_conjugate_gradients_in_pieces_solve_the_shifted_equations_beside_some_vectors(client, device):
     from ies_gpu.cluster.levels import TallLevel
     from ies_gpu.cluster.team import Pieces, Several, Team
