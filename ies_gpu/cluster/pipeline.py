@@ -22,6 +22,7 @@ from ..run.options import Options
 from ..run.progress import Progress
 from . import blocks, matrix, returned
 from .eigenpairs import eigenpairs
+from .levels import first_share
 from .matrix import Graph
 from .saved import Shelf
 from .scores import coordinates_of, facts_of, searched, stray_among, tangent_blocks
@@ -44,7 +45,7 @@ def select_on_cluster(
         source = Source(team, given.value)
         options.check_sizes(source.n)
         returned.check_room(source, options)
-        check_coarse(team, source.n, options.n_components)
+        team.share = first_share(team, source.n, options.n_components)
     shelf = Shelf(team, options, source.chunks, log)
     try:
         # the small matrices of the client: on several threads BLAS takes many times as long for them
@@ -185,16 +186,6 @@ def check_options(options: Options) -> None:
             raise ValueError(f"{name}={value!r} does not work with client, only {usual!r} does")
     if options.memory_limit is not None or options.n_threads is not None:
         raise ValueError("memory_limit and n_threads do not work with client; set them when you start the workers")
-
-
-def check_coarse(team: Team, n: int, m: int) -> None:
-    """Refuse, before the work, more points than whose coarse level fits on one worker."""
-    need, most = n / 6 * (28 * (m + 6) + 450), max(team.memory_limits().values(), default=1 << 62)
-    if need > most:
-        raise ClusterError(
-            f"the coarse level of {n:,} points takes about {need / 1e9:.1f} GB on one worker, but the largest has "
-            f"{most / 1e9:.1f} GB; add one larger worker, or use fewer points or n_components (now {m})"
-        )
 
 
 def block_count(team: Team, n: int) -> int:

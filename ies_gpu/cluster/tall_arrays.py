@@ -63,11 +63,15 @@ class TallBackend:
     is_remote = False
 
     def __init__(self, team: Team, sizes: np.ndarray) -> None:
-        self.xp, self.kernels = TallArrays(team, sizes), TallKernels(team)
+        self.team, self.xp, self.kernels = team, TallArrays(team, sizes), TallKernels(team)
 
-    @staticmethod
-    def all_to_host(*arrays: Any) -> list[Any]:
-        return list(arrays)
+    def all_to_host(self, *arrays: Any) -> list[Any]:
+        """Small arrays are here; what a task has noted, such as its steps, is waited for."""
+        from distributed import Future
+
+        noted = [array for array in arrays if isinstance(array, Future)]
+        found = iter(self.team.gather(noted) if noted else ())
+        return [next(found) if isinstance(array, Future) else array for array in arrays]
 
     @staticmethod
     def to_host(array: Any) -> Any:

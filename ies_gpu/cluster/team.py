@@ -19,7 +19,7 @@ import numpy as np
 from ..backend import Backend, get_backend
 from ..errors import ClusterError, brief
 
-COARSE = 1 / 6  # of the memory of all blocks that the coarse level takes
+COARSE = 1 / 6  # of the memory of all blocks that the coarse level takes, where one worker has it
 # Headers of .npy files are parsed, and Python 3.11 sometimes fails at that in two threads at a time ("AST constructor
 # recursion depth mismatch"): the threads of a worker take turns
 PARSING = Lock()
@@ -62,6 +62,8 @@ class Team:
         Which rows each block sends to which other.
     workers : list of str
         Their addresses at the start.
+    share : float
+        What the first worker needs for coarse levels, of the memory of all blocks.
     """
 
     def __init__(self, client: Any, device: str) -> None:
@@ -76,16 +78,17 @@ class Team:
         self.outgoing: list[Any] = []
         self.workers = sorted(client.nthreads())
         self.places = self.workers
+        self.share = COARSE
 
     def settle(self, count: int) -> None:
         """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one.
 
-        The first worker, one with the most memory, solves the coarse level, and gets fewer blocks for it.
+        The first worker, one with the most memory, solves the coarse levels, and gets fewer blocks for it.
         """
         limits = self.memory_limits()
         self.workers = sorted(self.workers, key=lambda worker: (-limits.get(worker, 0), worker))
-        share = (1 + COARSE) * count / max(1, len(self.workers))
-        ends = np.rint(np.cumsum(np.full(len(self.workers), share)) - COARSE * count).clip(1, count)
+        each = (1 + self.share) * count / max(1, len(self.workers))
+        ends = np.rint(np.cumsum(np.full(len(self.workers), each)) - self.share * count).clip(1, count)
         self.places = [self.workers[int(i)] for i in np.searchsorted(ends, np.arange(count), side="right")]
 
     def check_versions(self) -> None:
@@ -108,8 +111,14 @@ class Team:
 
     def memory_limits(self) -> dict[str, int]:
         """Bytes that each worker may use; one without a limit counts as having much."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        # not client.scheduler_info: every two seconds the client replaces what that returns by one without workers
+        workers = self.client.sync(self.client.scheduler.identity)["workers"]
         return {address: about["memory_limit"] or 1 << 62 for address, about in workers.items()}
+
+    def memory_of(self, block: int) -> int:
+        """Bytes that the worker of a block may use; those of the smallest one if it is lost."""
+        limits = self.memory_limits()
+        return limits.get(self.place(block), min(limits.values(), default=1 << 62))
 
     def least_memory(self) -> int:
         """Bytes that a thread of the smallest worker may use."""
@@ -188,10 +197,14 @@ class Team:
             return tuple(sum(parts[1:], parts[0]) for parts in zip(*results, strict=True))
         return sum(results[1:], results[0])
 
-    def exchanged(self, pieces: list[Any]) -> list[Several]:
-        """For each block the rows of other blocks that its own rows have as neighbours, for the end of :meth:`map`."""
+    def exchanged(self, pieces: list[Any], outgoing: list[Any] | None = None) -> list[Several]:
+        """For each block the rows of other blocks that its own rows have as neighbours, for the end of :meth:`map`.
+
+        A coarse level has an ``outgoing`` of its own.
+        """
+        outgoing = self.outgoing if outgoing is None else outgoing
         return [
-            Several(self.passed(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
+            Several(self.passed(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in self.near[i])
             for i in range(len(pieces))
         ]
 
@@ -293,6 +306,10 @@ class Pieces:
     def __mul__(self, factors: np.ndarray) -> Pieces:
         return self._of([Call(scaled, (part, factors)) for part in self.parts], self.shape[1])
 
+    def astype(self, dtype: str) -> Pieces:
+        """A copy of its own, for arrays that many tasks use."""
+        return self._of(self.team.map(converted, self.parts, dtype), self.shape[1])
+
     def _of(self, parts: list[Any], width: int) -> Pieces:
         return Pieces(self.team, parts, (self.shape[0], width))
 
@@ -310,6 +327,11 @@ def as_it_is(backend: Backend, value: Any) -> Any:
 def taken_columns(backend: Backend, V: Any, columns: slice) -> Any:
     """Some columns, as an array of their own."""
     return backend.xp.ascontiguousarray(V[:, columns])
+
+
+def converted(backend: Backend, V: Any, dtype: str) -> Any:
+    """The same numbers in another type."""
+    return V.astype(dtype)
 
 
 def put_columns(backend: Backend, V: Any, columns: slice, other: Any) -> Any:

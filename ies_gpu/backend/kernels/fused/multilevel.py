@@ -111,7 +111,7 @@ def merge_columns(
     indptr: Array, indices: Array, data: Array, starts: Array, weights: Array
 ) -> tuple[Array, Array, Array]:
     """See :func:`.plain_multilevel.merge_columns`."""
-    n = len(weights)
+    n = len(indptr) - 1
     labels = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
     counts, ends = np.empty(n, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
     in_threads(lambda a, b: counted_columns(indptr, indices, labels, a, b, counts), n, SPARSE_CHUNK)
