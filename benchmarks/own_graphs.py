@@ -12,7 +12,7 @@ from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, knn_graph, 
 
 from .measure import seconds
 from .problems import strip
-from .stages import STOPPED, Row, arpack, row
+from .stages import STOPPED, Row, arpack, residual_in_words, row
 
 N = 100_000
 
@@ -51,10 +51,10 @@ def against_amg(kernel: scipy.sparse.csr_matrix, stage: str, mine: float) -> Row
     except ImportError as missing:
         return row(stage, "scikit-learn, amg", mine, None, 4, reason=f"not run: {missing}")
     with threadpool_limits(1):
-        theirs, _ = seconds(
+        theirs, vectors = seconds(
             lambda: spectral_embedding(kernel, n_components=20, eigen_solver="amg", random_state=0, drop_first=True)
         )
-    return row(stage, "scikit-learn, amg", mine, theirs, 4)
+    return row(stage, "scikit-learn, amg", mine, theirs, 4, reason=residual_in_words(kernel, vectors))
 
 
 def unordered_kernel() -> list[Row]:

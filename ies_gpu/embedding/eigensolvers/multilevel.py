@@ -166,7 +166,7 @@ def build_levels(
 
 @dataclass
 class CoarsePairs:
-    """Eigenvalues (k,) and vectors (n, k) of the coarse operator, and the value behind them."""
+    """Eigenvalues (k,) and vectors (n, k) of the coarse operator, these in float32, and the value behind them."""
 
     values: np.ndarray
     vectors: Array
@@ -204,7 +204,7 @@ def solve(
         return level.backend.to_host(values), vectors, None
     sure = wanted if sure is None else sure
     coarse = level.start(wanted, last, GUARDS if product else FEWER_GUARDS, sure)
-    Q = coarse.vectors.astype("float32")
+    Q = coarse.vectors
     T = level.smoothed(Q)
     block = Block(level, T, level.product(T), len(coarse.values))
     del T
@@ -261,7 +261,7 @@ def start_pairs(
     """
     values, vectors, _ = solve(level.coarse, wanted + guards, REFRESH, COARSE_TOL, last, sure=sure)
     k = kept_pairs(values, wanted, guards)
-    return CoarsePairs(values[:k], level.backend.xp.ascontiguousarray(vectors[:, :k]), float(values[k]))
+    return CoarsePairs(values[:k], vectors[:, :k].astype("float32", order="C"), float(values[k]))
 
 
 def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:
