@@ -261,7 +261,8 @@ def start_pairs(
     """
     values, vectors, _ = solve(level.coarse, wanted + guards, REFRESH, COARSE_TOL, last, sure=sure)
     k = kept_pairs(values, wanted, guards)
-    return CoarsePairs(values[:k], vectors[:, :k].astype("float32", order="C"), float(values[k]))
+    kept = level.backend.xp.ascontiguousarray(vectors[:, :k]).astype("float32")
+    return CoarsePairs(values[:k], kept, float(values[k]))
 
 
 def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:
