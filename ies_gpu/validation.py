@@ -102,8 +102,7 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
     _check_container(name, array)
     if scipy.sparse.issparse(array):
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
-    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise ValueError(f"{name} has masked entries; drop those rows or fill them")
+    check_unmasked(name, array)
     given, backend, array = array, backend_of(array), check_array(name, array)
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {array.dtype}; pass its real and imaginary parts as columns")
@@ -118,6 +117,12 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
     _check_finite(name, array, backend, largest)
     return array
+
+
+def check_unmasked(name: str, array: Any) -> None:
+    """An error where entries of an array are masked: plain arrays would show what is behind the mask."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(f"{name} has masked entries; drop those rows or fill them")
 
 
 def check_array(name: str, array: Array) -> Any:

@@ -274,6 +274,32 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
         select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **options)
 
 
+SMALL = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "device": "cpu"}
+
+
+def random_strip(n, length=6.0, seed=0):
+    return np.random.default_rng(seed).uniform(0, 1, (n, 2)) * [length, 1]
+
+
+def test_a_map_that_was_changed_in_memory_only_is_not_read_from_its_file(client, tmp_path):
+    np.save(tmp_path / "points.npy", random_strip(600))
+    X = np.load(tmp_path / "points.npy", mmap_mode="c")
+    X[:, 1] *= 4
+    one, found = (select_coordinates(X, **SMALL | {"bandwidth": 0.5}, client=where) for where in (None, client))
+    np.testing.assert_allclose(found.eigenvalues, one.eigenvalues, atol=1e-9)
+
+
+def test_masked_entries_and_numbers_without_squares_are_refused_as_on_one_machine(client):
+    da = needed("dask.array", "dask")
+    X = np.ma.array(random_strip(300), mask=False)
+    X[5] = np.ma.masked
+    for given in (X, da.from_array(X, chunks=(100, 2), asarray=False)):
+        with pytest.raises(ValueError, match="X has masked entries"):
+            select_coordinates(given, client=client, **SMALL)
+    with pytest.raises(ValueError, match="whose squares no float can hold"):
+        select_coordinates(random_strip(300) * 1e160, client=client, **SMALL)
+
+
 def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
     from ies_gpu.cluster import blocks, returned
 
