@@ -11,7 +11,7 @@ import numpy as np
 from ..backend import Backend, get_backend
 from ..choice.criterion import penalties
 from ..choice.search import SearchResult, ranked
-from ..embedding.connectivity import disconnected, holds_enough
+from ..embedding.connectivity import disconnected, holds_enough, refuse_small_part
 from ..errors import ClusterError, DisconnectedGraphError
 from ..parameters.verdict import doubts_of
 from ..results.selection import Ranking, Selection
@@ -21,6 +21,7 @@ from ..run.log import Log, Report
 from ..run.options import Options
 from ..run.progress import Progress
 from . import blocks, matrix, returned
+from .checks import check_source
 from .eigenpairs import eigenpairs
 from .levels import first_share
 from .matrix import Graph
@@ -43,7 +44,7 @@ def select_on_cluster(
     log = CountingLog(team, progress)
     with log.stage("order"):
         source = Source(team, given.value)
-        options.check_sizes(source.n)
+        options.check_shape(source.n, source.width)
         returned.check_room(source, options)
         team.share = first_share(team, source.n, options.n_components)
     shelf = Shelf(team, options, source.chunks, log)
@@ -118,6 +119,8 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
 
 def computed_graph(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> tuple[Graph, int]:
     """The graph, saved, and the number of its parts."""
+    with log.stage("checks"):
+        check_source(team, source, options)
     with log.stage("order"):
         points = blocks.shared_out(team, source, block_count(team, source.n))
         team.wait(points)
@@ -213,6 +216,7 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         count = max(count, len(sizes))
         if not holds_enough(sizes, n, options.components):
             raise DisconnectedGraphError(disconnected(sizes))
+        refuse_small_part(int(sizes.max()), n, options.n_components)
         log.warn(
             f"the graph has {len(sizes)} parts; continuing with the largest, {sizes.max():,} of {n:,} points. "
             "selection.points has the rows that were used"

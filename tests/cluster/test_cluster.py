@@ -300,6 +300,35 @@ def test_masked_entries_and_numbers_without_squares_are_refused_as_on_one_machin
         select_coordinates(random_strip(300) * 1e160, client=client, **SMALL)
 
 
+def error_of(X, options, words, client=None):
+    """The error of a run as text, which has these words."""
+    with pytest.raises(ValueError, match=words) as caught:  # DisconnectedGraphError is one, too
+        select_coordinates(X, client=client, **options)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+@pytest.mark.parametrize(
+    ("X", "changed", "words"),
+    [
+        (random_strip(300), {"intrinsic_dim": 3, "subset_size": 3}, "intrinsic_dim must be at most 2"),
+        (np.tile([[1.0, 2.0]], (200, 1)), {}, "200 copies of one point"),
+        (random_strip(300) * 1e-160, {}, "smaller squares vanish"),
+        (random_strip(300), {"bandwidth": 50}, "connects every sampled point to all 300 points"),
+        (random_strip(300), {"bandwidth": 0.004}, "sampled points have no neighbour within radius=0.012"),
+        (
+            np.concatenate([random_strip(12, 0.5, k) * [1, 0.3] + [0, 20 * k] for k in range(10)]),
+            {"components": "largest", "n_components": 20},
+            "the largest part holds 12 of 120 points, too few for n_components=20",
+        ),
+    ],
+    ids=["columns", "copies", "tiny", "complete", "isolated", "small part"],
+)
+def test_what_one_machine_refuses_a_cluster_refuses_in_the_same_words(client, X, changed, words):
+    da = needed("dask.array", "dask")
+    uneven = da.concatenate([da.from_array(part) for part in np.split(X, [7, 7, 100])])  # one chunk is empty
+    assert error_of(uneven, SMALL | changed, words, client) == error_of(X, SMALL | changed, words)
+
+
 def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
     from ies_gpu.cluster import blocks, returned
 

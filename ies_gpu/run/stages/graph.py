@@ -14,6 +14,7 @@ from ...embedding.connectivity import (
     connecting_radius,
     disconnected,
     holds_enough,
+    refuse_small_part,
     sampled_degree,
     share_of_pairs,
 )
@@ -264,14 +265,10 @@ def largest_part(labels: np.ndarray) -> np.ndarray:
 
 def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None:
     """Warn of the rows that are not in the largest part; an error where it is too small for a map."""
-    left, m = np.setdiff1d(np.arange(n_input), points), run.options.n_components
+    left = np.setdiff1d(np.arange(n_input), points)
     if len(left) == 0:
         return
-    if m > len(points) - 2:
-        raise DisconnectedGraphError(
-            f"the largest part holds {len(points):,} of {n_input:,} points, too few for n_components={m}; raise "
-            "bandwidth or add neighbours, so that more points are connected"
-        )
+    refuse_small_part(len(points), n_input, run.options.n_components)
     rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
     gone = f"Row {rows} was" if len(left) == 1 else f"Rows {rows} were"
     run.log.warn(
