@@ -12,6 +12,7 @@ from ..backend import Backend, get_backend
 from ..choice.criterion import penalties
 from ..choice.search import SearchResult, ranked
 from ..embedding.connectivity import disconnected, holds_enough, refuse_small_part
+from ..embedding.diffusion import check_pairs
 from ..errors import ClusterError, DisconnectedGraphError
 from ..parameters.verdict import doubts_of
 from ..results.selection import Ranking, Selection
@@ -141,6 +142,7 @@ def mapped(
     info: dict[str, Any] = {}
     with log.stage("eigenvectors") as report:
         values, V, residuals = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
+        check_pairs(values, residuals, options.tol, "the workers", log.warn)
         coordinates = coordinates_of(team, V, graph, n, options.random_state)
         team.wait(coordinates)
     known = {"eigenvalues": 1.0 - values[1:], "residuals": residuals[1:], "info": info}

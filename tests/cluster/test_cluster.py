@@ -329,6 +329,20 @@ def test_what_one_machine_refuses_a_cluster_refuses_in_the_same_words(client, X,
     assert error_of(uneven, SMALL | changed, words, client) == error_of(X, SMALL | changed, words)
 
 
+def test_parts_that_are_joined_by_rounding_only_are_no_graph(client):
+    half, eps = random_strip(300, 3.0), SMALL["bandwidth"]
+    X = np.concatenate([half, half + [3 + 5.95 * eps, 0]])
+    for where in (None, client):
+        with pytest.raises(DisconnectedGraphError, match="lost to rounding"):
+            select_coordinates(X, radius=6.2 * eps, client=where, **SMALL)
+
+
+def test_residuals_above_the_tolerance_are_told(client):
+    with pytest.warns(ies_gpu.IESWarning, match=r"reached a residual of .* instead of 1e-18"):
+        found = select_coordinates(random_strip(300), tol=1e-18, client=client, **SMALL)
+    assert any("instead of 1e-18" in message for message in found.diagnostics["warnings"])
+
+
 def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
     from ies_gpu.cluster import blocks, returned
 
