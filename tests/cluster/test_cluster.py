@@ -343,6 +343,18 @@ def test_residuals_above_the_tolerance_are_told(client):
     assert any("instead of 1e-18" in message for message in found.diagnostics["warnings"])
 
 
+def test_vectors_have_nothing_of_the_constant_one_where_parts_hang_by_a_thread(client):
+    half, eps = random_strip(2600, 20.0), 0.3
+    X = np.concatenate([half, half + [20 + 3.4 * eps, 0]])
+    weights = ies_gpu.laplacian_of_points(X, bandwidth=eps, radius=3.5 * eps).weights
+    options = SMALL | {"bandwidth": eps, "intrinsic_dim": 1, "subset_size": 1}
+    found = select_coordinates(X, client=client, radius=3.5 * eps, **options)
+    phi = found.coordinates
+    constant = weights @ phi / np.sqrt(weights.sum() * (weights @ phi**2))
+    assert found.diagnostics["solver"]["method"] == "multilevel" and found.eigenvalues[0] < 1e-8
+    assert np.abs(constant).max() < 1e-13
+
+
 def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
     from ies_gpu.cluster import blocks, returned
 
