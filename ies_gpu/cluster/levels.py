@@ -247,9 +247,6 @@ class Remote:
     future: Any
     shape: tuple[int, int]
 
-    def astype(self, dtype: Any) -> Remote:
-        return self
-
 
 def coarse_bytes(cells: float, entries: float, m: int) -> float:
     """What a coarse level takes on one worker for m coordinates, with the levels below it."""
