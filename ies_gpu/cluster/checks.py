@@ -1,8 +1,9 @@
-"""Checks that need the points, from a few numbers of each chunk: those of one machine."""
+"""What is asked of the points themselves, from a few rows and numbers of each chunk or block: as on one machine."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,11 @@ from ..embedding.connectivity import (
     refuse_degrees,
     sampled_rows,
 )
+from ..parameters.levina_bickel import dimension_of_rows, dimension_rows
+from ..run.fingerprint import digest_of_rows, digest_rows
 from ..run.options import Options
 from ..validation import LARGEST, refuse_points
+from .blocks import Points
 from .source import Source
 from .team import Team
 
@@ -46,6 +50,30 @@ def check_source(team: Team, source: Source, options: Options) -> None:
     refuse_degrees(degrees, rows, source.n, radius, options.components, nearest)
 
 
+def facts_of_points(team: Team, points: list[Any], used: int, n: int) -> dict[str, Any]:
+    """The digest of the points in the map and the dimension that some of them have, for ``diagnostics``.
+
+    Parameters
+    ----------
+    points : list of Future
+        The blocks of ``Points``.
+    used, n : int
+        How many points they hold, and how many the input has.
+    """
+    width = team.gather([team.submit(width_of, points[0], block=0)])[0]
+    wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
+    if used < n:
+        wanted = np.sort(np.concatenate(team.gather(team.map(rows_of, points))))[wanted]
+    some = np.empty((len(wanted), width))
+    for places, found in team.gather(team.map(rows_among, points, wanted)):
+        some[places] = found
+    few = len(digest_rows(used))
+    return {
+        "points_digest": digest_of_rows((used, width), some[:few]),
+        "seen_dimension": dimension_of_rows(some[few:]),
+    }
+
+
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
@@ -72,3 +100,19 @@ def squares_near(backend: Backend, X: np.ndarray, some: np.ndarray, places: np.n
     X = np.concatenate([X, np.full((1, X.shape[1]), np.inf)])  # there may be no other one
     own = (None if place < 0 else int(place) for place in places)
     return np.array([nearest_square(X, *pair, unit, backend) for pair in zip(some, own, strict=True)])
+
+
+def width_of(backend: Backend, points: Points) -> int:
+    return int(points.X.shape[1])
+
+
+def rows_of(backend: Backend, points: Points) -> np.ndarray:
+    return points.rows
+
+
+def rows_among(backend: Backend, points: Points, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the wanted rows of the input a block has, and these."""
+    order = np.argsort(points.rows)
+    own = order[np.searchsorted(points.rows, wanted, sorter=order).clip(max=len(order) - 1)]
+    places = np.flatnonzero(points.rows[own] == wanted)
+    return places, backend.to_host(points.X[backend.asarray(own[places])])

@@ -22,7 +22,7 @@ from ..run.log import Log, Report
 from ..run.options import Options
 from ..run.progress import Progress
 from . import blocks, matrix, returned
-from .checks import check_source
+from .checks import check_source, facts_of_points
 from .eigenpairs import eigenpairs
 from .levels import first_share
 from .matrix import Graph
@@ -78,7 +78,7 @@ def losses_told(options: Options) -> Iterator[None]:
 def run_stages(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> Selection:
     """Graph, eigenvectors, tangents and search, each from the checkpoint where it is there."""
     client = team.client
-    graph, kept = shelf.get_graph() or computed_graph(team, source, options, log, shelf)
+    graph, known = shelf.get_graph() or computed_graph(team, source, options, log, shelf)
     source.chunks.clear()
     coordinates, eigenvalues, residuals, info = mapped(team, graph, source.n, options, log, shelf)
     saved = shelf.get_arrays("tangents", ("bases", "sigma"))
@@ -95,20 +95,23 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
         facts = facts_of(team, tangents, table) | {"stray_coordinates": stray, "stray_points": []}
     with log.stage("result"):
         arrays = returned.arrays(team, source, graph, coordinates, tangents, table, eigenvalues, options)
-    diagnostics = facts | {
-        "device_reason": f"on {len(client.nthreads())} workers of the Dask cluster at {client.scheduler.address}",
-        "residuals": residuals.tolist(),
-        "solver": info,
-        "graph_components": kept,
-        "mean_degree": graph.nnz / graph.sizes.sum() - 1,
-        "approximations": [],
-        "regret_passed": found.passed,
-        "sets_scored": len(found.subsets),
-        "search": found.details,
-        "audit": {},
-        "versions": versions(),
-        "automatic": None,
-    }
+    diagnostics = (
+        facts
+        | known
+        | {
+            "device_reason": f"on {len(client.nthreads())} workers of the Dask cluster at {client.scheduler.address}",
+            "residuals": residuals.tolist(),
+            "solver": info,
+            "mean_degree": graph.nnz / graph.sizes.sum() - 1,
+            "approximations": [],
+            "regret_passed": found.passed,
+            "sets_scored": len(found.subsets),
+            "search": found.details,
+            "audit": {},
+            "versions": versions(),
+            "automatic": None,
+        }
+    )
     selection = result(found, eigenvalues, arrays, options, diagnostics)
     for message in doubts_of(diagnostics, found.subset, int(graph.sizes.sum()), options):
         log.warn(message)
@@ -118,8 +121,10 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     return selection
 
 
-def computed_graph(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> tuple[Graph, int]:
-    """The graph, saved, and the number of its parts."""
+def computed_graph(
+    team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf
+) -> tuple[Graph, dict[str, Any]]:
+    """The graph, saved, and what ``diagnostics`` says of it and its points."""
     with log.stage("checks"):
         check_source(team, source, options)
     with log.stage("order"):
@@ -202,8 +207,8 @@ def block_count(team: Team, n: int) -> int:
     return 1 << (int(wanted) - 1).bit_length()
 
 
-def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n: int) -> tuple[Graph, int]:
-    """The transition matrix of the graph, or of its largest part, and how many parts there were."""
+def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n: int) -> tuple[Graph, dict[str, Any]]:
+    """The transition matrix of the graph, or of its largest part, and what ``diagnostics`` says of both."""
     count = 1
     while True:
         with log.stage("graph"):
@@ -227,10 +232,12 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         left = [i for i, own in enumerate(keep) if own.any()]
         team.settle(len(left))
         points = team.map(blocks.kept, [points[i] for i in left], [keep[i] for i in left])
+    with log.stage("checks"):
+        facts = facts_of_points(team, points, int(sizes.sum()), n)
     with log.stage("laplacian"):
         graph = matrix.transition_blocks(team, kernels)
         team.wait(graph.transitions)
-        return graph, count
+        return graph, facts | {"graph_components": count}
 
 
 def result(

@@ -355,6 +355,29 @@ def test_vectors_have_nothing_of_the_constant_one_where_parts_hang_by_a_thread(c
     assert np.abs(constant).max() < 1e-13
 
 
+def test_a_result_knows_its_points(client, tmp_path):
+    X = np.concatenate([random_strip(500), [[30.0, 0.0]]])[np.random.default_rng(1).permutation(501)]
+    options = SMALL | {"components": "most"}
+    with pytest.warns(ies_gpu.IESWarning, match="2 parts"):
+        one = select_coordinates(X, **options)
+    for more in ({}, {"checkpoint": tmp_path}, {"checkpoint": tmp_path, "resume": True}):
+        with pytest.warns(ies_gpu.IESWarning, match="2 parts"):
+            found = select_coordinates(X, client=client, **options, **more)
+        assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
+        assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
+    assert ies_gpu.model_of(found, X).names == found.names
+    with pytest.raises(ValueError, match="in the same order; these are others"):
+        ies_gpu.model_of(found, X[::-1])
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_curve_is_seen_to_have_fewer_dimensions_than_asked(client):
+    t = np.linspace(0, 12, 600)
+    X = np.column_stack([np.cos(t), np.sin(t), 0.3 * t])
+    with pytest.warns(ies_gpu.IESWarning, match=r"look like a shape of dimension 1\.\d"):
+        select_coordinates(X, client=client, **SMALL)
+
+
 def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
     from ies_gpu.cluster import blocks, returned
 
