@@ -350,8 +350,6 @@ def select_coordinates(
         resume=resume,
     )
     if client is not None:
-        if options.nearest:
-            raise ValueError("n_neighbors and bandwidth='local' do not work with a client yet; leave one of them out")
         from .cluster.pipeline import select_on_cluster
 
         return select_on_cluster(given, client, options, progress)

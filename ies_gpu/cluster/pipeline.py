@@ -92,26 +92,23 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     with log.stage("search"):
         stray = stray_among(team, coordinates)
         found, table = searched(team, tangents, stray, eigenvalues, options)
-        facts = facts_of(team, tangents, table) | {"stray_coordinates": stray, "stray_points": []}
+        facts = known | facts_of(team, tangents, table) | {"stray_coordinates": stray, "stray_points": []}
     with log.stage("result"):
         arrays = returned.arrays(team, source, graph, coordinates, tangents, table, eigenvalues, options)
-    diagnostics = (
-        facts
-        | known
-        | {
-            "device_reason": f"on {len(client.nthreads())} workers of the Dask cluster at {client.scheduler.address}",
-            "residuals": residuals.tolist(),
-            "solver": info,
-            "mean_degree": graph.nnz / graph.sizes.sum() - 1,
-            "approximations": [],
-            "regret_passed": found.passed,
-            "sets_scored": len(found.subsets),
-            "search": found.details,
-            "audit": {},
-            "versions": versions(),
-            "automatic": None,
-        }
-    )
+    workers = "1 worker" if len(client.nthreads()) == 1 else f"{len(client.nthreads())} workers"
+    diagnostics = facts | {
+        "device_reason": f"on {workers} of the Dask cluster at {client.scheduler.address}",
+        "residuals": residuals.tolist(),
+        "solver": info,
+        "mean_degree": graph.nnz / graph.sizes.sum() - 1,
+        "approximations": [],
+        "regret_passed": found.passed,
+        "sets_scored": len(found.subsets),
+        "search": found.details,
+        "audit": {},
+        "versions": versions(),
+        "automatic": None,
+    }
     selection = result(found, eigenvalues, arrays, options, diagnostics)
     for message in doubts_of(diagnostics, found.subset, int(graph.sizes.sum()), options):
         log.warn(message)
@@ -182,6 +179,12 @@ def check_options(options: Options) -> None:
     """Refuse what a cluster run does not do."""
     if options.entry != "X":
         raise ValueError(f"client works only with X, not with {options.entry}")
+    if options.nearest:
+        asked = "bandwidth='local'" if options.n_neighbors is None else f"n_neighbors={options.n_neighbors}"
+        raise ValueError(
+            f"{asked} does not work with client; pass a number for bandwidth instead, or leave client out and use one "
+            "machine"
+        )
     if options.automatic:
         name = options.automatic[0]
         raise ValueError(
@@ -194,8 +197,11 @@ def check_options(options: Options) -> None:
         value, usual = getattr(options, name), getattr(Options, name)
         if value != usual:
             raise ValueError(f"{name}={value!r} does not work with client, only {usual!r} does")
-    if options.memory_limit is not None or options.n_threads is not None:
-        raise ValueError("memory_limit and n_threads do not work with client; set them when you start the workers")
+    limits = {name: getattr(options, name) for name in ("memory_limit", "n_threads")}
+    given = [f"{name}={value}" for name, value in limits.items() if value is not None]
+    if given:
+        does, it = ("does", "it") if len(given) == 1 else ("do", "them")
+        raise ValueError(f"{' and '.join(given)} {does} not work with client; set {it} when you start the workers")
 
 
 def block_count(team: Team, n: int) -> int:
@@ -222,7 +228,7 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
             break
         count = max(count, len(sizes))
         if not holds_enough(sizes, n, options.components):
-            raise DisconnectedGraphError(disconnected(sizes))
+            raise DisconnectedGraphError(disconnected(sizes, each=False))
         refuse_small_part(int(sizes.max()), n, options.n_components)
         log.warn(
             f"the graph has {len(sizes)} parts; continuing with the largest, {sizes.max():,} of {n:,} points. "

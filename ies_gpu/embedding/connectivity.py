@@ -168,12 +168,15 @@ def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
     return float(counts.mean()) / len(X)
 
 
-def disconnected(sizes: np.ndarray, radius: float | None = None) -> str:
-    """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at."""
+def disconnected(sizes: np.ndarray, radius: float | None = None, each: bool = True) -> str:
+    """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
+
+    ``each`` says whether one map per part can be made.
+    """
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
     few = sizes.sum() - sizes.max()
     way = "pass components='largest' to continue with the largest part"
-    if np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
+    if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
         way = "pass components='each' for one map per part, or components='largest' for that of the largest"
     if few <= 2 * STRAY * sizes.sum():
         far = "1 point is" if few == 1 else f"{few:,} points are"

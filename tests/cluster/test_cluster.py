@@ -77,7 +77,7 @@ def test_strip_of_an_array(client, strip):
     assert solver["coarse_sizes"][0] == pytest.approx(one.diagnostics["solver"]["coarse_sizes"][0], rel=0.1)
     assert isinstance(found.coordinates, np.ndarray) and (found.points == np.arange(len(X))).all()
     assert set(found.diagnostics["cluster"]) >= {"blocks", "graph", "eigenvectors", "search"}
-    assert "Dask" in found.diagnostics["device_reason"]
+    assert "on 2 workers of the Dask cluster" in found.diagnostics["device_reason"]
 
 
 def expected_bytes(info, n, width, m, d, workers):
@@ -378,6 +378,36 @@ def test_a_curve_is_seen_to_have_fewer_dimensions_than_asked(client):
         select_coordinates(X, client=client, **SMALL)
 
 
+def test_refusals_name_what_was_given_and_a_way_out(client, tmp_path, capsys):
+    X = np.concatenate([random_strip(300), random_strip(200, seed=1) + [0, 20]])
+    np.save(tmp_path / "points.npy", X)
+    for given in (X, tmp_path / "points.npy"):
+        with pytest.raises(ValueError, match="components='each' does not work with client; pass components='largest'"):
+            select_coordinates(given, client=client, components="each", **SMALL)
+    with pytest.raises(DisconnectedGraphError, match=r"pass components='largest' to continue with the largest part$"):
+        select_coordinates(X, client=client, **SMALL)
+    for wrong, words in (
+        ({"n_threads": 2}, "^n_threads=2 does not work with client; set it when"),
+        ({"n_threads": 2, "memory_limit": 1 << 30}, "^memory_limit=1073741824 and n_threads=2 do not work.*; set them"),
+        ({"n_neighbors": 10}, "^n_neighbors=10 does not work with client; pass a number for bandwidth instead"),
+        ({"bandwidth": "local"}, "^bandwidth='local' does not work with client; pass a number for bandwidth instead"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            select_coordinates(X, client=client, **SMALL | wrong)
+    fit = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.4"]
+    for wrong, words in (
+        (["--workers", "1", "--threads", "1"], "--workers start with one thread each; leave out --threads"),
+        (
+            ["--workers", "1", "--neighbors", "10"],
+            "--neighbors 10 does not work on a cluster; give a number for --band",
+        ),
+        (["--workers", "1", "--components", "each"], "--components each does not work on a cluster"),
+        (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit does not work with --scheduler; set it when"),
+    ):
+        assert main([*fit, *wrong]) == 2
+        assert words in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
     from ies_gpu.cluster import blocks, returned
 
@@ -669,6 +699,7 @@ def test_what_follows_a_stage_that_could_not_be_saved_belongs_to_no_other_run(tm
             found = select_coordinates(X, client=client, checkpoint=tmp_path, resume=count == 4, **options)
         assert found.diagnostics["checkpoint"]["resumed"] == []
     assert found.subset == select_coordinates(X, **options).subset
+    assert "on 1 worker of the Dask cluster" in found.diagnostics["device_reason"]
 
 
 class StruckError(Exception):
