@@ -227,7 +227,8 @@ def select_coordinates(
     tol : float, default=1e-8
         The largest residual that an eigenpair may have.
     keep_bases : bool, optional
-        Whether to keep the tangent bases, which :meth:`Selection.score` needs. By default they are kept up to 512 MB.
+        Whether to keep the tangent bases, which :meth:`Selection.score` needs. By default they are kept up to 512 MB,
+        and with ``client`` not at all.
     checkpoint : str or path-like, optional
         A local folder in which to save each finished stage. A folder that already holds stages is an error unless
         ``resume`` is True.
@@ -350,8 +351,6 @@ def select_coordinates(
         resume=resume,
     )
     if client is not None:
-        if options.nearest:
-            raise ValueError("n_neighbors and bandwidth='local' do not work with a client yet; leave one of them out")
         from .cluster.pipeline import select_on_cluster
 
         return select_on_cluster(given, client, options, progress)

@@ -108,8 +108,7 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
         )
     if scipy.sparse.issparse(array):
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
-    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise ValueError(f"{name} has masked entries; drop those rows or fill them")
+    check_unmasked(name, array)
     given, backend, array = array, backend_of(array), check_array(name, array)
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {array.dtype}; pass its real and imaginary parts as columns")
@@ -124,6 +123,12 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
     _check_finite(name, array, backend, largest)
     return array
+
+
+def check_unmasked(name: str, array: Any) -> None:
+    """An error where entries of an array are masked: plain arrays would show what is behind the mask."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(f"{name} has masked entries; drop those rows or fill them")
 
 
 def check_array(name: str, array: Array) -> Any:
@@ -200,15 +205,23 @@ def _check_finite(
 def check_points(X: Array, dtype: Any = np.float64) -> Any:
     """Points (n, D), at least two of them and not all the same."""
     X = check_real_array("X", X, 2, dtype)
-    if X.shape[0] < 2 or X.shape[1] < 1:
-        raise ValueError(f"X must hold at least 2 points with at least 1 column, got shape {X.shape}")
-    if not bool((X[:1] != X[:1000]).any()) and not bool((X[:1] != X).any()):  # a few rows settle it nearly always
-        raise ValueError(f"X must not consist of {X.shape[0]} copies of one point")
-    if not bool((abs(X[:1000]) > 1 / LARGEST).any()) and not bool((abs(X) > 1 / LARGEST).any()):
+    # a few rows settle it nearly always
+    differ = bool((X[:1] != X[:1000]).any()) or bool((X[:1] != X).any())
+    seen = bool((abs(X[:1000]) > 1 / LARGEST).any()) or bool((abs(X) > 1 / LARGEST).any())
+    refuse_points(X.shape, differ, seen)
+    return X
+
+
+def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
+    """Raise where there are fewer than two points, where none ``differ``, or where squares of no entry are ``seen``."""
+    if shape[0] < 2 or shape[1] < 1:
+        raise ValueError(f"X must hold at least 2 points with at least 1 column, got shape {shape}")
+    if not differ:
+        raise ValueError(f"X must not consist of {shape[0]} copies of one point")
+    if not seen:
         raise ValueError(
             f"X has no entry above {1 / LARGEST:.0e}, and smaller squares vanish; multiply X by a constant"
         )
-    return X
 
 
 @at_home

@@ -272,19 +272,44 @@ def check_numbers(args: argparse.Namespace) -> None:
     if s != "auto" and not least <= s <= m:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
     if args.workers or args.scheduler:
-        found = {"-d": d, "-s": s, "--bandwidth": args.bandwidth}
-        missing = [option for option, value in found.items() if isinstance(value, str)]
-        if missing:
-            args.parser.error(
-                f"a cluster needs numbers for {', '.join(missing)}; find them with 'ies-gpu fit' on some ten thousand "
-                "points without one"
-            )
+        check_cluster(args)
     if args.model and (args.n_neighbors or args.bandwidth == "local"):
         args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
     if args.model and args.bandwidth == "auto":
         args.bandwidth = "fixed"  # which new points have a place with
     if args.bandwidth in ("auto", "fixed") and args.radius is not None:
         args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
+
+
+def check_cluster(args: argparse.Namespace) -> None:
+    """Check that what was asked for works on a cluster."""
+    cluster = "--workers" if args.workers else "--scheduler"
+    if args.n_neighbors or args.bandwidth == "local":
+        asked = f"--neighbors {args.n_neighbors}" if args.n_neighbors else "--bandwidth local"
+        args.parser.error(
+            f"{asked} does not work on a cluster; give a number for --bandwidth instead, or leave out {cluster}"
+        )
+    found = {"-d": args.intrinsic_dim, "-s": args.subset_size, "--bandwidth": args.bandwidth}
+    missing = [option for option, value in found.items() if isinstance(value, str)]
+    if missing:
+        args.parser.error(
+            f"a cluster needs numbers for {', '.join(missing)}; find them with 'ies-gpu fit' on some ten thousand "
+            "points without one"
+        )
+    if args.components == "each":
+        args.parser.error(
+            "--components each does not work on a cluster; give --components largest for the map of the largest part, "
+            f"or leave out {cluster}"
+        )
+    if args.workers and args.n_threads:
+        args.parser.error("--workers start with one thread each; leave out --threads, and give more workers instead")
+    limits = {"--memory-limit": args.memory_limit, "--threads": args.n_threads} if args.scheduler else {}
+    given = [option for option, value in limits.items() if value is not None]
+    if given:
+        does, it = ("does", "it") if len(given) == 1 else ("do", "them")
+        args.parser.error(
+            f"{' and '.join(given)} {does} not work with --scheduler; set {it} when you start its workers"
+        )
 
 
 def stays_away(args: argparse.Namespace) -> bool:

@@ -12,6 +12,7 @@ SENTENCES = {
     "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there": "'ies-gpu report --diagnose' shows where",
     "set self_loops=False": "give --no-self-loops",
     "resume=True": "--resume",
+    "not work with client": "not work on a cluster",
 }
 
 

@@ -18,6 +18,7 @@ from ..embedding.eigensolvers.eigenpairs import (
     SymmetricTransition,
     last_level_pairs,
     leading_eigenpairs,
+    refuse_pairs,
 )
 from ..embedding.laplacian import Laplacian
 from ..errors import ClusterError, NotConvergedError
@@ -79,13 +80,20 @@ def multilevel_pairs(
         went = [tall.travelled | {"gram": tall.backend.kernels.numbers} for tall in level.in_blocks]
         info["travelled"], info["travelled_below"] = went[0], went[1:]
     multilevel.check_interlacing(values, coarse.values, count)
-    V = X[:, :count]
+    V = beside_top(team, X[:, :count], level)
     values = values[:count].copy()
-    residuals = np.sqrt(team.total(team.map(squared_residuals, level.exact(V).parts, V.parts, values)))
-    if not residuals.max() <= tol:
-        raise NotConvergedError(f"recomputed in float64, a residual is {residuals.max():.1e}")
+    squares, gram = team.total(team.map(squares_and_gram, level.exact(V).parts, V.parts, values))
+    residuals = np.sqrt(squares)
+    refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(residuals.max()), tol)
     info["method"] = "multilevel"
     return values, V, residuals
+
+
+def beside_top(team: Team, V: Pieces, level: TopLevel) -> Pieces:
+    """Vectors in pieces, turned so that they have nothing of the known one; see :func:`multilevel.beside_top`."""
+    along = team.total(team.map(along_top, V.parts, level.graph.roots, level.length))
+    parts = team.map(turned, V.parts, level.graph.roots, level.length, multilevel.reflection(along))
+    return Pieces(team, parts, V.shape)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -119,6 +127,17 @@ def rows_of(backend: Backend, pairs: Eigenpairs, first: int, last: int) -> Any:
     return backend.xp.ascontiguousarray(pairs.vectors[first:last])
 
 
-def squared_residuals(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> np.ndarray:
+def along_top(backend: Backend, V: Any, root: Any, length: float) -> np.ndarray:
+    return backend.to_host((root[: len(V)] / length) @ V)
+
+
+def turned(backend: Backend, V: Any, root: Any, length: float, reflection: np.ndarray) -> Any:
+    V = V @ backend.asarray(reflection)
+    V[:, 0] = root[: len(V)] / length
+    return V
+
+
+def squares_and_gram(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The squares of residuals, and the inner products of vectors."""
     R = SV - V * backend.asarray(values)
-    return backend.to_host((R * R).sum(axis=0))
+    return backend.to_host((R * R).sum(axis=0)), backend.to_host(V.T @ V)

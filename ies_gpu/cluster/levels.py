@@ -177,7 +177,8 @@ class TopLevel(TallLevel):
         """Attach the levels below, for so many pairs."""
         team = self.team
         squares = team.total(team.map(square_sum, self.graph.roots, self.graph.sizes.tolist()))
-        cells = team.map(own_cells, *self._chances(), self.graph.roots, float(np.sqrt(squares)))
+        self.length = float(np.sqrt(squares))  # of the roots: divided by it they are the top vector
+        cells = team.map(own_cells, *self._chances(), self.graph.roots, self.length)
         self.attach(cells, count, multilevel.LEAF)
 
     def _chances(self) -> tuple[Any, ...]:
@@ -245,9 +246,6 @@ class Remote:
 
     future: Any
     shape: tuple[int, int]
-
-    def astype(self, dtype: Any) -> Remote:
-        return self
 
 
 def coarse_bytes(cells: float, entries: float, m: int) -> float:

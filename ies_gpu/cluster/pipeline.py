@@ -11,7 +11,8 @@ import numpy as np
 from ..backend import Backend, get_backend
 from ..choice.criterion import penalties
 from ..choice.search import SearchResult, ranked
-from ..embedding.connectivity import disconnected, holds_enough
+from ..embedding.connectivity import disconnected, holds_enough, refuse_small_part
+from ..embedding.diffusion import check_pairs
 from ..errors import ClusterError, DisconnectedGraphError
 from ..parameters.verdict import doubts_of
 from ..results.selection import Ranking, Selection
@@ -21,6 +22,7 @@ from ..run.log import Log, Report
 from ..run.options import Options
 from ..run.progress import Progress
 from . import blocks, matrix, returned
+from .checks import check_source, facts_of_points
 from .eigenpairs import eigenpairs
 from .levels import first_share
 from .matrix import Graph
@@ -43,7 +45,7 @@ def select_on_cluster(
     log = CountingLog(team, progress)
     with log.stage("order"):
         source = Source(team, given.value)
-        options.check_sizes(source.n)
+        options.check_shape(source.n, source.width)
         returned.check_room(source, options)
         team.share = first_share(team, source.n, options.n_components)
     shelf = Shelf(team, options, source.chunks, log)
@@ -76,7 +78,7 @@ def losses_told(options: Options) -> Iterator[None]:
 def run_stages(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> Selection:
     """Graph, eigenvectors, tangents and search, each from the checkpoint where it is there."""
     client = team.client
-    graph, kept = shelf.get_graph() or computed_graph(team, source, options, log, shelf)
+    graph, known = shelf.get_graph() or computed_graph(team, source, options, log, shelf)
     source.chunks.clear()
     coordinates, eigenvalues, residuals, info = mapped(team, graph, source.n, options, log, shelf)
     saved = shelf.get_arrays("tangents", ("bases", "sigma"))
@@ -90,14 +92,14 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     with log.stage("search"):
         stray = stray_among(team, coordinates)
         found, table = searched(team, tangents, stray, eigenvalues, options)
-        facts = facts_of(team, tangents, table) | {"stray_coordinates": stray, "stray_points": []}
+        facts = known | facts_of(team, tangents, table) | {"stray_coordinates": stray, "stray_points": []}
     with log.stage("result"):
         arrays = returned.arrays(team, source, graph, coordinates, tangents, table, eigenvalues, options)
+    workers = "1 worker" if len(client.nthreads()) == 1 else f"{len(client.nthreads())} workers"
     diagnostics = facts | {
-        "device_reason": f"on {len(client.nthreads())} workers of the Dask cluster at {client.scheduler.address}",
+        "device_reason": f"on {workers} of the Dask cluster at {client.scheduler.address}",
         "residuals": residuals.tolist(),
         "solver": info,
-        "graph_components": kept,
         "mean_degree": graph.nnz / graph.sizes.sum() - 1,
         "approximations": [],
         "regret_passed": found.passed,
@@ -116,8 +118,12 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     return selection
 
 
-def computed_graph(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> tuple[Graph, int]:
-    """The graph, saved, and the number of its parts."""
+def computed_graph(
+    team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf
+) -> tuple[Graph, dict[str, Any]]:
+    """The graph, saved, and what ``diagnostics`` says of it and its points."""
+    with log.stage("checks"):
+        check_source(team, source, options)
     with log.stage("order"):
         points = blocks.shared_out(team, source, block_count(team, source.n))
         team.wait(points)
@@ -138,6 +144,7 @@ def mapped(
     info: dict[str, Any] = {}
     with log.stage("eigenvectors") as report:
         values, V, residuals = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
+        check_pairs(values, residuals, options.tol, "the workers", log.warn)
         coordinates = coordinates_of(team, V, graph, n, options.random_state)
         team.wait(coordinates)
     known = {"eigenvalues": 1.0 - values[1:], "residuals": residuals[1:], "info": info}
@@ -172,6 +179,12 @@ def check_options(options: Options) -> None:
     """Refuse what a cluster run does not do."""
     if options.entry != "X":
         raise ValueError(f"client works only with X, not with {options.entry}")
+    if options.nearest:
+        asked = "bandwidth='local'" if options.n_neighbors is None else f"n_neighbors={options.n_neighbors}"
+        raise ValueError(
+            f"{asked} does not work with client; pass a number for bandwidth instead, or leave client out and use one "
+            "machine"
+        )
     if options.automatic:
         name = options.automatic[0]
         raise ValueError(
@@ -184,8 +197,11 @@ def check_options(options: Options) -> None:
         value, usual = getattr(options, name), getattr(Options, name)
         if value != usual:
             raise ValueError(f"{name}={value!r} does not work with client, only {usual!r} does")
-    if options.memory_limit is not None or options.n_threads is not None:
-        raise ValueError("memory_limit and n_threads do not work with client; set them when you start the workers")
+    limits = {name: getattr(options, name) for name in ("memory_limit", "n_threads")}
+    given = [f"{name}={value}" for name, value in limits.items() if value is not None]
+    if given:
+        does, it = ("does", "it") if len(given) == 1 else ("do", "them")
+        raise ValueError(f"{' and '.join(given)} {does} not work with client; set {it} when you start the workers")
 
 
 def block_count(team: Team, n: int) -> int:
@@ -197,8 +213,8 @@ def block_count(team: Team, n: int) -> int:
     return 1 << (int(wanted) - 1).bit_length()
 
 
-def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n: int) -> tuple[Graph, int]:
-    """The transition matrix of the graph, or of its largest part, and how many parts there were."""
+def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n: int) -> tuple[Graph, dict[str, Any]]:
+    """The transition matrix of the graph, or of its largest part, and what ``diagnostics`` says of both."""
     count = 1
     while True:
         with log.stage("graph"):
@@ -212,7 +228,8 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
             break
         count = max(count, len(sizes))
         if not holds_enough(sizes, n, options.components):
-            raise DisconnectedGraphError(disconnected(sizes))
+            raise DisconnectedGraphError(disconnected(sizes, each=False))
+        refuse_small_part(int(sizes.max()), n, options.n_components)
         log.warn(
             f"the graph has {len(sizes)} parts; continuing with the largest, {sizes.max():,} of {n:,} points. "
             "selection.points has the rows that were used"
@@ -221,10 +238,12 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         left = [i for i, own in enumerate(keep) if own.any()]
         team.settle(len(left))
         points = team.map(blocks.kept, [points[i] for i in left], [keep[i] for i in left])
+    with log.stage("checks"):
+        facts = facts_of_points(team, points, int(sizes.sum()), n)
     with log.stage("laplacian"):
         graph = matrix.transition_blocks(team, kernels)
         team.wait(graph.transitions)
-        return graph, count
+        return graph, facts | {"graph_components": count}
 
 
 def result(

@@ -109,19 +109,19 @@ class Shelf:
 
     # the stages
 
-    def put_graph(self, graph: Graph, parts: int) -> None:
+    def put_graph(self, graph: Graph, facts: dict[str, Any]) -> None:
         if self.checkpoint is not None:
             packed = self.team.map(packed_rows, graph.transitions, graph.roots)
-            self.put("laplacian", packed, sizes=graph.sizes, nnz=graph.nnz, near=self.team.near, parts=parts)
+            self.put("laplacian", packed, sizes=graph.sizes, nnz=graph.nnz, near=self.team.near, facts=facts)
 
-    def get_graph(self) -> tuple[Graph, int] | None:
+    def get_graph(self) -> tuple[Graph, dict[str, Any]] | None:
         found = self.get("laplacian")
         if found is None:
             return None
         blocks, known = found
         exchange_by(self.team, known["near"], self.team.map(part, blocks, "wants"))
         transitions, roots = self.team.map(unpacked_rows, blocks), self.team.map(part, blocks, "root")
-        return Graph(known["sizes"], transitions, roots, known["nnz"]), known["parts"]
+        return Graph(known["sizes"], transitions, roots, known["nnz"]), known["facts"]
 
     def put_arrays(self, stage: str, names: tuple[str, ...], arrays: list[list[Any]], **known: Any) -> None:
         """Save arrays of which each has one future per block."""

@@ -12,6 +12,7 @@ import numpy as np
 from ..backend import Backend
 from ..errors import ClusterError, brief
 from ..files.tables import index_column
+from ..validation import check_real_array, check_unmasked
 from .team import PARSING, Team
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
@@ -37,6 +38,7 @@ class Source:
     def __init__(self, team: Team, X: Any) -> None:
         kind = "path" if isinstance(X, (str, os.PathLike)) else "dask" if hasattr(X, "to_delayed") else "array"
         shape, dtype = self._shape(X, kind)
+        check_unmasked("X", X)
         if len(shape) != 2 or min(shape) < 1:
             raise ValueError(f"X must have 2 axes, one row per point, got shape {shape}")
         if np.dtype(dtype).kind not in "buif":
@@ -78,9 +80,12 @@ class Source:
 
 
 def mapped_file(X: Any) -> str | None:
-    """The file behind a memory map that shows all of it, as ``numpy.load(..., mmap_mode="r")`` gives it."""
+    """The file behind a memory map that shows all of it, as ``numpy.load(..., mmap_mode="r")`` gives it.
+
+    Changes to a map of mode "c" are in the memory of this process alone, so the file is not what it shows.
+    """
     name = getattr(X, "filename", None)
-    if not isinstance(X, np.memmap) or name is None or not str(name).endswith(".npy"):
+    if not isinstance(X, np.memmap) or name is None or not str(name).endswith(".npy") or X.mode == "c":
         return None
     whole = np.load(name, mmap_mode="r", allow_pickle=False)
     same = whole.shape == X.shape and whole.dtype == X.dtype and whole.offset == X.offset
@@ -160,10 +165,11 @@ def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
 
 
 def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
-    """Rows as float64, all finite."""
+    """Rows as float64, all of them finite and their squares, too."""
+    check_unmasked("X", rows)
     rows = np.array(rows, dtype=np.float64, order="C")
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         row = first + int(np.argmin(finite))
         raise ValueError(f"X must be finite, but row {row} is not; drop such rows or fill them in")
-    return rows
+    return check_real_array("X", rows, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..backend import Backend
@@ -10,6 +12,7 @@ from ..errors import DisconnectedGraphError
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
+MANY, SURE = 2_000_000, 50  # neighbours of them after which no more are counted, of so many rows at least
 STRAY = 0.05  # share of the points that components="most" may leave out,
 SCATTERED = 0.1, 0.01  # or this share, if no part that is left out holds more than that one: strays, not clusters
 CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
@@ -21,9 +24,29 @@ def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -
     With ``components="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
     may be isolated as that may leave out, since it is a sample.
     """
-    n = len(X)
-    rows = np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
+    rows = sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
+    refuse_degrees(degrees, rows, len(X), radius, components, lambda lonely: nearest_distance(X, lonely, backend))
+    return float(degrees.mean() + 1)
+
+
+def sampled_rows(n: int) -> np.ndarray:
+    """Rows whose degree is counted."""
+    return np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
+
+
+def refuse_degrees(
+    degrees: np.ndarray,
+    rows: np.ndarray,
+    n: int,
+    radius: float,
+    components: str,
+    nearest: Callable[[np.ndarray], float],
+) -> None:
+    """Raise where too many sampled rows have no neighbours, or all of them have everyone; see :func:`sampled_degree`.
+
+    ``nearest`` gives the distance within which each of some rows has another.
+    """
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
     enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[components]
@@ -32,14 +55,13 @@ def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -
         raise DisconnectedGraphError(
             f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (by default "
             "3 * bandwidth); raise bandwidth, or radius if you set one: the nearest is up to "
-            f"{nearest_distance(X, lonely, backend):.3g} away"
+            f"{nearest(lonely):.3g} away"
         )
     if (degrees == n - 1).all():
         raise ValueError(
             f"radius={radius:g} (by default 3 * bandwidth) connects every sampled point to all {n} points, so "
             "no shape is left to see; lower bandwidth, or radius if you set one"
         )
-    return float(degrees.mean() + 1)
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
@@ -47,20 +69,32 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
 
     Piece by piece: the points may be a mapped file that is larger than what its copies would leave free.
     """
-    n = len(X)
-    Z, reach, unit = in_units_of(radius, X if backend.is_remote else X[:1])
-    counted = backend.kernels.degrees(Z, backend.asarray(rows), reach) if backend.is_remote else None
-    if counted is not None:
-        return backend.to_host(counted)
-    step = max(1, min(50, int(backend.block_bytes() / (24 * n))))
+    if backend.is_remote:
+        Z, reach, _ = in_units_of(radius, X)
+        counted = backend.kernels.degrees(Z, backend.asarray(rows), reach)
+        if counted is not None:
+            return backend.to_host(counted)
+    step = max(1, min(SURE, int(backend.block_bytes() / (24 * len(X)))))
+    return counts_until_many(
+        len(rows), step, lambda some: counts_within(X, X[backend.asarray(rows[some])], radius, backend)
+    )
+
+
+def counts_until_many(size: int, step: int, counted: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """The counts of a sample, ``step`` rows at a time; of some rows only where they have many, as nobody is alone."""
     counts: list[np.ndarray] = []
-    for first in range(0, len(rows), step):
-        part = X[backend.asarray(rows[first : first + step])] / unit
-        pieces = (X[k : k + TILE_COLUMNS] / unit for k in range(0, n, TILE_COLUMNS))
-        counts.append(backend.to_host(sum(backend.kernels.tile_graph(part, piece, reach)[0] for piece in pieces)))
-        if sum(count.sum() for count in counts) > 2_000_000 and first + step >= 50:
-            break  # many neighbours: nobody is alone, and the mean is known well enough
+    for first in range(0, size, step):
+        counts.append(counted(slice(first, min(size, first + step))))
+        if sum(count.sum() for count in counts) > MANY and first + step >= SURE:
+            break
     return np.concatenate(counts)
+
+
+def counts_within(X: Array, some: Array, radius: float, backend: Backend) -> np.ndarray:
+    """How many points of X some points have within the radius."""
+    _, reach, unit = in_units_of(radius, X[:1])
+    pieces = (backend.asarray(X[k : k + TILE_COLUMNS]) / unit for k in range(0, len(X), TILE_COLUMNS))
+    return backend.to_host(sum(backend.kernels.tile_graph(some / unit, piece, reach)[0] for piece in pieces))
 
 
 def holds_enough(sizes: np.ndarray, n: int, components: str) -> bool:
@@ -77,13 +111,25 @@ def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:
     """The longest of the distances from given points to their nearest neighbours."""
     xp = backend.xp
     unit = float(xp.abs(X - X[:1]).max())
-    longest = 0.0
-    for row in rows.tolist():
-        difference = (X - X[row]) / unit
-        squared = (difference * difference).sum(axis=1)
-        squared[row] = xp.inf
-        longest = max(longest, float(squared.min()))
-    return unit * longest**0.5
+    return unit * max(nearest_square(X, X[row], row, unit, backend) for row in rows.tolist()) ** 0.5
+
+
+def nearest_square(X: Array, point: Array, own: int | None, unit: float, backend: Backend) -> float:
+    """The squared distance from a point, row ``own`` of X unless that is None, to its nearest in X, in units."""
+    difference = (X - point) / unit
+    squared = (difference * difference).sum(axis=1)
+    if own is not None:
+        squared[own] = backend.xp.inf
+    return float(squared.min())
+
+
+def refuse_small_part(size: int, n: int, m: int) -> None:
+    """Raise where the largest part of n points is too small for a map of m coordinates."""
+    if m > size - 2:
+        raise DisconnectedGraphError(
+            f"the largest part holds {size:,} of {n:,} points, too few for n_components={m}; raise bandwidth or add "
+            "neighbours, so that more points are connected"
+        )
 
 
 def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
@@ -123,15 +169,15 @@ def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
     return float(counts.mean()) / len(X)
 
 
-def disconnected(sizes: np.ndarray, radius: float | None = None, own_radius: bool = False) -> str:
+def disconnected(sizes: np.ndarray, radius: float | None = None, own_radius: bool = False, each: bool = True) -> str:
     """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
 
-    Where a radius was set, it must grow with the bandwidth.
+    Where a radius was set, it must grow with the bandwidth. ``each`` says whether one map per part can be made.
     """
     shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
     few = sizes.sum() - sizes.max()
     way = "pass components='largest' to continue with the largest part"
-    if np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
+    if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
         way = "pass components='each' for one map per part, or components='largest' for that of the largest"
     if few <= 2 * STRAY * sizes.sum():
         far = "1 point is" if few == 1 else f"{few:,} points are"

@@ -13,7 +13,7 @@ from ..backend.array import Array
 from ..backend.kernels.arrays import column_norms
 from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
 from ..validation import check_choice, check_integer, check_number
-from .eigensolvers.eigenpairs import Eigenpairs, SymmetricTransition, leading_eigenpairs, wants_order
+from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs, wants_order
 from .eigensolvers.library import SOLVERS
 from .laplacian import Laplacian, check_laplacian
 from .order import inverse_order
@@ -109,9 +109,36 @@ def diffusion_map(
     return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
 
 
-def refuse_garbage(pairs: Eigenpairs, worst: float, tol: float) -> None:
+def check_pairs(values: Array, residuals: Array, tol: float, place: str, warn: Callable[[str], None]) -> None:
+    """Warn of residuals above ``tol``; an error where vectors are not finite or mixtures, or the graph is in parts.
+
+    Parameters
+    ----------
+    values, residuals : array (m + 1,)
+        The leading eigenvalues of S, and the residuals of the pairs.
+    place : str
+        Where they were computed, for the message.
+    """
+    worst = float(residuals.max())
+    if not np.isfinite(worst):
+        raise ArithmeticError(
+            f"the eigenvectors computed on {place} are not finite; check the weights of the kernel, or try device='cpu'"
+        )
+    if worst > tol:
+        refuse_garbage(1.0 - float(values[1]), worst, tol)
+        warn(
+            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
+            "care or use fewer components"
+        )
+    if float(values[1]) > 1 - 1e-13:
+        raise DisconnectedGraphError(
+            "the graph is in parts, or these are joined only by weights so small that they are lost to rounding (the "
+            "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
+        )
+
+
+def refuse_garbage(first: float, worst: float, tol: float) -> None:
     """Raise where residuals are not small beside the first eigenvalue: such vectors would be mixtures."""
-    first = 1.0 - float(pairs.values[1])
     if worst > 0.01 * first:
         raise NotConvergedError(
             f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
@@ -144,24 +171,7 @@ def eigenmap(
         pairs = leading_eigenpairs(
             operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
         )
-    worst = float(pairs.residuals.max())
-    if not np.isfinite(worst):
-        raise ArithmeticError(
-            f"the eigenvectors computed on {backend.device} are not finite; check the weights of the kernel, or "
-            "try device='cpu'"
-        )
-    if worst > tol:
-        refuse_garbage(pairs, worst, tol)
-        message = (
-            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
-            "care or use fewer components"
-        )
-        (warn or warn_caller)(message)
-    if float(pairs.values[1]) > 1 - 1e-13:
-        raise DisconnectedGraphError(
-            "the graph is in parts, or these are joined only by weights so small that they are lost to rounding (the "
-            "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
-        )
+    check_pairs(pairs.values, pairs.residuals, tol, backend.device, warn or warn_caller)
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.weights)

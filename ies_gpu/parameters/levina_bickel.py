@@ -106,13 +106,19 @@ def dimension_of_sample(X: Array) -> float | None:
 
     Noise adds dimensions, so a small number is a sure sign of a shape with few.
     """
-    n, D = X.shape
-    count = min(n, SAMPLE, int((WORK / D) ** 0.5))
-    if count < FEWEST:
+    return dimension_of_rows(X[backend_of(X).asarray(dimension_rows(*X.shape))])
+
+
+def dimension_rows(n: int, D: int) -> np.ndarray:
+    """Which of n rows with D columns are in that sample, rising."""
+    return np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE, int((WORK / D) ** 0.5)), replace=False))
+
+
+def dimension_of_rows(some: Array) -> float | None:
+    """The dimension of such a sample."""
+    if len(some) < FEWEST:
         return None
-    rows = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
-    backend = backend_of(X)
     try:
-        return levina_bickel_dimension(X[backend.asarray(rows)]).dimension
+        return levina_bickel_dimension(some).dimension
     except ValueError:  # copies of one point, or a lattice
         return None

@@ -26,6 +26,11 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
     At its own bandwidth a part may fall into parts again, which then count as parts themselves.
     """
     given = Inputs.of(**{name: asked.pop(name) for name in (*ENTRIES, "laplacian", "coordinates", "eigenvalues")})
+    if asked.get("client") is not None:
+        raise ValueError(
+            "components='each' does not work with client; pass components='largest' for the map of the largest part, "
+            "or run each part as points of its own"
+        )
     if given.entry == "laplacian":
         raise ValueError("components='each' works with X, graph or kernel; a laplacian comes with its eigenvectors")
     if asked["checkpoint"] is not None:

@@ -83,7 +83,8 @@ class Selection:
     log_volumes : ndarray of shape (n,)
         ``R(S*; i)``, the score of the chosen set at each point.
     bases : ndarray of shape (n, m, d) or None
-        Tangent bases of the co-metric. Kept up to 512 MB unless ``keep_bases`` says otherwise.
+        Tangent bases of the co-metric. Kept up to 512 MB, and with ``client`` not at all, unless ``keep_bases`` says
+        otherwise.
     singular_values : ndarray of shape (n, d)
         The leading singular values of the co-metric.
     points : ndarray of shape (n,)

@@ -33,10 +33,19 @@ def data_digest(given: Mapping[str, Any]) -> str:
 def points_digest(X: Array) -> str:
     """The digest of some rows of points (n, D), evenly spaced, whatever their type and device."""
     backend = backend_of(X)
-    rows = np.linspace(0, len(X) - 1, min(len(X), ROWS)).astype(int)
     with backend.active():
-        some = backend.to_host(X[backend.asarray(rows)]).astype(np.float64)
-    return hashlib.sha256(f"{X.shape}".encode() + some.tobytes()).hexdigest()
+        some = backend.to_host(X[backend.asarray(digest_rows(len(X)))])
+    return digest_of_rows(X.shape, some)
+
+
+def digest_rows(n: int) -> np.ndarray:
+    """Which of n rows are in that digest."""
+    return np.linspace(0, n - 1, min(n, ROWS)).astype(int)
+
+
+def digest_of_rows(shape: tuple[int, ...], some: np.ndarray) -> str:
+    """The same digest from the shape of all points and those rows."""
+    return hashlib.sha256(f"{shape}".encode() + some.astype(np.float64).tobytes()).hexdigest()
 
 
 def content_digest(content: Any, arrays: Mapping[str, np.ndarray]) -> str:

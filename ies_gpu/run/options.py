@@ -105,7 +105,7 @@ class Options:
     tol : float, default=1e-8
         The largest residual that an eigenpair may have.
     keep_bases : bool or None, default=None
-        Whether to keep the tangent bases; None keeps them up to 512 MB.
+        Whether to keep the tangent bases; None keeps them up to 512 MB, and none of a cluster.
     checkpoint : str, path-like or None, default=None
         The folder in which finished stages are saved.
     resume : bool, default=False

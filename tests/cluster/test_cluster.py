@@ -77,7 +77,7 @@ def test_strip_of_an_array(client, strip):
     assert solver["coarse_sizes"][0] == pytest.approx(one.diagnostics["solver"]["coarse_sizes"][0], rel=0.1)
     assert isinstance(found.coordinates, np.ndarray) and (found.points == np.arange(len(X))).all()
     assert set(found.diagnostics["cluster"]) >= {"blocks", "graph", "eigenvectors", "search"}
-    assert "Dask" in found.diagnostics["device_reason"]
+    assert "on 2 workers of the Dask cluster" in found.diagnostics["device_reason"]
 
 
 def expected_bytes(info, n, width, m, d, workers):
@@ -272,6 +272,140 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
         select_coordinates("points.csv", client=client, **options)
     with pytest.raises(ValueError, match="row 7 is not"):
         select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **options)
+
+
+SMALL = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "device": "cpu"}
+
+
+def random_strip(n, length=6.0, seed=0):
+    return np.random.default_rng(seed).uniform(0, 1, (n, 2)) * [length, 1]
+
+
+def test_a_map_that_was_changed_in_memory_only_is_not_read_from_its_file(client, tmp_path):
+    np.save(tmp_path / "points.npy", random_strip(600))
+    X = np.load(tmp_path / "points.npy", mmap_mode="c")
+    X[:, 1] *= 4
+    one, found = (select_coordinates(X, **SMALL | {"bandwidth": 0.5}, client=where) for where in (None, client))
+    np.testing.assert_allclose(found.eigenvalues, one.eigenvalues, atol=1e-9)
+
+
+def test_masked_entries_and_numbers_without_squares_are_refused_as_on_one_machine(client):
+    da = needed("dask.array", "dask")
+    X = np.ma.array(random_strip(300), mask=False)
+    X[5] = np.ma.masked
+    for given in (X, da.from_array(X, chunks=(100, 2), asarray=False)):
+        with pytest.raises(ValueError, match="X has masked entries"):
+            select_coordinates(given, client=client, **SMALL)
+    with pytest.raises(ValueError, match="whose squares no float can hold"):
+        select_coordinates(random_strip(300) * 1e160, client=client, **SMALL)
+
+
+def error_of(X, options, words, client=None):
+    """The error of a run as text, which has these words."""
+    with pytest.raises(ValueError, match=words) as caught:  # DisconnectedGraphError is one, too
+        select_coordinates(X, client=client, **options)
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+@pytest.mark.parametrize(
+    ("X", "changed", "words"),
+    [
+        (random_strip(300), {"intrinsic_dim": 3, "subset_size": 3}, "intrinsic_dim must be at most 2"),
+        (np.tile([[1.0, 2.0]], (200, 1)), {}, "200 copies of one point"),
+        (random_strip(300) * 1e-160, {}, "smaller squares vanish"),
+        (random_strip(300), {"bandwidth": 50}, "connects every sampled point to all 300 points"),
+        (random_strip(300), {"bandwidth": 0.004}, "sampled points have no neighbour within radius=0.012"),
+        (
+            np.concatenate([random_strip(12, 0.5, k) * [1, 0.3] + [0, 20 * k] for k in range(10)]),
+            {"components": "largest", "n_components": 20},
+            "the largest part holds 12 of 120 points, too few for n_components=20",
+        ),
+    ],
+    ids=["columns", "copies", "tiny", "complete", "isolated", "small part"],
+)
+def test_what_one_machine_refuses_a_cluster_refuses_in_the_same_words(client, X, changed, words):
+    da = needed("dask.array", "dask")
+    uneven = da.concatenate([da.from_array(part) for part in np.split(X, [7, 7, 100])])  # one chunk is empty
+    assert error_of(uneven, SMALL | changed, words, client) == error_of(X, SMALL | changed, words)
+
+
+def test_parts_that_are_joined_by_rounding_only_are_no_graph(client):
+    half, eps = random_strip(300, 3.0), SMALL["bandwidth"]
+    X = np.concatenate([half, half + [3 + 5.95 * eps, 0]])
+    for where in (None, client):
+        with pytest.raises(DisconnectedGraphError, match="lost to rounding"):
+            select_coordinates(X, radius=6.2 * eps, client=where, **SMALL)
+
+
+def test_residuals_above_the_tolerance_are_told(client):
+    with pytest.warns(ies_gpu.IESWarning, match=r"reached a residual of .* instead of 1e-18"):
+        found = select_coordinates(random_strip(300), tol=1e-18, client=client, **SMALL)
+    assert any("instead of 1e-18" in message for message in found.diagnostics["warnings"])
+
+
+def test_vectors_have_nothing_of_the_constant_one_where_parts_hang_by_a_thread(client):
+    half, eps = random_strip(2600, 20.0), 0.3
+    X = np.concatenate([half, half + [20 + 3.4 * eps, 0]])
+    weights = ies_gpu.laplacian_of_points(X, bandwidth=eps, radius=3.5 * eps).weights
+    options = SMALL | {"bandwidth": eps, "intrinsic_dim": 1, "subset_size": 1}
+    found = select_coordinates(X, client=client, radius=3.5 * eps, **options)
+    phi = found.coordinates
+    constant = weights @ phi / np.sqrt(weights.sum() * (weights @ phi**2))
+    assert found.diagnostics["solver"]["method"] == "multilevel" and found.eigenvalues[0] < 1e-8
+    assert np.abs(constant).max() < 1e-13
+
+
+def test_a_result_knows_its_points(client, tmp_path):
+    X = np.concatenate([random_strip(500), [[30.0, 0.0]]])[np.random.default_rng(1).permutation(501)]
+    options = SMALL | {"components": "most"}
+    with pytest.warns(ies_gpu.IESWarning, match="2 parts"):
+        one = select_coordinates(X, **options)
+    for more in ({}, {"checkpoint": tmp_path}, {"checkpoint": tmp_path, "resume": True}):
+        with pytest.warns(ies_gpu.IESWarning, match="2 parts"):
+            found = select_coordinates(X, client=client, **options, **more)
+        assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
+        assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
+    assert ies_gpu.model_of(found, X).names == found.names
+    with pytest.raises(ValueError, match="in the same order; these are others"):
+        ies_gpu.model_of(found, X[::-1])
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_curve_is_seen_to_have_fewer_dimensions_than_asked(client):
+    t = np.linspace(0, 12, 600)
+    X = np.column_stack([np.cos(t), np.sin(t), 0.3 * t])
+    with pytest.warns(ies_gpu.IESWarning, match=r"look like a shape of dimension 1\.\d"):
+        select_coordinates(X, client=client, **SMALL)
+
+
+def test_refusals_name_what_was_given_and_a_way_out(client, tmp_path, capsys):
+    X = np.concatenate([random_strip(300), random_strip(200, seed=1) + [0, 20]])
+    np.save(tmp_path / "points.npy", X)
+    for given in (X, tmp_path / "points.npy"):
+        with pytest.raises(ValueError, match="components='each' does not work with client; pass components='largest'"):
+            select_coordinates(given, client=client, components="each", **SMALL)
+    with pytest.raises(DisconnectedGraphError, match=r"pass components='largest' to continue with the largest part$"):
+        select_coordinates(X, client=client, **SMALL)
+    for wrong, words in (
+        ({"n_threads": 2}, "^n_threads=2 does not work with client; set it when"),
+        ({"n_threads": 2, "memory_limit": 1 << 30}, "^memory_limit=1073741824 and n_threads=2 do not work.*; set them"),
+        ({"n_neighbors": 10}, "^n_neighbors=10 does not work with client; pass a number for bandwidth instead"),
+        ({"bandwidth": "local"}, "^bandwidth='local' does not work with client; pass a number for bandwidth instead"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            select_coordinates(X, client=client, **SMALL | wrong)
+    fit = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "0.4"]
+    for wrong, words in (
+        (["--workers", "1", "--threads", "1"], "--workers start with one thread each; leave out --threads"),
+        (
+            ["--workers", "1", "--neighbors", "10"],
+            "--neighbors 10 does not work on a cluster; give a number for --band",
+        ),
+        (["--workers", "1", "--components", "each"], "--components each does not work on a cluster"),
+        (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit does not work with --scheduler; set it when"),
+    ):
+        assert main([*fit, *wrong]) == 2
+        assert words in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_result_that_does_not_fit_the_client_is_refused_before_the_work(client, monkeypatch):
@@ -563,6 +697,7 @@ def test_what_follows_a_stage_that_could_not_be_saved_belongs_to_no_other_run(tm
             found = select_coordinates(X, client=client, checkpoint=tmp_path, resume=count == 4, **options)
         assert found.diagnostics["checkpoint"]["resumed"] == []
     assert found.subset == select_coordinates(X, **options).subset
+    assert "on 1 worker of the Dask cluster" in found.diagnostics["device_reason"]
 
 
 class StruckError(Exception):

@@ -36,6 +36,7 @@ FACTORISED_UP_TO = 60_000  # and of a level that is made the last one for it,
 STAYING = 0.8  # because a walk on it stays in its cell with this probability on average
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 NO_MEMORY = "no memory for it"
+RECOMPUTED = "recomputed in float64, a residual is"
 
 Found = tuple[Any, Any, Any]  # values, vectors, residuals
 
@@ -302,7 +303,7 @@ def _multilevel_or_none(
             progress=progress,
         )
 
-    return _accepted_or_none(operator, solve, tol, info, "multilevel", "recomputed in float64, a residual is")
+    return _accepted_or_none(operator, solve, tol, info, "multilevel", RECOMPUTED)
 
 
 def _library_or_none(
@@ -348,10 +349,7 @@ def _accepted_or_none(
             xp = operator.backend.xp
             residuals = residual_norms(operator, values, vectors)
             gram = float(xp.abs(vectors.T @ vectors - xp.eye(len(values))).max())
-            if not gram <= ORTHONORMAL:
-                raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
-            if not float(residuals.max()) <= tol:
-                raise NotConvergedError(f"{complaint} {float(residuals.max()):.1e}")
+            refuse_pairs(gram, float(residuals.max()), tol, complaint)
         except (NotConvergedError, np.linalg.LinAlgError) as doubt:
             info["fallback"] = str(doubt)
             return None
@@ -360,6 +358,14 @@ def _accepted_or_none(
     operator.backend.free_cache()
     info["fallback"] = f"{NO_MEMORY}: {attempt.failed}"
     return None
+
+
+def refuse_pairs(gram: float, worst: float, tol: float, complaint: str = RECOMPUTED) -> None:
+    """Raise where vectors are not orthonormal, by ``gram``, or the worst residual is above the tolerance."""
+    if not gram <= ORTHONORMAL:
+        raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
+    if not worst <= tol:
+        raise NotConvergedError(f"{complaint} {worst:.1e}")
 
 
 def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:

@@ -391,11 +391,16 @@ def beside_top(X: Array, top: Array, backend: Any) -> Array:
     A residual of 1e-9 leaves ``1e-9 / (1 - mu)`` of it in a vector, which is a lot where parts of the graph hang by a
     thread. A reflection does it: where eigenvalue 1 comes several times, the known vector is a mixture of several.
     """
-    turn = backend.to_host(top @ X)
-    turn[0] += np.copysign(np.linalg.norm(turn), turn[0])
-    X = X @ backend.asarray(np.eye(len(turn)) - np.outer(turn, turn) * (2 / (turn @ turn)))
+    X = X @ backend.asarray(reflection(backend.to_host(top @ X)))
     X[:, 0] = top
     return X
+
+
+def reflection(along: np.ndarray) -> np.ndarray:
+    """The reflection (k, k) of columns that leaves all of a vector in the first; ``along`` (k,) is its part in each."""
+    turn = along.copy()
+    turn[0] += np.copysign(np.linalg.norm(turn), turn[0])
+    return np.eye(len(turn)) - np.outer(turn, turn) * (2 / (turn @ turn))
 
 
 def check_interlacing(values: np.ndarray, coarse: np.ndarray, count: int) -> None:

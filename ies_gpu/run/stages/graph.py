@@ -14,6 +14,7 @@ from ...embedding.connectivity import (
     connecting_radius,
     disconnected,
     holds_enough,
+    refuse_small_part,
     sampled_degree,
     share_of_pairs,
 )
@@ -130,7 +131,7 @@ def from_points(run: Run, given: Inputs) -> Graph:
         keep = np.sort(rows[largest_part(labels)])
         X = X[backend.asarray(np.argsort(rows)[keep])]
         points = points[keep]
-        check_large_enough(run, points, n_input)
+        refuse_small_part(len(points), n_input, run.options.n_components)
         del kernel
     say_left_out(run, points, n_input, count)
     mean_degree = kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel))
@@ -184,7 +185,7 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
     if parts > 1:
         check_parts(run, labels, points, n_input)
         points = largest_part(labels)
-        check_large_enough(run, points, n_input)
+        refuse_small_part(len(points), n_input, run.options.n_components)
         say_left_out(run, points, n_input, parts)
         chosen = run.backend.asarray(points)
         part = run.backend.uniform(matrix)[chosen][:, chosen].tocsr()
@@ -262,16 +263,6 @@ def split(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
 def largest_part(labels: np.ndarray) -> np.ndarray:
     """The rows of the largest part."""
     return np.flatnonzero(labels == np.bincount(labels).argmax())
-
-
-def check_large_enough(run: Run, points: np.ndarray, n_input: int) -> None:
-    """An error where the largest part is too small for a map."""
-    m = run.options.n_components
-    if m > len(points) - 2:
-        raise DisconnectedGraphError(
-            f"the largest part holds {len(points):,} of {n_input:,} points, too few for n_components={m}; raise "
-            "bandwidth or add neighbours, so that more points are connected"
-        )
 
 
 def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None:
