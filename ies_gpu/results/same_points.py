@@ -8,6 +8,19 @@ from ..run.fingerprint import points_digest
 from .selection import Selection
 
 
+def is_whole(selection: Selection) -> bool:
+    """Whether all points of the input are in the map, as far as is known.
+
+    Of a graph in one piece, unless that was a part itself, no rows were left out, nor are any of a Laplacian.
+    """
+    about, last = selection.diagnostics, int(selection.points[-1])
+    if last >= len(selection.points):
+        return False
+    if about.get("parameters", {}).get("entry") == "laplacian":
+        return True
+    return about.get("graph_components") == 1 and "part" not in about
+
+
 def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     """The rows of an array X (n, D) that are in the map; an error if X is not what the result was made from.
 
@@ -15,8 +28,7 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     length, only the number of rows is checked.
     """
     rows = backend_of(selection.points).to_host(selection.points)
-    # of a graph in one piece, unless that was a part itself, no rows were left out
-    whole = selection.diagnostics.get("graph_components") == 1 and "part" not in selection.diagnostics
+    whole = is_whole(selection)
     if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
         wanted = f"{int(rows[-1]) + 1:,} rows" + ("" if whole else " or more")
         raise ValueError(f"{name} must be the points that the selection was made from, {wanted}, got {len(X):,} rows")
