@@ -24,8 +24,8 @@ def is_whole(selection: Selection) -> bool:
 def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     """The rows of an array X (n, D) that are in the map; an error if X is not what the result was made from.
 
-    A result knows its points by a digest of some rows. Where there is none, in an older file or for points of unit
-    length, only the number of rows is checked.
+    A result knows its points by a digest of some rows. Where there is none, as in an older file, only the number of
+    rows is checked.
     """
     rows = backend_of(selection.points).to_host(selection.points)
     whole = is_whole(selection)

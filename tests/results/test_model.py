@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -117,6 +118,19 @@ def test_points_of_another_run_are_refused(strip):
     np.testing.assert_array_equal(again.X, strip.X)
     older = dataclasses.replace(selection, diagnostics=selection.diagnostics | {"points_digest": None})
     assert len(model_of(older, strip.X[::-1]).X) == len(strip.X)  # nothing to compare with
+
+
+@pytest.mark.parametrize(("metric", "bandwidth"), [("cosine", 0.1), ("correlation", 0.02), ("manhattan", 1.0)])
+def test_points_of_another_run_are_refused_in_every_metric(strip, metric, bandwidth):
+    X = strip.X[:400] + [30.0, 5.0, 5.0]
+    asked = {"intrinsic_dim": 1, "subset_size": 1, "n_components": 5, "components": "largest"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IESWarning)
+        selection = select_coordinates(X, metric=metric, bandwidth=bandwidth, **asked)
+    for other in (X[::-1], 2 * X):
+        with pytest.raises(ValueError, match="X must be the points that the selection was made from"):
+            model_of(selection, other)
+    np.testing.assert_array_equal(model_of(selection, X.tolist()).X, X[selection.points])
 
 
 def test_a_round_trip_keeps_everything(model, strip, tmp_path):
