@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ from .options import (
     or_word,
     positive,
 )
-from .output import announce_compiling, say
+from .output import announce_compiling, say, say_json
 from .plot import check_picture, draw
 from .report import address, check_page, name_of
 from .wording import as_options, in_bytes
@@ -152,7 +151,7 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
             for own in saved
         ]
         plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
-        say(json.dumps(plain if args.components == "each" else plain[0]))
+        say_json(plain if args.components == "each" else plain[0])
     elif not args.quiet:
         for part, own in zip(parts, saved, strict=True):
             summarise(part, own, seconds)

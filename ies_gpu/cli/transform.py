@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from ..files.remote import shown
 from .console import Console
 from .options import add_command, add_machine, add_reading, add_talk, check_different, check_table, chosen_of
-from .output import say
+from .output import say, say_json
 
 
 def add(commands: Any) -> None:
@@ -67,7 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     write_table(args.output, found, names, rows=rows, obsm="X_ies")
     console.close()
     if args.json:
-        say(json.dumps({"output": shown(args.output), "names": names, "n_points": len(found)}))
+        say_json({"output": shown(args.output), "names": names, "n_points": len(found)})
     elif not args.quiet:
         say(f"{shown(args.output)}: {len(found):,} points in {', '.join(names)} ({time.perf_counter() - begin:.1f} s)")
     return 0
