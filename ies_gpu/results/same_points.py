@@ -9,16 +9,14 @@ from .selection import Selection
 
 
 def is_whole(selection: Selection) -> bool:
-    """Whether all points of the input are in the map, as far as is known.
+    """Whether all points of the input are in the map.
 
-    Of a graph in one piece, unless that was a part itself, no rows were left out, nor are any of a Laplacian.
+    Of a graph in one piece, unless that was a part itself, no rows were left out, nor are any of a Laplacian, whose
+    pieces are not counted.
     """
-    about, last = selection.diagnostics, int(selection.points[-1])
-    if last >= len(selection.points):
-        return False
-    if about.get("parameters", {}).get("entry") == "laplacian":
-        return True
-    return about.get("graph_components") == 1 and "part" not in about
+    about = selection.diagnostics
+    in_pieces = (about.get("graph_components") or 1) > 1 or "part" in about
+    return not in_pieces and int(selection.points[-1]) < len(selection.points)
 
 
 def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
