@@ -110,7 +110,8 @@ def _second(
     except ValueError:
         what = " and ".join(name for name, given in (("input", X), ("colours", colors)) if given is not None)
         if what:
-            notes.append(f"This run was made from other points: the {what} of the first run are not shown here.")
+            verb = "is" if what == "input" else "are"
+            notes.append(f"This run was made from other points: the {what} of the first run {verb} not shown here.")
         colors = None
     try:
         colours = colours_for(colors, other)

@@ -142,6 +142,8 @@ def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_fir
     assert second["input"] is None and second["columns"] == []
     words = "This run was made from other points: the input and colours of the first run are not shown here."
     assert second["notes"] == [words]
+    second = content(report_page(selection, points=X, compare=other))["runs"][1]
+    assert second["input"] is None and "the input of the first run is not shown" in second["notes"][0]
     second = content(report_page(selection, colors=colors, compare=other))["runs"][1]
     assert second["columns"] == [] and "colours of the first run are not shown" in second["notes"][0]
 
