@@ -14,7 +14,7 @@ from .. import __version__
 from ..results.export import plain
 from .console import Console
 from .options import add_command, add_talk, check_ending, count, device
-from .output import listed, say
+from .output import listed, say, say_json
 from .wording import as_options
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             args.parser.error(f"--{name} needs --selftest")
     facts = examine()
     if args.json:
-        say(json.dumps(facts))
+        say_json(facts)
         return 0
     tell(facts)
     return 0
@@ -89,7 +89,7 @@ def run_selftest(args: argparse.Namespace, console: Console) -> int:
         with whole_or_nothing(args.output) as file:
             file.write((json.dumps(report, indent=1) + "\n").encode())
     if args.json:
-        say(json.dumps(report))
+        say_json(report)
     else:
         wrong = [f"{outcome.data} {outcome.stage}" for outcome in outcomes if not outcome.ok]
         say("  all stages agree" if not wrong else f"  out of bounds: {'; '.join(wrong)}")

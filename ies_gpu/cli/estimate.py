@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
 from .console import Console
 from .options import add_command, add_talk, count, device, positive, size
-from .output import say
+from .output import say, say_json
 
 if TYPE_CHECKING:
     from ..resources import Estimate
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     )
     if args.json:
         stages = [stage._asdict() for stage in found.stages]
-        say(json.dumps(found._asdict() | {"stages": stages}))
+        say_json(found._asdict() | {"stages": stages})
     else:
         show(args, found)
     return 0

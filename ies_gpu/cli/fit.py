@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ from .options import (
     or_word,
     positive,
 )
-from .output import announce_compiling, say
+from .output import announce_compiling, say, say_json
 from .plot import check_picture, draw
 from .report import address, check_page, name_of
 from .wording import as_options, in_bytes
@@ -124,7 +123,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_page(args.parser, "--report", args.report)
     begin = time.perf_counter()
     console.progress("read", 0, 0)
-    points, rows = (args.points, None) if stays_away(args) else read_table(args.points, **chosen_of(args))[:2]
+    away = stays_away(args)
+    points, rows, columns = (args.points, None, None) if away else read_table(args.points, **chosen_of(args))
     console.progress("read", 1, 1)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         with unchanged(points):
             found = select(points, args, console, client)
         parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
-        saved = [written(part, points, rows, args, console) for part in parts]
+        saved = [written(part, points, (rows, columns), args, console) for part in parts]
         console.close()
         tell(parts, saved, args, time.perf_counter() - begin)
     return 0
@@ -151,7 +151,7 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
             for own in saved
         ]
         plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
-        say(json.dumps(plain if args.components == "each" else plain[0]))
+        say_json(plain if args.components == "each" else plain[0])
     elif not args.quiet:
         for part, own in zip(parts, saved, strict=True):
             summarise(part, own, seconds)
@@ -179,9 +179,13 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
 
 
 def written(
-    selection: Selection, points: Any, rows: Any, args: argparse.Namespace, console: Console
+    selection: Selection, points: Any, names: tuple[Any, Any], args: argparse.Namespace, console: Console
 ) -> dict[str, str | None]:
-    """Write what was asked for of one result; returns the names of its files by option. ``rows`` names the points."""
+    """Write what was asked for of one result; returns the names of its files by option.
+
+    ``names`` are those of the rows and columns of the points, or None.
+    """
+    rows, columns = names
     selection.diagnostics["configuration"] = args.configuration
     part = selection.diagnostics.get("part")
     own = {
@@ -203,7 +207,7 @@ def written(
     if own["--model"]:
         from ..results.model import model_of, save_model
 
-        save_model(model_of(selection, points), own["--model"])
+        save_model(model_of(selection, points, feature_names=columns), own["--model"])
     if own["--coordinates"]:
         from ..cluster.returned import len_of, padded, write_rows
         from ..files.writing import write_table

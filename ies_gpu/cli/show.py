@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..files.remote import shown
 from .console import Console
 from .options import add_command, add_talk, check_ending
-from .output import listed, say
+from .output import listed, say, say_json
 from .wording import as_options
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
+    from ..results.export import as_plain
     from ..results.storage import load
     from ..results.summary import summary
 
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.csv:
         write_csv(selection, args.csv)
     if args.json:
-        say(selection.to_json())
+        say_json(as_plain(selection))
         return 0
     say(summary(selection, as_options))
     show_tables(selection)

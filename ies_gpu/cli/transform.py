@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ..files.remote import shown
 from .console import Console
 from .options import add_command, add_machine, add_reading, add_talk, check_different, check_table, chosen_of
-from .output import say
+from .output import say, say_json
 
 
 def add(commands: Any) -> None:
@@ -50,7 +50,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_table_output(args.output)
     begin = time.perf_counter()
     model = load_model(args.model)
-    points, rows, _ = read_table(args.points, **chosen_of(args))
+    points, rows, found_names = read_table(args.points, **chosen_of(args))
+    check_columns(args.points, model.feature_names, found_names)
     columns = range(model.coordinates.shape[1]) if args.every else model.subset
     found = model.transform(
         points,
@@ -65,7 +66,18 @@ def run(args: argparse.Namespace, console: Console) -> int:
     write_table(args.output, found, names, rows=rows, obsm="X_ies")
     console.close()
     if args.json:
-        say(json.dumps({"output": shown(args.output), "names": names, "n_points": len(found)}))
+        say_json({"output": shown(args.output), "names": names, "n_points": len(found)})
     elif not args.quiet:
         say(f"{shown(args.output)}: {len(found):,} points in {', '.join(names)} ({time.perf_counter() - begin:.1f} s)")
     return 0
+
+
+def check_columns(path: str, wanted: Sequence[str] | None, found: Sequence[str] | None) -> None:
+    """The columns of the training points in their order, where both files name theirs."""
+    from ..files.points import TABULAR
+    from ..results.column_names import check_names
+
+    plain = wanted is not None and len(wanted) <= 20 and not any("," in name for name in wanted)
+    chosen = plain and (path == "-" or shown(path).lower().endswith(TABULAR))
+    way = f"pass --columns {','.join(wanted or ())}" if chosen else "write it with the same columns in the same order"
+    check_names(wanted, found, "standard input" if path == "-" else shown(path), way)

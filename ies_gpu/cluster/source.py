@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..errors import ClusterError, brief
-from ..files.tables import index_column
+from ..files.tables import index_columns
 from ..validation import check_real_array, check_unmasked
 from .team import PARSING, Team
 
@@ -129,7 +129,7 @@ class Parquet:
             raise ImportError("reading .parquet needs pyarrow; install it with: pip install pyarrow") from None
         self.file = pyarrow.parquet.ParquetFile(path)
         about, schema = self.file.metadata, self.file.schema_arrow
-        self.columns = [name for name in schema.names if name != index_column(schema)]
+        self.columns = [name for name in schema.names if name not in index_columns(schema)]
         for field in map(schema.field, self.columns):
             if str(field.type) not in NUMBERS:
                 raise ValueError(

@@ -51,6 +51,11 @@ class Choice(NamedTuple):
 
         def place(name: str) -> int:
             if header is not None and name in header:
+                same = [str(k) for k, other in enumerate(header) if other == name]
+                if len(same) > 1:
+                    raise ContentError(
+                        f"{path} has {len(same)} columns called {name!r}; choose one by its number, {' or '.join(same)}"
+                    )
                 return list(header).index(name)
             if name.isdigit() and int(name) < width:
                 return int(name)

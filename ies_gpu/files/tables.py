@@ -11,7 +11,7 @@ from .chosen import Choice, ContentError, PointFile, from_columns, needs
 
 
 def read_arrow(path: Path, choice: Choice) -> PointFile:
-    """A Parquet or Feather file; an index that pandas wrote becomes the row names."""
+    """A Parquet or Feather file; an index that pandas wrote becomes the row names, its levels joined by commas."""
     try:
         import pyarrow.feather
         import pyarrow.parquet
@@ -22,17 +22,19 @@ def read_arrow(path: Path, choice: Choice) -> PointFile:
         table = read(path, memory_map=False)
     except (pyarrow.ArrowException, OSError) as error:
         raise ContentError(f"{path} is damaged or of another kind: {' '.join(str(error).split())[:200]}") from None
-    mark = index_column(table.schema)
-    columns = {name: _column(table.column(name)) for name in table.column_names}
-    index = columns.pop(mark) if mark is not None and choice.index_col is None else None
+    marks = [name for name in index_columns(table.schema) if name != choice.index_col]
+    columns = {name: _column(table.column(name)) for name in table.column_names if name not in marks}
+    index = None
+    if marks and choice.index_col is None:
+        levels = (table.column(name).to_pylist() for name in marks)
+        index = [", ".join(map(str, labels)) for labels in zip(*levels, strict=True)]
     return from_columns(path, columns, choice, index)
 
 
-def index_column(schema: Any) -> str | None:
-    """The column in which pandas keeps the index of a frame."""
+def index_columns(schema: Any) -> list[str]:
+    """The columns in which pandas keeps the index of a frame, one per level."""
     about = schema.pandas_metadata or {}
-    marks = [name for name in about.get("index_columns", ()) if isinstance(name, str) and name in schema.names]
-    return marks[0] if len(marks) == 1 else None
+    return [name for name in about.get("index_columns", ()) if isinstance(name, str) and name in schema.names]
 
 
 def _column(column: Any) -> np.ndarray:

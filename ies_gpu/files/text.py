@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import re
 import warnings
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -10,25 +12,48 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from ..errors import warn_caller
-from .chosen import Choice, ContentError, PointFile
+from .chosen import Choice, ContentError, PointFile, shown
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
+QUOTED = re.compile(r'"[^"]*"')
+BLANKS = re.compile(r'"[^"]*"|\S+')  # cells between blanks
+BEFORE_COMMENT = re.compile(r'(?:[^"#]|"[^"]*"|"(?=[^"]*$))*')
+COMMENT = re.compile(r"(?:^|\s)#")  # in a header, where a name may be a#1
 
 
 class Look(NamedTuple):
-    """The first lines of a text file: how many to skip, what separates cells (None: blanks), and the header's cells."""
+    """The first lines of a text file.
+
+    Attributes
+    ----------
+    skip : int
+        How many lines come before the data.
+    delimiter : str or None
+        What separates cells; None for blanks.
+    header : list of str or None
+        The names of the columns, "" for row names that have none.
+    width : int
+        The number of columns.
+    row_names : bool
+        Whether the first column names the rows without a name of its own, as R writes it.
+    """
 
     skip: int
     delimiter: str | None
     header: list[str] | None
     width: int
+    row_names: bool = False
 
 
 def read_text(path: Path, choice: Choice) -> PointFile:
     """A text file, compressed if it ends in .gz; comments start with #."""
     try:
         look = _look(path, choice)
+        if look.row_names:
+            choice = choice._replace(index_col=None)
         index, used = choice.places(path, look.header, look.width)
+        if look.row_names:
+            index, used = 0, used or list(range(1, look.width))
         options: dict[str, Any] = {
             "delimiter": look.delimiter,
             "skiprows": look.skip,
@@ -45,6 +70,8 @@ def read_text(path: Path, choice: Choice) -> PointFile:
         raise ValueError(f"{path} is not text in UTF-8 ({error.reason}); write it again as UTF-8") from None
     except (gzip.BadGzipFile, EOFError):
         raise ValueError(f"{path} is not compressed by gzip, or is cut short; write it again") from None
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a table of text ({error}); write it again") from None
     except ContentError:
         raise
     except ValueError as error:
@@ -64,27 +91,63 @@ def _look(path: Path, choice: Choice) -> Look:
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     delimiter = DELIMITERS[suffix]
     with _open(path) as file:
-        for number, line in enumerate(file, 1):
-            text = line.partition("#")[0].strip("\r\n")
+        lines = enumerate(file, 1)
+        for number, line in lines:
+            text = _without_comment(line)
             if not text.strip():
                 continue
-            if delimiter is None or delimiter not in text:
-                delimiter = next((other for other in (",", "\t") if other in text), delimiter)
+            bare = QUOTED.sub("", text)
+            if delimiter is None or delimiter not in bare:
+                delimiter = next((other for other in (",", "\t") if other in bare), delimiter)
             cells = _cells(text, delimiter)
             if any(map(_is_number, cells)) and not (choice.by_name and number == 1):
                 _warn_of_column_numbers(path, cells)
                 return Look(number - 1, delimiter, None, len(cells))
-            if cells[0] == "" and len(cells) > 1 and choice.index_col is None:
+            names = _cells(COMMENT.split(line.strip("\r\n"), maxsplit=1)[0], delimiter)  # a name may be a#1
+            if names[0] == "" and len(names) > 1 and choice.index_col is None:
                 raise ContentError(
                     f"{path}: the first column has no name, as when pandas writes row names; pass --index-col 0 to "
                     "keep them as names, or write the file with index=False"
                 )
-            return Look(number, delimiter, cells, len(cells))
+            data = next((line for _, line in lines if _without_comment(line).strip()), None)
+            return _matched(path, Look(number, delimiter, names, len(names)), data, choice)
     raise ContentError(f"{path} contains no lines of numbers")
 
 
+def _matched(path: Path, look: Look, data: str | None, choice: Choice) -> Look:
+    """The same if the first line of data has as many cells as there are names, or one more, which names the row."""
+    header, cells = look.header or [], [] if data is None else _cells(_without_comment(data), look.delimiter)
+    if data is None or len(cells) == len(header):
+        return look
+    if len(cells) == len(header) + 1 and cells[-1]:
+        named = data.lstrip().startswith('"') or not _is_number(cells[0])
+        if choice.index_col == "0" or (choice.index_col is None and named):
+            return look._replace(header=["", *header], width=len(cells), row_names=True)
+    if ";" in QUOTED.sub("", data):
+        raise ContentError(_first_bad_line(path, look, None))
+    more = len(cells) == len(header) + 1
+    way = "if the first column names the rows, pass --index-col 0; otherwise correct" if more else "correct"
+    cut = " before the '#', which begins a comment unless it is in quotes" if "#" in data else ""
+    raise ContentError(
+        f"{path}: the header has {len(header)} name{'s' * (len(header) != 1)} ({shown(header)}), but the first line of "
+        f"data has {len(cells)} cell{'s' * (len(cells) != 1)}{cut}; {way} the {'line' if cut else 'header'}"
+    )
+
+
+def _without_comment(line: str) -> str:
+    """A line up to the first # that is not in quotes."""
+    text = line.strip("\r\n")
+    if "#" not in text:
+        return text
+    found = BEFORE_COMMENT.match(text)
+    return text if found is None else found[0]
+
+
 def _cells(text: str, delimiter: str | None) -> list[str]:
-    return [cell.strip().strip('"') for cell in text.split(delimiter)]
+    """The cells of a line; those in quotes may hold what separates others."""
+    if delimiter is None:
+        return [cell.strip('"') for cell in BLANKS.findall(text)]
+    return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter, skipinitialspace=True))]
 
 
 def _warn_of_column_numbers(path: Path, cells: list[str]) -> None:
@@ -100,7 +163,7 @@ def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | Non
     width = 0
     with _open(path) as file:
         for number, line in enumerate(file, 1):
-            text = line.partition("#")[0].strip("\r\n")
+            text = _without_comment(line)
             if number <= look.skip or not text.strip():
                 continue
             cells = _cells(text, look.delimiter)

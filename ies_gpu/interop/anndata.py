@@ -9,6 +9,7 @@ import scipy.sparse
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..embedding.graph import from_pairs
 from ..errors import brief
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
@@ -18,7 +19,7 @@ from ..results.model import make_model
 from ..results.selection import Selection
 from ..run.options import AUTO, is_auto, is_each, is_found
 from ..select import select_coordinates
-from ..validation import check_sparse_storage, check_text
+from ..validation import check_sparse_storage, check_square_sparse, check_text
 
 __all__ = ["select", "transform"]
 
@@ -126,8 +127,11 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
             f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new cells "
             "are not known; call select with use='X_pca'"
         )
-    if params["radius"] is None:
-        raise ValueError("new cells need a graph of all points within a radius; call select without n_neighbors")
+    if params.get("radius") is None:  # a file of anndata has no None
+        raise ValueError(
+            "new cells need a graph of all points within a radius, but this map connects nearest neighbours; call "
+            "select with bandwidth='fixed' or a number, and without n_neighbors"
+        )
     if use == "X" and list(adata.var_names) != list(new.var_names):
         raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
     if use != "X" and use not in new.obsm:
@@ -164,8 +168,7 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     if use == "X":
         return "X", value.toarray() if scipy.sparse.issparse(value) else value
     if use in adata.obsp and _is_distances(adata, use):
-        graph = scipy.sparse.csr_array(value)
-        return "graph", graph.maximum(graph.T).tocsr()  # who is among my nearest need not have me among his
+        return "graph", both_ways(check_square_sparse(f"adata.obsp[{use!r}]", value, add=False))
     if use in adata.obsp:
         return "kernel", with_self(value) if self_loops else scipy.sparse.csr_array(value)
     if use in adata.obsm:
@@ -175,6 +178,20 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
         f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}. Run "
         "scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
     )
+
+
+def both_ways(graph: Any) -> Any:
+    """Distances from both sides: who is among my nearest need not have me among theirs.
+
+    A stored zero is the distance between copies of a cell, so it stays, unlike in SciPy's ``maximum``. Of two
+    distances of one pair the larger counts.
+    """
+    n, pairs = graph.shape[0], graph.tocoo()
+    rows, columns = pairs.row.astype(np.int64), pairs.col.astype(np.int64)
+    keys, data = np.concatenate([rows * n + columns, columns * n + rows]), np.concatenate([pairs.data, pairs.data])
+    order = np.lexsort((-data, keys))
+    keys, first = np.unique(keys[order], return_index=True)
+    return from_pairs(backend_of(data), keys // n, keys % n, data[order][first], n)
 
 
 def _of_scipy(value: Any) -> Any:
@@ -194,7 +211,8 @@ def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, 
     """A selection from a graph or kernel; d and s are found from the points that it was made of."""
     options = dict(options)
     if "graph" in given and is_found(options.get("bandwidth", AUTO)):
-        middle = float(np.median(given["graph"].data)) if given["graph"].nnz else 1.0
+        apart = given["graph"].data[given["graph"].data > 0]  # without copies
+        middle = float(np.median(apart)) if len(apart) else 1.0
         raise ValueError(
             f"use={use!r} needs bandwidth, the length over which neighbours count; the median of these distances is "
             f"{middle:.3g}, so bandwidth={middle:.3g} is a start"

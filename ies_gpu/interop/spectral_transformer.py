@@ -13,11 +13,12 @@ from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales
-from ..errors import warn_caller
+from ..errors import IESWarning, warn_caller, warnings_held
 from ..results.model import InverseError, Model, make_model
 from ..run.options import FIXED, Options, is_auto, is_each, is_local
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
 
+NO_NEIGHBOUR = "new points have no training point"  # in what ``nystrom`` says
 FEWEST = 4  # points: with fewer there is no map with two coordinates
 
 
@@ -161,9 +162,22 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if len(points) < len(X):
             left_out = np.setdiff1d(np.arange(len(X)), points)
             whole = backend_of(X).xp.empty((len(X), chosen.shape[1]))
-            whole[points], whole[left_out] = chosen, self._extend(X[left_out])
+            with warnings_held(IESWarning) as messages:
+                whole[points], whole[left_out] = chosen, self._extend(X[left_out])
+            for message in messages:
+                warn_caller(self._of_training(left_out, len(X)) if NO_NEIGHBOUR in message else message)
             chosen = whole
         self.embedding_ = chosen
+
+    def _of_training(self, rows: np.ndarray, n: int) -> str:
+        """What to say of training points without a place in the map: they are no new points, and have other numbers."""
+        one = len(rows) == 1
+        listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+        got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
+        return (
+            f"{len(rows):,} of {n:,} training points {'has' if one else 'have'} no neighbour in the map within "
+            f"radius={self.model_.radius:g} and {'gets' if one else 'get'} {got} (row{'s' * (not one)} {listed})"
+        )
 
     def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:
         """The model of the points that are in the map."""

@@ -11,7 +11,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..errors import warn_caller
-from ..results.same_points import used_points
+from ..results.same_points import is_whole, used_points
 from ..results.selection import Selection, check_selection
 from ..validation import check_integer, check_points
 
@@ -37,7 +37,8 @@ def umap_init(
         first eigenvectors.
     X : array of shape (n, D), optional
         The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map,
-        because the graph fell into parts: each of those gets the row of its nearest point that was kept.
+        because the graph fell into parts, or because this is the map of one part (``components="each"``). Each of
+        those gets the row of its nearest point that was kept.
     random_state : int, default 0
         Seed of the noise.
 
@@ -92,7 +93,7 @@ def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
     """For each input point its own row in the result, or that of its nearest point that has one."""
     kept = np.asarray(backend_of(selection.points).to_host(selection.points))
     if X is None:
-        if selection.diagnostics.get("graph_components", 1) > 1:
+        if not is_whole(selection):
             raise ValueError(
                 "some points are not in the map, and UMAP needs a row for each: use umap_init(selection, X=X), "
                 "which gives each of them the row of its nearest point, or fit UMAP to X[selection.points] only"

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import brief
+from ..results.same_points import is_whole
+from ..results.selection import Selection
 from .panels import on_host
 from .style import COLORS
 
@@ -63,6 +65,11 @@ def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colo
     return [_colouring(name, values, n, rows) for name, values in named]
 
 
+def colourings_of(colors: Any, selection: Selection) -> list[Colouring]:
+    """Those of the points in a map; where some of the input were left out, values for all of it are taken too."""
+    return colourings(colors, len(selection.points), None if is_whole(selection) else on_host(selection.points))
+
+
 def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colouring:
     what = f"colors[{name!r}]" if name else "colors"
     label = name or str(getattr(values, "name", None) or "")
@@ -72,7 +79,8 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colou
     if rows is not None and found.ndim == 1 and len(found) > rows[-1]:
         found = found[rows]
     if found.shape != (n,):
-        raise ValueError(f"{what} must have one value for each of {n} points, got shape {found.shape}")
+        more = "" if rows is None else f" in the map, or for each of the input ({rows[-1] + 1} or more)"
+        raise ValueError(f"{what} must have one value for each of {n} points{more}, got shape {found.shape}")
     return Colouring(label, found, classes)
 
 

@@ -12,7 +12,7 @@ from ..errors import brief
 from ..results.selection import check_selection
 from ..validation import check_real_array
 from .clouds import Marks, draw_panel, pairs, panels
-from .colours import Colouring, colourings
+from .colours import Colouring, colourings, colourings_of
 from .panels import (
     check_axes,
     column_labels,
@@ -92,7 +92,7 @@ def embedding(
     """
     Y = on_host(check_selection(selection).coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
-    colours = colourings(colors, len(Y), on_host(selection.points))
+    colours = colourings_of(colors, selection)
     drawn, labels = _columns(unit_mean_square(Y), chosen)
     marks = Marks(cmap, size, alpha)
     title = heading(title, f"Embedding by {set_label(chosen)}")

@@ -13,7 +13,7 @@ from ..choice.naming import set_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
 from ..parameters.verdict import verdict_and_warnings
-from ..plot.colours import Colouring, colourings
+from ..plot.colours import Colouring, colourings_of
 from ..plot.panels import on_host
 from ..results.selection import Selection
 from .facts import facts_of, seconds_of
@@ -204,5 +204,4 @@ def colours_for(colors: Any, selection: Selection) -> list[Colouring]:
     """The user's columns, at the points that were used."""
     if colors is None:
         return []
-    found = colourings(colors, len(selection.points), on_host(selection.points))
-    return [colouring for colouring in found if colouring.values is not None]
+    return [colouring for colouring in colourings_of(colors, selection) if colouring.values is not None]

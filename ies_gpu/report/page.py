@@ -96,18 +96,32 @@ def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
 def _second(
     other: Selection, first: Selection, name: str, rows: np.ndarray, columns: int, X: np.ndarray | None, colors: Any
 ) -> dict[str, Any]:
-    """The run beside the first. Where it has the same points, the same are drawn."""
-    notes = []
-    if not np.array_equal(on_host(other.points), on_host(first.points)):
+    """The run beside the first. Where it has the same points, the same are drawn; of others, only the map."""
+    notes, colours, points = [], list[Colouring](), None
+    same = np.array_equal(on_host(other.points), on_host(first.points))
+    if not same:
         rows = shown_rows(other, 2, columns)
-    fits = X is not None and len(X) > on_host(other.points)[-1]
     try:
-        colours: list[Colouring] = colours_for(colors, other)
+        if X is not None:
+            used_points(other, X, "points")
+        elif same and _digest(other) and _digest(first) and _digest(other) != _digest(first):
+            raise ValueError("its points are others")
+        points = X
+    except ValueError:
+        what = " and ".join(name for name, given in (("input", X), ("colours", colors)) if given is not None)
+        if what:
+            verb = "is" if what == "input" else "are"
+            notes.append(f"This run was made from other points: the {what} of the first run {verb} not shown here.")
+        colors = None
+    try:
+        colours = colours_for(colors, other)
     except ValueError as error:
-        colours = []
         notes.append(f"The colours are of the first run only: {error}.")
-    points = X if fits else None
     return content_of(other, name, rows, points=points, colours=colours, stability=None, diagnosis=None, notes=notes)
+
+
+def _digest(selection: Selection) -> str | None:
+    return selection.diagnostics.get("points_digest")
 
 
 def _text(name: str) -> str:

@@ -15,7 +15,6 @@ from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
 from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
-from ..embedding.metrics import SPHERICAL
 from ..embedding.scale_and_sign import scale_factors, signs
 from ..parameters.levina_bickel import dimension_of_sample
 from ..parameters.verdict import doubts_of, thin_points
@@ -68,14 +67,17 @@ def assembled(
         singular_values=returned(sigma),
         points=graph.points,
         diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run)
-        | {"points_digest": None if X is None or run.options.metric in SPHERICAL else points_digest(X)}
+        | {"points_digest": None if X is None else points_digest(points_of(run, graph, as_given=True))}
         | {"seen_dimension": None if X is None or run.options.metric != "euclidean" else dimension_of_sample(X)},
     )
 
 
-def points_of(run: Run, graph: Graph) -> Array | None:
-    """The points that were used, in the user's order and on the user's device, where the run started from points."""
-    X = run.given.values.get("X")
+def points_of(run: Run, graph: Graph, *, as_given: bool = False) -> Any:
+    """The points that were used, in the user's order and on the user's device, where the run started from points.
+
+    Those of a metric such as "cosine" have unit length, unless they are wanted ``as_given`` by the user.
+    """
+    X = run.given.before if as_given and run.given.before is not None else run.given.values.get("X")
     if X is None:
         return None
     X = check_points(X)

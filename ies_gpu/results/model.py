@@ -20,6 +20,7 @@ from ..errors import brief
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array
+from .column_names import check_names, names_of
 from .same_points import used_points
 from .selection import Selection, check_selection
 from .storage import read_archive, write_archive
@@ -120,8 +121,9 @@ class Model:
         Parameters
         ----------
         X_new : ndarray of shape (n_new, n_features)
-            New points, with the columns of the training points. With ``metric="precomputed"``, their distances to the
-            training points, one column per training point.
+            New points, with the columns of the training points. If both have names (``feature_names``, a data frame),
+            these must be the same in the same order. With ``metric="precomputed"``, their distances to the training
+            points, one column per training point.
         columns : sequence of int, optional
             The coordinates to compute, 0-based; the chosen set by default.
         isolated : {"nan", "nearest"}, default="nan"
@@ -225,6 +227,8 @@ class Model:
     def _checked(self, X_new: Array) -> Any:
         """New points, or their distances to the training points, of which an infinite one means "far away"."""
         if self.metric != PRECOMPUTED:
+            way = "select them by name, such as X_new[list(model.feature_names)]"
+            check_names(self.feature_names, names_of(X_new), "X_new", way)
             return check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
         xp, found = backend_of(X_new).xp, check_array("X_new", X_new)
         far = found == xp.inf
@@ -255,7 +259,7 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     X : ndarray of shape (n_samples, n_features)
         The same points. Those that ``components="largest"`` left out do not become training points.
     feature_names : sequence of str, optional
-        Names of the columns of ``X``.
+        Names of the columns of ``X``; by default those of a data frame.
 
     Returns
     -------
@@ -293,6 +297,7 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
             "a model needs a graph of all points within a radius, to which new points can be added; this one connects "
             "nearest neighbours. Call select_coordinates with bandwidth='fixed' or a number, and without n_neighbors"
         )
+    feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
     scales = check_scales(used["bandwidth"], used["radius"])
     kernel = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files

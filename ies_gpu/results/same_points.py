@@ -8,15 +8,25 @@ from ..run.fingerprint import points_digest
 from .selection import Selection
 
 
+def is_whole(selection: Selection) -> bool:
+    """Whether all points of the input are in the map.
+
+    Of a graph in one piece, unless that was a part itself, no rows were left out, nor are any of a Laplacian, whose
+    pieces are not counted.
+    """
+    about = selection.diagnostics
+    in_pieces = (about.get("graph_components") or 1) > 1 or "part" in about
+    return not in_pieces and int(selection.points[-1]) < len(selection.points)
+
+
 def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     """The rows of an array X (n, D) that are in the map; an error if X is not what the result was made from.
 
-    A result knows its points by a digest of some rows. Where there is none, in an older file or for points of unit
-    length, only the number of rows is checked.
+    A result knows its points by a digest of some rows. Where there is none, as in an older file, only the number of
+    rows is checked.
     """
     rows = backend_of(selection.points).to_host(selection.points)
-    # of a graph in one piece, unless that was a part itself, no rows were left out
-    whole = selection.diagnostics.get("graph_components") == 1 and "part" not in selection.diagnostics
+    whole = is_whole(selection)
     if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
         wanted = f"{int(rows[-1]) + 1:,} rows" + ("" if whole else " or more")
         raise ValueError(f"{name} must be the points that the selection was made from, {wanted}, got {len(X):,} rows")

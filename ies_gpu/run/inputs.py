@@ -11,9 +11,10 @@ from .options import ENTRIES
 
 
 class Inputs(NamedTuple):
-    """The inputs by name, exactly one of which is the entry."""
+    """The inputs by name, exactly one of which is the entry; and the user's points, where a metric changed them."""
 
     values: dict[str, Any]
+    before: Any = None
 
     @classmethod
     def of(cls, **values: Any) -> Inputs:
@@ -32,7 +33,7 @@ class Inputs(NamedTuple):
         """The same with points whose Euclidean distances are those of the metric, where there are such points."""
         if metric not in SPHERICAL:
             return self
-        return Inputs(self.values | {"X": in_metric(check_points(self.value), metric)})
+        return Inputs(self.values | {"X": in_metric(check_points(self.value), metric)}, before=self.value)
 
     @property
     def entry(self) -> str:

@@ -203,6 +203,20 @@ def test_the_laplacian_of_all_points_whichever_were_left_out(end):
     assert first.counts == second.counts and first.notes == second.notes
 
 
+def test_the_laplacian_of_all_points_for_each_part():
+    """A part that is the first rows, or the last, is examined with the graph of all."""
+    flat = np.random.default_rng(0).uniform(0, 1, (700, 2)) * [3, 1]
+    points = np.vstack([flat[:400], flat[400:] + [0, 20]])
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.12, "n_components": 8}
+    parts = ies_gpu.select_coordinates(points, components="each", **options)
+    every = ies_gpu.laplacian_of_points(points, bandwidth=0.12)
+    for part in parts:
+        own = diagnose(part, laplacian=ies_gpu.laplacian_of_points(points[part.points], bandwidth=0.12))
+        assert diagnose(part, laplacian=every).counts == own.counts
+    with pytest.raises(ValueError, match="laplacian is for 700 points, but the selection has 400"):
+        diagnose(ies_gpu.select_coordinates(flat[:400], **options), laplacian=every)
+
+
 def test_curves():
     """d = 1: half a circle is kept by its first function, a whole one is folded by it and needs two."""
     angle = np.random.default_rng(0).uniform(0, np.pi, 800)

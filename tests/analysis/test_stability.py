@@ -243,6 +243,19 @@ def test_options(strip):
         selection_stability(fit, X=np.vstack([points, points]))
 
 
+def test_a_graph_of_nearest_neighbours_has_no_radius(strip):
+    """What the selection knows of its graph is dropped where the refits get another."""
+    points, fit = strip
+    few = {"n_bootstrap": 2, "n_refits": 1, "n_threads": 1}
+    assert selection_stability(fit, X=points, n_neighbors=30, **few).n_refits == 1
+    nearest = replace(
+        fit,
+        diagnostics=fit.diagnostics
+        | {"parameters": fit.diagnostics["parameters"] | {"n_neighbors": 30, "radius": None}},
+    )
+    assert selection_stability(nearest, X=points, radius=0.3, **few).n_refits == 1
+
+
 @pytest.mark.parametrize("s", [1, 2])
 def test_a_curve(s):
     """d = 1: the first eigenvector, or the first two, in every sample; a closed curve needs two."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -49,11 +50,13 @@ def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
     np.testing.assert_array_equal(found, whole)
 
 
-def test_files_of_parts_fit_beside_each_other(tmp_path):
+def test_files_of_parts_fit_beside_each_other(tmp_path, capsys):
     np.save(tmp_path / "points.npy", np.vstack([STRIP, STRIP[:400] + [0, 50, 0]]))
     output = tmp_path / "map.npy"
     command = ["fit", str(tmp_path / "points.npy"), *FIT, "--components", "each", "--coordinates", str(output)]
-    assert main(command) == 0
+    assert main([*command, "--json"]) == 0
+    told = capsys.readouterr().out
+    assert told.count("\n") == 1 and [part["n_points"] for part in json.loads(told)] == [600, 400]
     first, second = (np.load(tmp_path / f"map.part{k}.npy") for k in (1, 2))
     assert np.isnan(first[600:]).all() and np.isfinite(first[:600]).all()
     assert np.isnan(second[:600]).all() and np.isfinite(second[600:]).all()

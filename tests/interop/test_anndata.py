@@ -11,7 +11,7 @@ import scipy.spatial
 import ies_gpu
 from ies_gpu import DisconnectedGraphError, IESWarning, datasets, select_coordinates
 from ies_gpu import knn_graph as neighbours
-from ies_gpu.interop.anndata import select, transform
+from ies_gpu.interop.anndata import entry_of, select, transform
 from tests.extras import needed
 
 anndata = needed("anndata", "anndata")
@@ -114,6 +114,20 @@ def test_distances_are_a_graph(adata, name):
         select(adata, use=name, **SIZES)
 
 
+def test_copies_of_a_cell_stay_neighbours(adata):
+    X = np.repeat(np.asarray(adata.obsm["X_pca"])[:300], 2, axis=0)
+    cells = anndata.AnnData(X=X.astype("f4"), obsm={"X_pca": X})
+    cells.obsp["distances"] = scanpy_distances(X)  # some entries are stored zeros
+    stored = cells.obsp["distances"]
+    graph = entry_of(cells, "distances")[1]
+    for i in range(0, 600, 2):
+        assert {i + 1} <= set(graph.indices[graph.indptr[i] : graph.indptr[i + 1]].tolist())
+    dense = np.maximum(stored.toarray(), stored.toarray().T)
+    np.testing.assert_array_equal(graph.toarray(), dense)
+    with pytest.raises(ValueError, match=r"median of these distances is 0\.[0-9]*[1-9]"):
+        select(cells, use="distances", **SIZES)
+
+
 def test_sizes_of_a_graph_are_found_from_its_points(adata):
     found = select(adata, use="connectivities")
     assert found.diagnostics["parameters"]["intrinsic_dim"] == 2 and len(found.subset) in (2, 3)
@@ -147,6 +161,10 @@ def test_cells_that_cannot_be_transformed_are_told_why(adata):
     select(adata, use="connectivities", **SIZES)
     with pytest.raises(ValueError, match="made from the graph 'connectivities'"):
         transform(adata, adata)
+    for nearest in ({"n_neighbors": 20}, {"bandwidth": "local"}):
+        select(adata, **nearest, **SIZES)
+        with pytest.raises(ValueError, match="select with bandwidth='fixed' or a number, and without n_neighbors"):
+            transform(adata, adata)
     select(adata, bandwidth=1.0, **SIZES)
     other = adata.copy()
     del other.obsm["X_pca"]

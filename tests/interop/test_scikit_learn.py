@@ -152,6 +152,9 @@ def test_points_left_out_of_the_graph_count_as_new(strip):
     with pytest.warns(IESWarning) as caught:
         nearest = chooser(components="largest").fit(X)
     assert ["parts" in str(w.message) for w in caught] == [True, False]
+    words = "1 of 1,001 training points has no neighbour in the map within radius="
+    assert str(caught[1].message).startswith(words) and "gets the coordinates" in str(caught[1].message)
+    assert str(caught[1].message).endswith("(row 1000)")
     assert nearest.embedding_.shape == (1001, 2) and np.isfinite(nearest.embedding_).all()
     with pytest.warns(IESWarning):
         missing = chooser(components="largest", isolated="nan").fit(X)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ies_gpu import IESWarning, datasets, select_coordinates, umap_init
+from ies_gpu import IESWarning, datasets, diffusion_map, laplacian_of_points, select_coordinates, umap_init
 from tests.extras import needed
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
@@ -50,6 +50,19 @@ def test_points_of_another_run_are_refused(stray):
     with pytest.raises(ValueError, match="got 600 rows"):
         umap_init(whole, X=X)
     np.testing.assert_array_equal(umap_init(whole, X=X[10:-10]), umap_init(whole))
+
+
+def test_a_laplacian_leaves_nothing_out_and_a_part_does(stray):
+    X, asked = stray[0][10:-10], {"intrinsic_dim": 2, "subset_size": 2}
+    laplacian = laplacian_of_points(X, bandwidth=1.1)
+    found = diffusion_map(laplacian, n_components=8)
+    given = {"coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
+    assert umap_init(select_coordinates(laplacian=laplacian, **given, **asked)).shape == (580, 2)
+    two = np.vstack([X, X[:400] + 500])
+    for part in select_coordinates(two, bandwidth=1.1, components="each", n_components=8, **asked):
+        with pytest.raises(ValueError, match=r"umap_init\(selection, X=X\)"):
+            umap_init(part)
+        assert umap_init(part, X=two).shape == (980, 2)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.plot.clouds import near
-from ies_gpu.plot.colours import GREY, colourings
+from ies_gpu.plot.colours import GREY, colourings, colourings_of
 from ies_gpu.plot.style import COLORS
 
 N = 600
@@ -258,3 +258,14 @@ def test_a_spiral_is_drawn_as_a_curve():
     assert "1e" not in "".join(label.get_text() for label in regret_labels(rounded))
     figure = drawn(plot.embedding(spiral, colors=pandas.Series(t, name="along")))
     assert figure.axes[0].child_axes[0].get_ylabel() == "along"
+
+
+def test_colours_of_other_points_are_refused(selection):
+    with pytest.raises(ValueError, match=rf"one value for each of {N} points, got shape \({N + 1},\)"):
+        plot.embedding(selection, colors=np.arange(N + 1.0))
+    # where points were left out, how many the input had is not known for sure
+    part = replace(selection, diagnostics=selection.diagnostics | {"graph_components": 2})
+    for count in (N, N + 1):
+        assert len(colourings_of(np.arange(float(count)), part)[0].values) == N
+    with pytest.raises(ValueError, match=rf"{N} points in the map, or for each of the input \({N} or more\)"):
+        colourings_of(np.arange(N - 1.0), part)

@@ -133,6 +133,21 @@ def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
     assert len(runs) == 2
 
 
+def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_first(strip):
+    selection, X, colors = strip
+    same = content(report_page(selection, points=X, colors=colors, compare=selection))["runs"][1]
+    assert same["input"] is not None and len(same["columns"]) == 2 and same["notes"] == []
+    other = replace(selection, diagnostics=selection.diagnostics | {"points_digest": "of others"})
+    second = content(report_page(selection, points=X, colors=colors, compare=other))["runs"][1]
+    assert second["input"] is None and second["columns"] == []
+    words = "This run was made from other points: the input and colours of the first run are not shown here."
+    assert second["notes"] == [words]
+    second = content(report_page(selection, points=X, compare=other))["runs"][1]
+    assert second["input"] is None and "the input of the first run is not shown" in second["notes"][0]
+    second = content(report_page(selection, colors=colors, compare=other))["runs"][1]
+    assert second["columns"] == [] and "colours of the first run are not shown" in second["notes"][0]
+
+
 def test_the_library_is_the_one_that_is_recorded():
     folder = files("ies_gpu.report")
     record = json.loads((folder / "three.json").read_text())

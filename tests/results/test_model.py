@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 import zipfile
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from ies_gpu import (
@@ -117,6 +119,52 @@ def test_points_of_another_run_are_refused(strip):
     np.testing.assert_array_equal(again.X, strip.X)
     older = dataclasses.replace(selection, diagnostics=selection.diagnostics | {"points_digest": None})
     assert len(model_of(older, strip.X[::-1]).X) == len(strip.X)  # nothing to compare with
+
+
+@pytest.mark.parametrize(("metric", "bandwidth"), [("cosine", 0.1), ("correlation", 0.02), ("manhattan", 1.0)])
+def test_points_of_another_run_are_refused_in_every_metric(strip, metric, bandwidth):
+    X = strip.X[:400] + [30.0, 5.0, 5.0]
+    asked = {"intrinsic_dim": 1, "subset_size": 1, "n_components": 5, "components": "largest"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IESWarning)
+        selection = select_coordinates(X, metric=metric, bandwidth=bandwidth, **asked)
+    for other in (X[::-1], 2 * X):
+        with pytest.raises(ValueError, match="X must be the points that the selection was made from"):
+            model_of(selection, other)
+    np.testing.assert_array_equal(model_of(selection, X.tolist()).X, X[selection.points])
+
+
+def test_columns_of_a_frame_are_compared_by_name(selection, strip):
+    frame = pandas.DataFrame(strip.X, columns=["x", "y", "z"])
+    model = model_of(selection, frame)
+    assert model.feature_names == ("x", "y", "z")
+    expected = model.transform(strip.X[:5])  # an array has no names
+    np.testing.assert_array_equal(model.transform(frame[:5]), expected)
+    with pytest.raises(ValueError, match=r"another order than the training points, x, y, z; select them by name"):
+        model.transform(frame[["y", "x", "z"]])
+    with pytest.raises(ValueError, match=r"X_new has no column z, which the training points have; rename"):
+        model.transform(frame.rename(columns={"z": "height"}))
+    with pytest.raises(ValueError, match=r"X_new has 4 columns, but the training points have 3: x, y, z"):
+        model.transform(frame.assign(more=1.0))
+    numbered = pandas.DataFrame(strip.X)  # as pandas numbers columns: no names
+    assert model_of(selection, numbered).feature_names is None
+    np.testing.assert_array_equal(model.transform(numbered[:5]), expected)
+
+
+def test_the_command_line_compares_names_of_columns(strip, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame = pandas.DataFrame(strip.X[:600], columns=["length", "width", "height"])
+    frame.to_csv("train.csv", index=False)
+    frame[["width", "length", "height"]][:5].to_csv("new.csv", index=False)
+    np.save("new.npy", frame[:5].values)
+    assert command("fit train.csv -d 2 -s 2 --bandwidth 0.9 -m 8 --threads 1 --model model.npz -q") == 0
+    assert load_model("model.npz").feature_names == ("length", "width", "height")
+    assert command("transform model.npz new.csv -o phi.npy") == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "new.csv has its columns in another order" in said and "pass --columns length,width,height" in said
+    assert command("transform model.npz new.csv --columns length,width,height -o phi.npy -q") == 0
+    assert command("transform model.npz new.npy -o same.npy -q") == 0  # no names to compare
+    np.testing.assert_array_equal(np.load("phi.npy"), np.load("same.npy"))
 
 
 def test_a_round_trip_keeps_everything(model, strip, tmp_path):

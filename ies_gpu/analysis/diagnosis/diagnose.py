@@ -29,6 +29,7 @@ from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, collapse_ratio, evenly
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import check_laplacian
+from ...results.same_points import is_whole
 from ...results.selection import Selection
 from ...validation import check_integer, check_number
 from .sheets import Sheets, find_sheets
@@ -201,9 +202,7 @@ def diagnose(
     collapse, flatness = check_number("collapse", collapse, low=1.0), check_number("flatness", flatness, high=1.0)
     angle = check_number("angle", angle, high=90.0)
     volumes = np.exp(host(selection.score(chosen)))  # checks the set and the bases
-    adjacency, notes = _adjacency(
-        laplacian, Y, values, k, host(selection.points), (selection.diagnostics.get("graph_components") or 1) > 1
-    )
+    adjacency, notes = _adjacency(laplacian, Y, values, k, host(selection.points), not is_whole(selection))
     members = list(chosen)
     every = evenly_steep(Y, values)
     ratio, near, within = collapse_ratio(every, members, k)
@@ -278,7 +277,7 @@ def _adjacency(
     if laplacian is not None:
         laplacian = check_laplacian(laplacian)
         given = laplacian.shape[0]
-        every = given > points.max() and (some_left_out or len(points) <= points.max())
+        every = given > points.max() and some_left_out
         if given != len(Y) and not every:
             raise ValueError(f"laplacian is for {given} points, but the selection has {len(Y)}; use the same points")
         if laplacian.operator.has_matrix:

@@ -151,8 +151,10 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
         used = selection.diagnostics["parameters"]  # refits repeat the fit, with what it found where that was automatic
         return selection, X[selection.points], again | {k: used[k] for k in OPTIONS if used.get(k) is not None}
     known = given.diagnostics.get("parameters", {})
-    if "bandwidth" in again:  # another bandwidth has another radius
+    if "bandwidth" in again or again.get("n_neighbors") is not None:  # another bandwidth has another radius
         known = known | {"radius": None}
+    if again.get("radius") is not None:  # nor do nearest neighbours go with a radius
+        known = known | {"n_neighbors": None}
     again = {name: known[name] for name in OPTIONS if known.get(name) is not None} | again
     if X is not None:
         if known.get("entry", "X") != "X":

@@ -1,0 +1,67 @@
+"""Tables of text: headers with quotes, row names without a name, names that are there twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu.files.points import read_table
+
+
+@pytest.fixture
+def table(tmp_path):
+    def read(text: str, ending: str = ".csv", **choice):
+        path = tmp_path / f"table{ending}"
+        path.write_text(text)
+        return read_table(path, **choice)
+
+    return read
+
+
+PLACES = '"place, city",x,y,z\n"A, B",1,2,3\nC,4,5,6\n'
+
+
+def test_a_quoted_comma_in_the_header_does_not_shift_columns(table):
+    found = table(PLACES, columns=("x", "y"))
+    assert found.columns == ("x", "y") and found.X.tolist() == [[1, 2], [4, 5]]
+    for name in ("0", "place, city"):
+        found = table(PLACES, index_col=name)
+        assert found.rows == ("A, B", "C") and found.X.tolist() == [[1, 2, 3], [4, 5, 6]]
+    found = table('"place, city" x y\n"A B" 1 2\nC 4 5\n', ".txt", columns=("y",))  # no comma separates these
+    assert found.X.tolist() == [[2], [5]]
+
+
+@pytest.mark.parametrize(("ending", "mark"), [(".txt", " "), (".csv", ","), (".tsv", "\t")])
+def test_the_row_names_of_r_have_no_name_of_their_own(table, ending, mark):
+    text = '"x" "y"\n"1" 10 20\n"2" 30 40\n'.replace(" ", mark)
+    found = table(text, ending)
+    assert found.rows == ("1", "2") and found.columns == ("x", "y") and found.X.tolist() == [[10, 20], [30, 40]]
+    found = table(text, ending, columns=("x",))
+    assert found.X.tolist() == [[10], [30]] and found.rows == ("1", "2")
+    plain = text.replace('"', "")
+    with pytest.raises(ValueError, match=r"2 names \(x, y\), but .* 3 cells; if the first column .* --index-col 0"):
+        table(plain, ending)
+    assert table(plain, ending, index_col="0").X.tolist() == [[10, 20], [30, 40]]
+
+
+@pytest.mark.parametrize("text", ["x,y\n1,2,\n3,4,\n", "x,y,z\n1,2\n3,4\n", "x,y\n1,2,3,4\n5,6,7,8\n"])
+def test_a_header_of_another_width_is_refused(table, text):
+    with pytest.raises(ValueError, match=r"the header has \d names"):
+        table(text)
+
+
+def test_names_with_a_number_sign(table):
+    assert table("a#1,a#2\n1,2\n3,4\n").columns == ("a#1", "a#2")
+    assert table("x,y # in metres\n1,2 # here\n3,4\n").columns == ("x", "y")
+    found = table('id,x\n"A#1",2\n"B#2",4\n', index_col="id")
+    assert found.rows == ("A#1", "B#2") and found.X.tolist() == [[2], [4]]
+    with pytest.raises(ValueError, match="1 cell before the '#', which begins a comment unless it is in quotes"):
+        table("id,x\nA#1,2\nB#2,4\n", index_col="id")
+    assert table("# x y\n1 2\n3 4\n", ".txt").columns is None
+
+
+def test_a_name_that_is_there_twice_is_not_guessed(table):
+    text = "x,y,x\n1,2,3\n4,5,6\n"
+    with pytest.raises(ValueError, match="2 columns called 'x'; choose one by its number, 0 or 2"):
+        table(text, columns=("x", "y"))
+    assert np.array_equal(table(text, columns=("2", "y")).X, [[3, 2], [6, 5]])
