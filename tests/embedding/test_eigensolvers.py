@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from ies_gpu import diffusion_map, gaussian_kernel, knn_graph
+from ies_gpu import diffusion_map, gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import get_backend
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
@@ -595,3 +595,16 @@ def test_a_level_whose_first_eigenvalue_rounding_took_above_one_is_factorised():
     expected = np.linalg.eigvalsh(S.toarray())[::-1][:6]
     np.testing.assert_allclose(values, expected, atol=1e-12)
     assert np.linalg.norm(S @ vectors - vectors * values, axis=0).max() < 1e-8
+
+
+@pytest.mark.parametrize(("n", "method"), [(300, "dense"), (1200, "lanczos")])
+def test_vectors_have_nothing_of_the_constant_one_where_parts_hang_by_a_thread(n, method):
+    """Two strips whose nearest points have a weight of exp(-15): the residuals that are allowed hide the constant."""
+    rng, eps = np.random.default_rng(0), 0.25
+    left, right = (rng.uniform(size=(n // 2, 2)) * [3, 1] for _ in range(2))
+    right[:, 0] += left[:, 0].max() - right[:, 0].min() + 3.9 * eps
+    kernel = gaussian_kernel(radius_graph(np.vstack([left, right]), radius=4.5 * eps), bandwidth=eps)
+    laplacian = graph_laplacian(kernel)
+    found, w = diffusion_map(laplacian, n_components=6), laplacian.weights
+    assert found.info["method"] == method and found.eigenvalues[0] < 1e-8
+    assert (np.abs(w @ found.coordinates) < 1e-14 * np.sqrt(w.sum() * (w @ found.coordinates**2))).all()

@@ -19,7 +19,7 @@ from ..transition import Kernel, Transition
 from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
 from .lanczos import GUARDS, TooSlowError, add_missed, is_small, krylov
 from .library import ORTHONORMAL, library_eigenpairs
-from .multilevel import multilevel_eigenpairs
+from .multilevel import beside_top, multilevel_eigenpairs
 from .returns import SOONER
 from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 
@@ -239,6 +239,7 @@ def _krylov(
     """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
     info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
     values, vectors = krylov(operator, count, start, tol, progress=progress, max_products=max_products)
+    vectors = beside_top(vectors, operator.top, operator.backend)
     return values, vectors, residual_norms(operator, values, vectors)
 
 
@@ -314,7 +315,7 @@ def _library_or_none(
     def solve() -> tuple[Array, Array]:
         values, vectors = library_eigenpairs(operator, count, GUARDS, start, tol)
         values, vectors = add_missed(operator, values, vectors, count, start, tol)
-        return values[:count].copy(), operator.backend.xp.ascontiguousarray(vectors[:, :count])
+        return values[:count].copy(), beside_top(vectors[:, :count], operator.top, operator.backend)
 
     return _accepted_or_none(operator, solve, tol, info, "eigsh", "a residual of eigsh is")
 
