@@ -103,7 +103,7 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
     _check_container(name, array)
     if isinstance(array, str | os.PathLike):
         raise TypeError(
-            f"{name} must be an array, got the path {brief(os.fspath(array))}; load the file first, e.g. with np.load, "
+            f"{name} must be an array, got the path {brief(array)}; load the file first, e.g. with np.load, "
             "or pass client= to let the workers of a cluster read it"
         )
     if scipy.sparse.issparse(array):
