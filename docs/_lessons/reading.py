@@ -99,12 +99,13 @@ print(shown.stdout)
 # "... in none of the ... maps"
 #   With ``components="each"``: these rows are strays, or in parts with too few points for a map.
 # "part ... of ...:"
-#   With ``components="each"``: what follows was said of this part.
-# "the bandwidth connects ... of all pairs of points"
-#   Nearly everything is a neighbour of everything. Lower the bandwidth, or leave it on ``"auto"``.
+#   With ``components="each"``: the message applies to this part only.
+# "... connects ... of all pairs of points"
+#   Nearly everything is a neighbour of everything. Lower the bandwidth, or leave it on ``"auto"``. With
+#   ``n_neighbors``, lower that.
 # "... concentrated on a few stray points"
-#   Single points have coordinates of their own, because they hang by a thread. Pass ``self_loops=False`` (molecules),
-#   raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.
+#   Single points have coordinates of their own, because they are barely connected to the rest. Pass
+#   ``self_loops=False`` (molecules), raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.
 # "... so none could be excluded; the choice is doubtful:"
 #   The same, for nearly all coordinates. Do not trust the map before one of these has helped.
 #

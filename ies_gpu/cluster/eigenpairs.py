@@ -77,7 +77,8 @@ def multilevel_pairs(
     finally:
         info |= {"block_products": level.products, "iterations": len(history), "products": level.columns}
         info["coarse_sizes"] = [tall.coarse.n for tall in level.in_blocks]  # the last one is on one worker
-        went = [tall.travelled | {"gram": tall.backend.kernels.numbers} for tall in level.in_blocks]
+        counted = [(tall.travelled, tall.backend.kernels) for tall in level.in_blocks]
+        went = [travelled | {"gram": tall.numbers} for travelled, tall in counted]
         info["travelled"], info["travelled_below"] = went[0], went[1:]
     multilevel.check_interlacing(values, coarse.values, count)
     V = beside_top(team, X[:, :count], level)

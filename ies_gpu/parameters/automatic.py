@@ -82,11 +82,11 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
     fixed: Scan | None = None
     try:
         fixed, way = scanned(run, Z, centre, distances, d, ways, n)
-        fixed = run.stage(FIRM, Z, fixed, d, way, n)
+        fixed = firm(run, Z, fixed, d, way, n)
         s = settled(fixed, d, run.options)
         if fixed.is_narrow(s):  # the best may lie between
             fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(s), distances, d, way))
-            fixed = run.stage(FIRM, Z, fixed, d, way, n)
+            fixed = firm(run, Z, fixed, d, way, n)
     except DisconnectedGraphError as error:
         failure = error
     isolated = failure is not None and not failure.parts  # points without any neighbour, rather than clusters
@@ -97,13 +97,13 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
     return tried
 
 
-def firm(run: Run, report: Report, Z: Array, tried: Scan, d: int, way: str, n: int) -> Scan:
+def firm(run: Run, Z: Array, tried: Scan, d: int, way: str, n: int) -> Scan:
     """The trials, of which the best one is on all points: where it is thin, a full one takes its place, till it is.
 
     Where Z is a sample of n points, a trial on all of them follows in any case.
     """
     while n == len(Z) and (best := tried.best(settled(tried, d, run.options))).is_thin:
-        tried = tried.firm(trial(Z, best.bandwidth, d, run, HeldLog(), way))
+        tried = tried.firm(run.stage(FULL, Z, best.bandwidth, d, way))
     return tried
 
 
@@ -247,5 +247,5 @@ def unpacked(run: Run, content: dict[str, Any], *_: Any) -> Found:
 
 POINTS = Stage("checks", on_device)
 DIMENSION = Stage("dimension", look)
-FIRM = Stage("scan", firm)
+FULL = Stage("scan", lambda run, report, Z, eps, d, way: trial(Z, eps, d, run, HeldLog(), way))
 PARAMETERS = Stage("automatic", found, composite=True, pack=packed, unpack=unpacked)

@@ -251,11 +251,10 @@ def doubts_of(
     entry, d, m = options.entry, options.intrinsic_dim, options.n_components
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
     if entry == "X" and share > COMPLETE:
-        way = "pass a smaller one, or more points" if found_here else "lower it, or try bandwidth='auto'"
-        what = "bandwidth"
-        if options.n_neighbors:
-            what, way = f"graph of n_neighbors={options.n_neighbors}", "lower it"
-        found.append(f"the {what} connects {share:.0%} of all pairs of points, which leaves little shape to see; {way}")
+        way = "lower it" if options.n_neighbors else "lower it, or try bandwidth='auto'"
+        way = "pass a smaller one, or more points" if found_here else way
+        who = f"n_neighbors={options.n_neighbors}" if options.n_neighbors else "the bandwidth"
+        found.append(f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see; {way}")
     if thin > 0.5:
         found.append(
             f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (less than a tenth "

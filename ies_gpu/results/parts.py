@@ -104,11 +104,11 @@ def say_left_out(everything: np.ndarray, parts: list[Selection], m: int, refused
         raise DisconnectedGraphError(
             f"no part of the graph is large enough for n_components={m}; raise bandwidth, or lower n_components"
         )
+    why = f", or in parts without one ({refused[0]})" if refused else ""
     left = np.setdiff1d(everything, np.concatenate([part.points for part in parts]))
     if len(left):
         rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
         warn_caller(
             f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps ({rows}): "
-            f"too far from the others, or in parts too small for a map with n_components={m}"
-            + (f", or in parts without one ({refused[0]})" if refused else "")
+            f"too far from the others, or in parts too small for a map with n_components={m}{why}"
         )
