@@ -54,8 +54,8 @@ print(selection)
 #
 # Each set is a straight line: it starts at its score and falls with its penalty. At each zeta the uppermost line
 # wins. Below are the sets that win somewhere, and for each of them the regret of the points. The first set from the
-# left whose upper quartile is not above 0 is chosen: three quarters of the points know no better one. It is a *loss*
-# that is **maximised**, because the paper calls the penalised score a loss (:doc:`/theory/criterion`).
+# left whose upper quartile is not above 0 is chosen: for three quarters of the points no other set is better. It is a
+# *loss* that is **maximised**, because the paper calls the penalised score a loss (:doc:`/theory/criterion`).
 
 plot.path(selection).savefig("path.png")
 

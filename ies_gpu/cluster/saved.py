@@ -87,7 +87,7 @@ class Shelf:
 
     def get(self, stage: str) -> tuple[list[Any], dict[str, Any]] | None:
         """What was saved: futures of dicts by block, and the small values."""
-        if self.checkpoint is None or not self.checkpoint.has(stage):
+        if self.checkpoint is None or not self.checkpoint.has(stage, self.digest):
             return None
         with self.log.stage(f"resume {stage}"):
             saved = self.checkpoint.read(stage, self.digest)

@@ -98,13 +98,19 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
 
 
 def firm(run: Run, Z: Array, tried: Scan, d: int, way: str, n: int) -> Scan:
-    """The trials, of which the best one is on all points: where it is thin, a full one takes its place, till it is.
+    """The trials, of which the best one is on all points, and so are those beside it that make it a narrow choice.
 
-    Where Z is a sample of n points, a trial on all of them follows in any case.
+    Where one is thin, a full one takes its place. Where Z is a sample of n points, a trial of the best on all of them
+    follows in any case.
     """
-    while n == len(Z) and (best := tried.best(settled(tried, d, run.options))).is_thin:
-        tried = tried.firm(run.stage(FULL, Z, best.bandwidth, d, way))
-    return tried
+    while True:
+        s = settled(tried, d, run.options)
+        asked = [tried.best(s)] if n == len(Z) else []
+        asked += tried.neighbours(s) if tried.is_narrow(s) else []
+        thin = [t for t in asked if t.is_thin]
+        if not thin:
+            return tried
+        tried = tried.firm(run.stage(FULL, Z, thin[0].bandwidth, d, way))
 
 
 def without_bandwidth(failure: DisconnectedGraphError) -> DisconnectedGraphError:

@@ -57,10 +57,14 @@ class Scan:
 
     def beside(self, s: int) -> float:
         """How many times as much bandwidths a step below and above the best one leave unexplained; 0 without any."""
+        return max((t.fvu(s) for t in self.neighbours(s)), default=0.0) / max(self.best(s).fvu(s), 1e-12)
+
+    def neighbours(self, s: int) -> list[Trial]:
+        """The trials a step below and above the best one."""
         best = self.best(s)
         below = [t for t in self.trials if t.bandwidth <= STEP * best.bandwidth]
         above = [t for t in self.trials if t.bandwidth >= best.bandwidth / STEP]
-        return max((t.fvu(s) for t in below[-1:] + above[:1]), default=0.0) / max(best.fvu(s), 1e-12)
+        return below[-1:] + above[:1]
 
     def is_narrow(self, s: int) -> bool:
         """Whether a bandwidth next to the best one is visibly worse."""

@@ -20,7 +20,7 @@ CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 UNEXPLAINED = 0.1, 0.4  # of the variance of X: above the first a choice is not sure, above the second doubtful
 FEW = 1000  # points, below which nothing is sure
 LIGHT = 2  # reasons that leave a choice likely; more make it doubtful
-NO_BETTER = 0.9  # of what the first coordinates leave: on strips, rolls and tori the chosen leave .6 of it or less
+NO_BETTER = 0.75  # of what the first coordinates leave: on strips, rolls and tori the chosen leave .6 of it or less
 TOUCH = "nearly touch"  # a reason that warns even if the choice is not doubtful
 DOUBTFUL = "the automatic choice is doubtful:"
 # a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
@@ -120,7 +120,7 @@ def reasons_to_doubt(
     if first != chosen.search(s).subset and left > NO_BETTER * chosen.left_by_first(s):
         explain, them = ("explains", "it") if s == 1 else ("explain", "them")
         words = f"the leading {names_text(first)} {explain} X just as well (for trees and clusters, prefer {them})"
-        found.append(Reason(False, words))
+        found.append(Reason(True, words))
     touching = chosen.touching(s)
     if touching >= SMALLEST:
         words = f"at {touching:.1%} of the points, parts that are far apart in X {TOUCH} in the map"

@@ -105,9 +105,15 @@ class Checkpoint:
         header = self.peek()
         return header["state"] if header is not None and header["fingerprint"] == self.fingerprint else None
 
-    def has(self, stage: str) -> bool:
-        """Whether there is a file to read for a stage, sound or not."""
-        return self.resume and self.path(stage).exists()
+    def has(self, stage: str, after: str) -> bool:
+        """Whether there is a file for a stage of this job, computed from ``after``; its content may be damaged."""
+        if not self.resume or not self.path(stage).exists():
+            return False
+        try:
+            header = read_header(self.path(stage))
+            return header["fingerprint"] == self.fingerprint and header["after"] == after
+        except Exception:  # to be told of when it is read
+            return True
 
     def path(self, stage: str) -> Path:
         return self.folder / f"{stage}.npz"
@@ -136,12 +142,10 @@ class Checkpoint:
     def read(self, stage: str, after: str) -> Saved | None:
         """A stage of this job that is whole and was computed from ``after``, else None; a damaged one is reported."""
         path = self.path(stage)
-        if not self.has(stage):
+        if not self.has(stage, after):
             return None
         try:
             header = read_header(path)
-            if header["fingerprint"] != self.fingerprint or header["after"] != after:
-                return None
             with zipfile.ZipFile(path) as archive:
                 state = decode(header["state"], archive, {})
                 content = {key: decode(value, archive, {}) for key, value in header["fields"].items()}

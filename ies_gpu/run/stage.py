@@ -167,7 +167,7 @@ class Run:
         if self.checkpoint is None or stage.pack is None or stage.unpack is None:
             return self._computed(stage, inputs)
         after = self.digests.get(stage.after, "")
-        with self.log.stage(f"resume {stage.name}") if self.checkpoint.has(stage.name) else ExitStack():
+        with self.log.stage(f"resume {stage.name}") if self.checkpoint.has(stage.name, after) else ExitStack():
             saved = self.checkpoint.read(stage.name, after)
         if saved is not None:
             self._restore(saved.state)

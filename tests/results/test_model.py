@@ -110,7 +110,7 @@ def test_points_of_another_run_are_refused(strip):
     """Fewer or more rows, rows in another order, other columns, and one number in a row that is looked at."""
     selection = select_coordinates(strip.X, bandwidth=0.7, intrinsic_dim=2, subset_size=2)
     changed = strip.X.copy()
-    changed[-1, 0] += 1e-9
+    changed[-1, 0] *= 1 + 1e-4
     others = [strip.X[:9], np.vstack([strip.X, strip.X[:5]]), strip.X[::-1], strip.X[:, :2], changed]
     for X in others:
         with pytest.raises(ValueError, match="X must be the points that the selection was made from"):
@@ -303,3 +303,12 @@ def test_the_way_back_of_odd_coordinates(model):
         model.inverse_transform(np.zeros((4, 3)))
     with pytest.raises(ValueError, match="knows no points"):
         dataclasses.replace(model, metric="precomputed").inverse_transform(Y)
+
+
+def test_points_whose_last_digits_differ_are_the_same():
+    """Programs that read a table of text differ in them."""
+    X = datasets.load("D1", n_samples=300).X
+    selection = select_coordinates(X, bandwidth=0.9, intrinsic_dim=2, subset_size=2)
+    assert model_of(selection, np.nextafter(X, np.inf)) is not None
+    with pytest.raises(ValueError, match="these are others"):
+        model_of(selection, X * (1 + 1e-4))
