@@ -11,7 +11,8 @@ from scipy.spatial.distance import pdist
 from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED, in_metric
-from ..errors import warn_caller
+from ..errors import IESWarning, warn_caller, warnings_held
+from ..parameters.verdict import DOUBTFUL, TOUCH
 from ..results.assembly import points_of, presented
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto, is_found
@@ -24,6 +25,7 @@ from ..validation import check_integer, check_length
 from .spectral_transformer import SpectralTransformer
 
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
+ABOUT_THE_CHOICE = (DOUBTFUL, TOUCH, "intrinsic_dim", "subset_size")  # of which a diffusion map knows nothing
 FEW = 100  # below this many points nothing can be estimated from their distances
 
 
@@ -180,7 +182,11 @@ class DiffusionMap(SpectralTransformer):
         """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
             return {"bandwidth": few_points_bandwidth(in_metric(X, self.metric))}
-        used = select_coordinates(X, **asked, keep_bases=False, progress=self.progress).diagnostics["parameters"]
+        with warnings_held(IESWarning) as messages:
+            used = select_coordinates(X, **asked, keep_bases=False, progress=self.progress).diagnostics["parameters"]
+        for message in messages:
+            if not any(words in message for words in ABOUT_THE_CHOICE):
+                warn_caller(message)
         return {"bandwidth": used["bandwidth"], "components": used["components"]}
 
 

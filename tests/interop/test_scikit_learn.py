@@ -319,3 +319,15 @@ def test_progress_is_shown(strip):
     chooser(progress=lambda stage, done, total: told.append(stage)).fit(strip.X[:300] * 0.6)
     assert {"graph", "eigenvectors", "search"} <= set(told)
     assert clone(chooser(progress=True)).progress is True
+
+
+def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():
+    """Of a ball in six dimensions the choice of coordinates is doubtful."""
+    ball = np.random.default_rng(0).normal(size=(300, 6))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        IndependentCoordinates(n_components=5, device="cpu").fit(ball)
+    assert any("the automatic choice is doubtful" in str(warning.message) for warning in seen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DiffusionMap(n_components=5, device="cpu").fit(ball)
