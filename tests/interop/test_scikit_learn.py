@@ -322,12 +322,12 @@ def test_progress_is_shown(strip):
 
 
 def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():
-    """Of a ball in six dimensions the choice of coordinates is doubtful."""
-    ball = np.random.default_rng(0).normal(size=(300, 6))
+    """Of a cube in four dimensions the choice of coordinates is doubtful."""
+    cube = np.random.default_rng(0).uniform(size=(400, 4))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        IndependentCoordinates(n_components=5, device="cpu").fit(ball)
+        IndependentCoordinates(n_components=5, device="cpu").fit(cube)
     assert any("the automatic choice is doubtful" in str(warning.message) for warning in seen)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DiffusionMap(n_components=5, device="cpu").fit(ball)
+        DiffusionMap(n_components=5, device="cpu").fit(cube)
