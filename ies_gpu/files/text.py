@@ -6,6 +6,8 @@ import csv
 import gzip
 import re
 import warnings
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -100,8 +102,12 @@ def _look(path: Path, choice: Choice) -> Look:
             if delimiter is None or delimiter not in bare:
                 delimiter = next((other for other in (",", "\t") if other in bare), delimiter)
             cells = _cells(text, delimiter)
-            if any(map(_is_number, cells)) and not (choice.by_name and number == 1):
-                _warn_of_column_numbers(path, cells)
+            if over_row_names(cells):
+                return _numbered(path, Look(number, delimiter, cells, len(cells)), _following(lines), choice)
+            if any(map(_is_number, cells)) and not choice.by_name:
+                _warn_of_column_numbers(
+                    path, cells, [_cells(_without_comment(row), delimiter) for row in _following(lines)]
+                )
                 return Look(number - 1, delimiter, None, len(cells))
             names = _cells(COMMENT.split(line.strip("\r\n"), maxsplit=1)[0], delimiter)  # a name may be a#1
             if names[0] == "" and len(names) > 1 and choice.index_col is None:
@@ -112,6 +118,34 @@ def _look(path: Path, choice: Choice) -> Look:
             data = next((line for _, line in lines if _without_comment(line).strip()), None)
             return _matched(path, Look(number, delimiter, names, len(names)), data, choice)
     raise ContentError(f"{path} contains no lines of numbers")
+
+
+def _following(lines: Iterator[tuple[int, str]]) -> list[str]:
+    """The next two lines that are not empty."""
+    return list(islice((line for _, line in lines if _without_comment(line).strip()), 2))
+
+
+def over_row_names(cells: list[str]) -> bool:
+    """Whether a first line is pandas' header of columns without names, behind that of the row names."""
+    return len(cells) > 1 and not _is_number(cells[0]) and cells[1:] == [str(k) for k in range(len(cells) - 1)]
+
+
+def _numbered(path: Path, look: Look, following: list[str], choice: Choice) -> Look:
+    """A header of numbers behind the row names; ``--index-col 0`` means these names, not the column called 0."""
+    header = look.header or []
+    if choice.index_col is None and choice.columns is None:
+        raise ContentError(
+            f"{path}: the first line numbers the columns behind the first, as when pandas writes row names; pass "
+            "--index-col 0 to keep them as names, or write the file with index=False"
+        )
+    whole = any(_whole(_cells(_without_comment(line), look.delimiter)[1:]) for line in following)
+    if header[0] and (len(header) == 2 or (len(header) <= 4 and whole)):
+        warn_caller(
+            f"{path}: the first line, {_start(header)}, is read as the names of the columns; if it is a point, put a "
+            "line with names above it",
+        )
+    matched = _matched(path, look, following[0] if following else None, choice)
+    return matched._replace(row_names=matched.row_names or choice.index_col in ("0", header[0]))
 
 
 def _matched(path: Path, look: Look, data: str | None, choice: Choice) -> Look:
@@ -150,12 +184,26 @@ def _cells(text: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter, skipinitialspace=True))]
 
 
-def _warn_of_column_numbers(path: Path, cells: list[str]) -> None:
-    if len(cells) > 1 and cells == [str(k) for k in range(len(cells))]:
+def _warn_of_column_numbers(path: Path, cells: list[str], following: list[list[str]]) -> None:
+    """Warn of a point that may be a header: the numbers from 0, or different whole ones (years) above others."""
+    first = cells if _is_number(cells[0]) else cells[1:]
+    numbered = len(cells) > 1 and cells == [str(k) for k in range(len(cells))]
+    named = len(first) > 1 and _whole(first) and len(set(first)) == len(first)
+    rows = [row[-len(first) :] for row in following]
+    broken = bool(rows) and all(all(map(_is_number, row)) and not _whole(row) for row in rows)
+    if numbered or (named and broken):
         warn_caller(
-            f"{path}: the first line, {', '.join(cells[:4])}{', ...' if len(cells) > 4 else ''}, is read as a point; "
-            "if it numbers the columns, delete it",
+            f"{path}: the first line, {_start(cells)}, is read as a point; if it "
+            f"{'numbers' if numbered else 'names'} the columns, delete it",
         )
+
+
+def _whole(cells: list[str]) -> bool:
+    return all(cell.isdecimal() for cell in cells)
+
+
+def _start(cells: list[str]) -> str:
+    return ", ".join(cells[:4]) + (", ..." if len(cells) > 4 else "")
 
 
 def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | None:
