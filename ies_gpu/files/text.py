@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import shlex
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -21,6 +22,7 @@ QUOTED = re.compile(r'"[^"]*"')
 BLANKS = re.compile(r'"[^"]*"|\S+')  # cells between blanks
 BEFORE_COMMENT = re.compile(r'(?:[^"#]|"[^"]*"|"(?=[^"]*$))*')
 COMMENT = re.compile(r"(?:^|\s)#")  # in a header, where a name may be a#1
+MISSING = {"", "na", "n/a", "none", "null", "-", "?"}  # what stands for a number that is not known
 
 
 class Look(NamedTuple):
@@ -210,6 +212,13 @@ def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | Non
     """What is wrong with the first bad line; lines are counted as in an editor."""
     width = 0
     with _open(path) as file:
+        data = islice(enumerate(file, 1), look.skip, None)
+        words = _of_words(
+            path, look, used, [_cells(_without_comment(line), look.delimiter) for line in _following(data)]
+        )
+    if words is not None:
+        return words
+    with _open(path) as file:
         for number, line in enumerate(file, 1):
             text = _without_comment(line)
             if number <= look.skip or not text.strip():
@@ -230,6 +239,28 @@ def _hint(cells: list[str], column: int) -> str:
     if column == 1 and len(cells) > 1 and cells[0] and all(map(_is_number, cells[1:])):
         return "; if the first column holds names, pass --index-col 0"
     return "; correct it or remove the row"
+
+
+def _of_words(path: Path, look: Look, used: list[int] | None, rows: list[list[str]]) -> str | None:
+    """Which columns hold words in the first two lines of data, and what to do about each; None if there are none."""
+    if len(rows) < 2 or len(rows[0]) != len(rows[1]):
+        return None
+    wanted = range(len(rows[0])) if used is None else used
+    words = [k for k in wanted if k < len(rows[0]) and all(map(_is_word, (row[k] for row in rows)))]
+    header = look.header or []
+    parts = []
+    for k in words[:3]:
+        name = header[k] if k < len(header) and header.count(header[k]) == 1 else ""
+        way = "leave it out with --columns" + ("" if name else ", which counts from 0")
+        if k == 0 and used is None and len(rows[0]) > 1:
+            way = f"pass --index-col {shlex.quote(name or '0')} to keep them as names"
+        parts.append(f"column {repr(name) if name else k + 1} holds words such as {rows[0][k][:40]!r}; {way}")
+    more = f"; so do {len(words) - 3} more" if len(words) > 3 else ""
+    return f"{path}: {', and '.join(parts)}{more}" if parts else None
+
+
+def _is_word(cell: str) -> bool:
+    return not _is_number(cell) and ";" not in cell and cell.lower() not in MISSING
 
 
 def _is_number(cell: str) -> bool:

@@ -101,3 +101,29 @@ def test_a_header_of_years_warns(table, text, index):
 @pytest.mark.parametrize("text", ["3,4\n5,6\n1.5,2\n", "0,0\n0.5,0.25\n", "3,4\n", "7\n0.5\n"])
 def test_whole_numbers_alone_do_not_warn(table, text):
     assert len(table(text).X) == text.count("\n")
+
+
+def test_columns_of_words_are_named_with_a_way_out(table):
+    text = "cell,x,cluster\nAAAC-1,1,T\nAAAC-2,2,B\n"
+    with pytest.raises(ValueError, match="holds words") as caught:
+        table(text)
+    assert "column 'cell' holds words such as 'AAAC-1'; pass --index-col cell" in str(caught.value)
+    assert "column 'cluster' holds words such as 'T'; leave it out with --columns" in str(caught.value)
+    with pytest.raises(
+        ValueError, match=r"csv: column 'cluster' holds words such as 'T'; leave it out with --columns$"
+    ):
+        table(text, index_col="cell")
+    with pytest.raises(ValueError, match=r"csv: column 1 holds words such as 'a'; pass --index-col 0 to keep"):
+        table("a,1,2\nb,3,4\n")
+    with pytest.raises(
+        ValueError, match=r"column 3 holds words such as 'u'; leave it out with --columns, which counts"
+    ):
+        table("1,2,u\n3,4,v\n")
+
+
+@pytest.mark.parametrize("cell", ["word", "NA", ""])
+def test_a_single_odd_cell_names_its_line(table, cell):
+    with pytest.raises(ValueError, match=r"line 2, column 2: .*; correct it or remove the row"):
+        table(f"x,y\n1,{cell}\n3,4\n")
+    with pytest.raises(ValueError, match=r"line 3, column 2: .*; correct it or remove the row"):
+        table(f"x,y\n1,2\n3,{cell}\n")
