@@ -319,3 +319,8 @@ def test_progress_is_shown(strip):
     chooser(progress=lambda stage, done, total: told.append(stage)).fit(strip.X[:300] * 0.6)
     assert {"graph", "eigenvectors", "search"} <= set(told)
     assert clone(chooser(progress=True)).progress is True
+
+
+def test_copies_in_the_metric_are_called_copies(rng):
+    with pytest.raises(ValueError, match="X must not consist of 50 copies of one point"):
+        IndependentCoordinates(metric="cosine").fit(rng.uniform(1, 2, (50, 1)))
