@@ -248,15 +248,16 @@ def _of_words(path: Path, look: Look, used: list[int] | None, rows: list[list[st
     wanted = range(len(rows[0])) if used is None else used
     words = [k for k in wanted if k < len(rows[0]) and all(map(_is_word, (row[k] for row in rows)))]
     header = look.header or []
-    parts = []
+    parts: list[str] = []
     for k in words[:3]:
         name = header[k] if k < len(header) and header.count(header[k]) == 1 else ""
         way = "leave it out with --columns" + ("" if name else ", which counts from 0")
         if k == 0 and used is None and len(rows[0]) > 1:
             way = f"pass --index-col {shlex.quote(name or '0')} to keep them as names"
-        parts.append(f"column {repr(name) if name else k + 1} holds words such as {rows[0][k][:40]!r}; {way}")
-    more = f"; so do {len(words) - 3} more" if len(words) > 3 else ""
-    return f"{path}: {', and '.join(parts)}{more}" if parts else None
+        which = "Column" if parts else "column"  # of the next sentence
+        parts.append(f"{which} {repr(name) if name else k + 1} holds words such as {rows[0][k][:40]!r}; {way}")
+    more = [f"So do {len(words) - 3} more"] if len(words) > 3 else []
+    return f"{path}: {'. '.join(parts + more)}" if parts else None
 
 
 def _is_word(cell: str) -> bool:

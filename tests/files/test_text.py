@@ -108,7 +108,7 @@ def test_columns_of_words_are_named_with_a_way_out(table):
     with pytest.raises(ValueError, match="holds words") as caught:
         table(text)
     assert "column 'cell' holds words such as 'AAAC-1'; pass --index-col cell" in str(caught.value)
-    assert "column 'cluster' holds words such as 'T'; leave it out with --columns" in str(caught.value)
+    assert "names. Column 'cluster' holds words such as 'T'; leave it out with --columns" in str(caught.value)
     with pytest.raises(
         ValueError, match=r"csv: column 'cluster' holds words such as 'T'; leave it out with --columns$"
     ):
@@ -119,6 +119,9 @@ def test_columns_of_words_are_named_with_a_way_out(table):
         ValueError, match=r"column 3 holds words such as 'u'; leave it out with --columns, which counts"
     ):
         table("1,2,u\n3,4,v\n")
+
+    with pytest.raises(ValueError, match=r"names\. Column 2 .* Column 3 .*, which counts from 0\. So do 2 more$"):
+        table("a,b,b,b,b\nf,g,h,i,j\nk,l,m,n,o\n")
 
 
 @pytest.mark.parametrize("cell", ["word", "NA", ""])
