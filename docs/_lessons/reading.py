@@ -193,8 +193,11 @@ print(shown.stdout)
 # ...........................
 #
 # "the first line, ..., is read as a point"
-#   A table without a header whose first line looks like column numbers. Delete that line if it is not one of your
-#   points.
+#   A table without a header whose first line looks like column numbers, or like years above other numbers. Delete
+#   that line if it is not one of your points.
+# "the first line, ..., is read as the names of the columns"
+#   It numbers the columns behind the row names, as pandas does, but might be a point. Put a line with names above it
+#   if it is one.
 # "the stage ... was not saved in"
 #   The disk was full or not writable. The result is right; a restart would take longer.
 # "... is damaged; the stage is recomputed"

@@ -62,18 +62,35 @@ def count_subsets(m: int, s: int) -> int:
     return count
 
 
-def check_subsets(subsets: Array, m: int) -> np.ndarray:
+def check_bases(bases: Array, low: int = 1) -> Array:
+    """Tangent bases (n, m, d) of at least ``low`` points."""
+    bases = check_real_array("bases", bases, 3)
+    if len(bases) < low:
+        raise ValueError(f"bases must hold at least {low} point{'s' * (low > 1)}, got shape {tuple(bases.shape)}")
+    return bases
+
+
+def check_spanning(subsets: Array, bases: Array, name: str = "subsets") -> np.ndarray:
+    """Sets (q, s) of enough coordinates to span the tangent spaces."""
+    _, m, d = bases.shape
+    sets = check_subsets(subsets, m, name)
+    if sets.shape[1] < d:
+        raise ValueError(f"{name} must have at least intrinsic_dim={d} members, got {sets.shape[1]}")
+    return sets
+
+
+def check_subsets(subsets: Array, m: int, name: str = "subsets") -> np.ndarray:
     """Sets (q, s) as an integer array with members between 0 and m - 1, none twice."""
     try:
         array = np.atleast_2d(np.asarray(subsets))
     except Exception:  # sets of unequal size, or objects that cannot be converted
         array = np.empty(0)
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
-        raise TypeError(f"subsets must be sets of integers, all of one size, got {brief(subsets)}")
+        raise TypeError(f"{name} must be sets of integers, all of one size, got {brief(subsets)}")
     if array.min() < 0 or array.max() >= m:
-        raise ValueError(f"subsets must have members between 0 and {m - 1}, got {array.min()} to {array.max()}")
+        raise ValueError(f"{name} must have members between 0 and {m - 1}, got {array.min()} to {array.max()}")
     if array.shape[1] > 1 and (np.diff(np.sort(array, axis=1), axis=1) == 0).any():
-        raise ValueError("subsets must not name a coordinate twice")
+        raise ValueError(f"{name} must not name a coordinate twice")
     return np.ascontiguousarray(array, dtype=np.int32)
 
 
@@ -148,10 +165,8 @@ def score_subsets(bases: Array, subsets: Array, *, per_point: bool = False) -> A
     True
     """
     per_point = check_flag("per_point", per_point)
-    bases = check_real_array("bases", bases, 3)
-    sets = check_subsets(subsets, bases.shape[1])
-    if sets.shape[1] < bases.shape[2]:
-        raise ValueError(f"subsets must have at least intrinsic_dim={bases.shape[2]} members, got {sets.shape[1]}")
+    bases = check_bases(bases)
+    sets = check_spanning(subsets, bases)
     return log_volumes(bases, sets) if per_point else score_pass(bases, sets).totals / len(bases)
 
 

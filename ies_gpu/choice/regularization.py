@@ -11,7 +11,7 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_sums
 from ..validation import check_real_array
-from .criterion import check_subsets, penalties, score_pass
+from .criterion import check_bases, check_spanning, check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
 
 TOLERANCE = 1e-10  # a percentile of the regret up to here counts as not positive
@@ -132,9 +132,11 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
     >>> ies_gpu.leave_one_out_regret(bases, [[0, 6]], candidates=candidates).shape
     (400, 1)
     """
-    bases = check_real_array("bases", bases, 3)
-    sets = check_subsets(subsets, bases.shape[1])
-    return regret_of(bases, sets, score_pass(bases, check_subsets(candidates, bases.shape[1])))
+    bases = check_bases(bases, 2)  # one is left out
+    sets, among = check_spanning(subsets, bases), check_spanning(candidates, bases, "candidates")
+    if sets.shape[1] != among.shape[1]:
+        raise ValueError(f"candidates must have {sets.shape[1]} members like subsets, got {among.shape[1]}")
+    return regret_of(bases, sets, score_pass(bases, among))
 
 
 def regret_of(bases: Array, subsets: np.ndarray, scores: Array) -> Array:

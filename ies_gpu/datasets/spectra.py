@@ -136,13 +136,14 @@ def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
         An ``.npz`` with spectra (or flux) (n_spectra, n_channels) and wavelengths (or loglam) (n_channels,). A FITS
         file with a table whose column flux holds one spectrum per row or one channel per row (as SDSS writes them), or
         with an image whose rows are spectra; this needs astropy: ``pip install 'ies-gpu[astro]'``. With several files,
-        each holds one spectrum or more. Spectra with a redshift are moved to the rest frame, and all are interpolated
-        to a common grid.
+        each holds one spectrum or more. Spectra with a redshift (an array redshift of an ``.npz``, a column z of a
+        FITS table) are moved to the rest frame, and those of several files or redshifts are interpolated to a grid
+        that all of them cover.
 
     Returns
     -------
     Spectra
-        As in the file; :meth:`Spectra.normalized` removes the brightness.
+        With the flux of the file; :meth:`Spectra.normalized` removes the brightness.
 
     Raises
     ------
@@ -161,10 +162,24 @@ def load_spectra(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     """
     if not isinstance(path, str | os.PathLike):
         several = check_members("path", path, "the name of a file, or several")
-        return _joined([Path(check_path(p)) for p in several], "several files")
+        return _joined([file for p in several for file in _files(Path(check_path(p)))], "several files")
     path = Path(check_path(path))
     if path.is_dir():
-        return _joined(sorted(p for p in path.iterdir() if p.name.lower().endswith(FITS)), str(path))
+        return _joined(_files(path), str(path))
+    part = _read(path)
+    shifts = _shifts(part)
+    if (shifts == shifts[0]).all():  # nothing to interpolate
+        return replace(part, wavelengths=part.wavelengths / shifts[0])
+    return _on_a_grid([part], str(path))
+
+
+def _files(path: Path) -> list[Path]:
+    """The FITS files of a folder, or the file itself."""
+    return sorted(p for p in path.iterdir() if p.name.lower().endswith(FITS)) if path.is_dir() else [path]
+
+
+def _read(path: Path) -> Spectra:
+    """The spectra of one file as they were observed."""
     check_readable(path)
     if path.suffix.lower() == ".npz":
         return _checked(path, *_read_npz(path))
@@ -215,17 +230,26 @@ def _checked(path: Path | str, flux: np.ndarray, waves: np.ndarray, values: dict
 
 
 def _joined(paths: list[Path], where: str) -> Spectra:
-    """Spectra of several files, moved to the rest frame and to a grid that all of them cover."""
+    """Spectra of several files at rest."""
     if not paths:
         raise ValueError(f"{where} contains no FITS files ({', '.join(FITS)})")
-    parts = [load_spectra(p) for p in paths]
+    return _on_a_grid([_read(p) for p in paths], where)
+
+
+def _shifts(part: Spectra) -> np.ndarray:
+    """By what the wavelengths of each spectrum are divided at rest."""
+    shifts = 1 + part.values.get("redshift", np.zeros(len(part)))
+    bad = np.flatnonzero(~(np.isfinite(shifts) & (shifts > 0)))
+    if len(bad):
+        raise ValueError(f"{part.path}: spectrum {bad[0]} has a redshift of {shifts[bad[0]] - 1:g}; remove it")
+    return shifts
+
+
+def _on_a_grid(parts: list[Spectra], where: str) -> Spectra:
+    """Spectra moved to the rest frame and to a grid that all of them cover."""
     rests = []
     for part in parts:
-        shifts = 1 + part.values.get("redshift", np.zeros(len(part)))
-        bad = np.flatnonzero(~(np.isfinite(shifts) & (shifts > 0)))
-        if len(bad):
-            raise ValueError(f"{part.path}: spectrum {bad[0]} has a redshift of {shifts[bad[0]] - 1:g}; remove it")
-        rests += [(part.wavelengths / shift, row) for shift, row in zip(shifts, part.flux, strict=True)]
+        rests += [(part.wavelengths / shift, row) for shift, row in zip(_shifts(part), part.flux, strict=True)]
     low, high = max(w[0] for w, _ in rests), min(w[-1] for w, _ in rests)
     if low >= high:
         raise ValueError(

@@ -100,10 +100,15 @@ def _columns(values: Any, frames: int) -> dict[str, Any]:
     """Numbers per frame under names that a comment line can hold."""
     if not isinstance(values, Mapping):
         raise TypeError(f"values must be a dict with one array per name, got {brief(values)}")
-    columns = {}
+    columns: dict[str, Any] = {}
     for key, column in values.items():
         if not isinstance(key, str) or not NAME.fullmatch(key):
             raise ValueError(f"values: {brief(key)} cannot be a name; use letters, digits, - and _ only")
+        if key.lower() == "properties":
+            raise ValueError(f"values: {key!r} names the columns of an XYZ file; rename it")
+        twin = next((other for other in columns if other.lower() == key.lower()), None)
+        if twin is not None:
+            raise ValueError(f"values: {twin!r} and {key!r} are one name to who reads the file; rename one of them")
         columns[key] = backend_of(column).to_host(check_array(f"values[{key!r}]", column))
         if columns[key].shape != (frames,) or columns[key].dtype.kind not in "buif":
             shape, kind = columns[key].shape, columns[key].dtype
@@ -115,8 +120,10 @@ def _columns(values: Any, frames: int) -> dict[str, Any]:
 
 def check_atoms(name: str, z: np.ndarray) -> None:
     """Check that all are whole numbers of known elements."""
-    if not ((z == np.floor(z)) & (z >= 1) & (z <= len(SYMBOLS))).all():
-        raise ValueError(f"{name}: atomic numbers must be between 1 and {len(SYMBOLS)}, got {z.tolist()}")
+    bad = np.flatnonzero(~((z == np.floor(z)) & (z >= 1) & (z <= len(SYMBOLS))))
+    if len(bad):
+        first = brief(z[bad[0]].item())
+        raise ValueError(f"{name}: atomic numbers must be between 1 and {len(SYMBOLS)}, but atom {bad[0]} has {first}")
 
 
 def _frames(path: Path) -> Iterator[tuple[int, str, list[list[str]]]]:

@@ -34,7 +34,7 @@ def read_columns(path: str | os.PathLike[str]) -> dict[str, Any]:
     check_readable(path)
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = [line for line in csv.reader(file, delimiter=TEXT[suffix]) if line]
+            lines = _without_blanks(list(csv.reader(file, delimiter=TEXT[suffix])))
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is not a table of text: {error}; save it as UTF-8") from None
     if len(lines) < 2:
@@ -48,15 +48,30 @@ def read_columns(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {name: _typed(cells) for name, cells in zip(names, zip(*lines[1:], strict=True), strict=True)}
 
 
+def _without_blanks(lines: list[list[str]]) -> list[list[str]]:
+    """Lines that are not blank; below a single name, a blank one is an empty cell, unless nothing follows it."""
+    filled = [k for k, line in enumerate(lines) if line]
+    if not filled or len(lines[filled[0]]) > 1:
+        return [lines[k] for k in filled]
+    return [line or [""] for line in lines[filled[0] : filled[-1] + 1]]
+
+
 def _typed(cells: tuple[str, ...]) -> np.ndarray:
     known = [cell.strip() for cell in cells]
     empty = [cell.lower() in UNKNOWN for cell in known]
     try:
         if not any(empty):
-            return np.array([int(cell) for cell in known])
+            return np.array([int(_plain(cell)) for cell in known])
     except (ValueError, OverflowError):
         pass
     try:
-        return np.array([np.nan if no else float(cell) for cell, no in zip(known, empty, strict=True)])
+        return np.array([np.nan if no else float(_plain(cell)) for cell, no in zip(known, empty, strict=True)])
     except ValueError:
         return np.array([None if no else cell for cell, no in zip(known, empty, strict=True)], dtype=object)
+
+
+def _plain(cell: str) -> str:
+    """The same, unless it is a number only in Python: 1_0 is a label, not 10."""
+    if "_" in cell:
+        raise ValueError(cell)
+    return cell

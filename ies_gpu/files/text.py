@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import shlex
 import warnings
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -19,6 +22,7 @@ QUOTED = re.compile(r'"[^"]*"')
 BLANKS = re.compile(r'"[^"]*"|\S+')  # cells between blanks
 BEFORE_COMMENT = re.compile(r'(?:[^"#]|"[^"]*"|"(?=[^"]*$))*')
 COMMENT = re.compile(r"(?:^|\s)#")  # in a header, where a name may be a#1
+MISSING = {"", "na", "n/a", "none", "null", "-", "?"}  # what stands for a number that is not known
 
 
 class Look(NamedTuple):
@@ -100,8 +104,12 @@ def _look(path: Path, choice: Choice) -> Look:
             if delimiter is None or delimiter not in bare:
                 delimiter = next((other for other in (",", "\t") if other in bare), delimiter)
             cells = _cells(text, delimiter)
-            if any(map(_is_number, cells)) and not (choice.by_name and number == 1):
-                _warn_of_column_numbers(path, cells)
+            if over_row_names(cells):
+                return _numbered(path, Look(number, delimiter, cells, len(cells)), _following(lines), choice)
+            if any(map(_is_number, cells)) and not choice.by_name:
+                _warn_of_column_numbers(
+                    path, cells, [_cells(_without_comment(row), delimiter) for row in _following(lines)]
+                )
                 return Look(number - 1, delimiter, None, len(cells))
             names = _cells(COMMENT.split(line.strip("\r\n"), maxsplit=1)[0], delimiter)  # a name may be a#1
             if names[0] == "" and len(names) > 1 and choice.index_col is None:
@@ -112,6 +120,34 @@ def _look(path: Path, choice: Choice) -> Look:
             data = next((line for _, line in lines if _without_comment(line).strip()), None)
             return _matched(path, Look(number, delimiter, names, len(names)), data, choice)
     raise ContentError(f"{path} contains no lines of numbers")
+
+
+def _following(lines: Iterator[tuple[int, str]]) -> list[str]:
+    """The next two lines that are not empty."""
+    return list(islice((line for _, line in lines if _without_comment(line).strip()), 2))
+
+
+def over_row_names(cells: list[str]) -> bool:
+    """Whether a first line is pandas' header of columns without names, behind that of the row names."""
+    return len(cells) > 1 and not _is_number(cells[0]) and cells[1:] == [str(k) for k in range(len(cells) - 1)]
+
+
+def _numbered(path: Path, look: Look, following: list[str], choice: Choice) -> Look:
+    """A header of numbers behind the row names; ``--index-col 0`` means these names, not the column called 0."""
+    header = look.header or []
+    if choice.index_col is None and choice.columns is None:
+        raise ContentError(
+            f"{path}: the first line numbers the columns behind the first, as when pandas writes row names; pass "
+            "--index-col 0 to keep them as names, or write the file with index=False"
+        )
+    whole = any(_whole(_cells(_without_comment(line), look.delimiter)[1:]) for line in following)
+    if header[0] and (len(header) == 2 or (len(header) <= 4 and whole)):
+        warn_caller(
+            f"{path}: the first line, {_start(header)}, is read as the names of the columns; if it is a point, put a "
+            "line with names above it",
+        )
+    matched = _matched(path, look, following[0] if following else None, choice)
+    return matched._replace(row_names=matched.row_names or choice.index_col in ("0", header[0]))
 
 
 def _matched(path: Path, look: Look, data: str | None, choice: Choice) -> Look:
@@ -150,17 +186,38 @@ def _cells(text: str, delimiter: str | None) -> list[str]:
     return [cell.strip() for cell in next(csv.reader([text], delimiter=delimiter, skipinitialspace=True))]
 
 
-def _warn_of_column_numbers(path: Path, cells: list[str]) -> None:
-    if len(cells) > 1 and cells == [str(k) for k in range(len(cells))]:
+def _warn_of_column_numbers(path: Path, cells: list[str], following: list[list[str]]) -> None:
+    """Warn of a point that may be a header: the numbers from 0, or different whole ones (years) above others."""
+    first = cells if _is_number(cells[0]) else cells[1:]
+    numbered = len(cells) > 1 and cells == [str(k) for k in range(len(cells))]
+    named = len(first) > 1 and _whole(first) and len(set(first)) == len(first)
+    rows = [row[-len(first) :] for row in following]
+    broken = bool(rows) and all(all(map(_is_number, row)) and not _whole(row) for row in rows)
+    if numbered or (named and broken):
         warn_caller(
-            f"{path}: the first line, {', '.join(cells[:4])}{', ...' if len(cells) > 4 else ''}, is read as a point; "
-            "if it numbers the columns, delete it",
+            f"{path}: the first line, {_start(cells)}, is read as a point; if it "
+            f"{'numbers' if numbered else 'names'} the columns, delete it",
         )
+
+
+def _whole(cells: list[str]) -> bool:
+    return all(cell.isdecimal() for cell in cells)
+
+
+def _start(cells: list[str]) -> str:
+    return ", ".join(cells[:4]) + (", ..." if len(cells) > 4 else "")
 
 
 def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | None:
     """What is wrong with the first bad line; lines are counted as in an editor."""
     width = 0
+    with _open(path) as file:
+        data = islice(enumerate(file, 1), look.skip, None)
+        words = _of_words(
+            path, look, used, [_cells(_without_comment(line), look.delimiter) for line in _following(data)]
+        )
+    if words is not None:
+        return words
     with _open(path) as file:
         for number, line in enumerate(file, 1):
             text = _without_comment(line)
@@ -182,6 +239,29 @@ def _hint(cells: list[str], column: int) -> str:
     if column == 1 and len(cells) > 1 and cells[0] and all(map(_is_number, cells[1:])):
         return "; if the first column holds names, pass --index-col 0"
     return "; correct it or remove the row"
+
+
+def _of_words(path: Path, look: Look, used: list[int] | None, rows: list[list[str]]) -> str | None:
+    """Which columns hold words in the first two lines of data, and what to do about each; None if there are none."""
+    if len(rows) < 2 or len(rows[0]) != len(rows[1]):
+        return None
+    wanted = range(len(rows[0])) if used is None else used
+    words = [k for k in wanted if k < len(rows[0]) and all(map(_is_word, (row[k] for row in rows)))]
+    header = look.header or []
+    parts: list[str] = []
+    for k in words[:3]:
+        name = header[k] if k < len(header) and header.count(header[k]) == 1 else ""
+        way = "leave it out with --columns" + ("" if name else ", which counts from 0")
+        if k == 0 and used is None and len(rows[0]) > 1:
+            way = f"pass --index-col {shlex.quote(name or '0')} to keep them as names"
+        which = "Column" if parts else "column"  # of the next sentence
+        parts.append(f"{which} {repr(name) if name else k + 1} holds words such as {rows[0][k][:40]!r}; {way}")
+    more = [f"So do {len(words) - 3} more"] if len(words) > 3 else []
+    return f"{path}: {'. '.join(parts + more)}" if parts else None
+
+
+def _is_word(cell: str) -> bool:
+    return not _is_number(cell) and ";" not in cell and cell.lower() not in MISSING
 
 
 def _is_number(cell: str) -> bool:

@@ -21,7 +21,7 @@ from ..run.stage import Run
 from ..run.stages.eigenvectors import EIGENVECTORS
 from ..run.stages.graph import GRAPH, LAPLACIAN
 from ..select import select_coordinates
-from ..validation import check_integer, check_length
+from ..validation import check_integer, check_length, check_points
 from .spectral_transformer import SpectralTransformer
 
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
@@ -355,7 +355,7 @@ class IndependentCoordinates(SpectralTransformer):
         entry, X = self._given(X)
         asked = self._options(X)
         if len(X) < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
-            asked |= few_points_sizes(in_metric(X, self.metric), asked)
+            asked |= few_points_sizes(check_points(in_metric(X, self.metric)), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]

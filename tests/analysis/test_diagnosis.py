@@ -253,3 +253,16 @@ def test_bad_arguments(strip):
         diagnose(selection, subset=(0,))
     with pytest.raises(ValueError, match="flatness"):
         diagnose(selection, flatness=2)
+
+
+@pytest.mark.parametrize(("n", "bandwidth", "with_graph"), [(400, 0.8, True), (400, 0.8, False), (1000, 0.6, False)])
+def test_a_flat_map_of_few_points_is_not_called_clean(n, bandwidth, with_graph):
+    X = ies_gpu.datasets.load("D1", n_samples=n).X
+    selection = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, n_threads=1)
+    laplacian = ies_gpu.laplacian_of_points(X, bandwidth=bandwidth) if with_graph else None
+    found = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi2"))
+    assert found.undecided and not found.clean and "overlap found" not in found.verdict
+    assert f"% of the points, but neighbourhoods of 15 among {n:,} are too wide" in found.verdict
+    assert ("pass laplacian" in found.verdict) is not with_graph
+    sound = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi7"))
+    assert sound.clean and not sound.undecided and "too wide" not in sound.verdict

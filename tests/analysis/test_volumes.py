@@ -114,6 +114,7 @@ def test_m2_of_a_lost_column_is_its_share_of_the_variance(rng):
     ("call", "message"),
     [
         (lambda: procrustes_error(np.ones((4, 2)), np.eye(4)), "truth must not consist"),
+        (lambda: procrustes_error(np.eye(7, 2), np.full((7, 2), 0.1)), "embedding must not consist of 7 copies"),
         (lambda: procrustes_error(np.eye(4), np.eye(5)), "same number of rows"),
     ],
 )

@@ -92,3 +92,8 @@ def test_impossible_sets_are_refused(rng, subsets, message):
 def test_too_many_sets_are_refused_before_they_are_made():
     with pytest.raises(ValueError, match=r"more than 2,000,000"):
         candidate_subsets(100, 12)
+
+
+def test_a_mean_over_no_points_is_refused(rng):
+    with pytest.raises(ValueError, match=r"bases must hold at least 1 point, got shape \(0, 4, 2\)"):
+        score_subsets(frames(rng, 5, 4, 2)[:0], [[0, 1]])

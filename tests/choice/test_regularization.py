@@ -8,7 +8,7 @@ import pytest
 from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
 from ies_gpu.choice.criterion import penalties
 from ies_gpu.choice.regularization import first_acceptable
-from tests.manifolds import lines
+from tests.manifolds import frames, lines
 
 
 def test_ties_go_to_the_smaller_penalty_then_to_the_first():
@@ -81,3 +81,18 @@ def test_where_no_segment_is_acceptable_none_is_named():
     path = regularization_path(scores, sets, values)
     assert first_acceptable(path, np.full(len(path), 0.5)) is None
     assert first_acceptable(path, np.r_[0.5, np.zeros(len(path) - 1)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "subsets", "candidates", "message"),
+    [
+        (5, [[0]], [[0], [1]], "subsets must have at least intrinsic_dim=2 members, got 1"),
+        (5, [[0, 1]], [[0], [1]], "candidates must have at least intrinsic_dim=2 members, got 1"),
+        (5, [[0, 1]], [[0, 1, 2]], "candidates must have 2 members like subsets, got 3"),
+        (5, [[0, 1]], [[0, 9]], "candidates must have members between 0 and 3"),
+        (1, [[0, 1]], [[0, 1]], r"bases must hold at least 2 points, got shape \(1, 4, 2\)"),
+    ],
+)
+def test_the_regret_refuses_what_has_none(rng, n, subsets, candidates, message):
+    with pytest.raises(ValueError, match=message):
+        leave_one_out_regret(frames(rng, n, 4, 2), subsets, candidates=candidates)

@@ -330,3 +330,19 @@ def test_wrong_arguments(rng, search, wrong, message):
         search(U, values[:-1], subset_size=3)
     with pytest.raises(ValueError, match="n >= 2"):  # leaving one out must leave one
         search(U[:1], values, subset_size=3)
+
+
+def test_a_step_does_not_walk_through_the_pool(rng):
+    class Known(dict):
+        def keys(self):
+            raise AssertionError("a walk through all sets that are known")
+
+    pool = Pool(frames(rng, n=20, m=6)[0], np.arange(1.0, 7.0), 3)
+    pool.scores = Known()
+    pool.add([(0, 1, 2), (0, 1, 3), (0, 1, 2)])
+    before = pool.scores[0, 1, 2]
+    pool.add([(0, 1, 2), (0, 2, 3)])
+    assert len(pool.scores) == 3 and pool.scores[0, 1, 2] == before
+    assert pool.loss((0, 1, 2), 2.0) == before - 2.0 * 6.0
+    pool.eigenvalues = np.zeros(6)  # the sum is kept
+    assert pool.loss((0, 1, 2), 2.0) == before - 2.0 * 6.0

@@ -21,7 +21,7 @@ def test_normalised_spectra(rng):
 
 def test_spectra_from_npz(tmp_path, rng):
     flux, waves = rng.uniform(1, 2, (5, 9)), np.linspace(2000, 1000, 9)
-    np.savez(tmp_path / "s.npz", spectra=flux, wavelengths=waves, redshift=np.arange(5.0))
+    np.savez(tmp_path / "s.npz", spectra=flux, wavelengths=waves, redshift=np.zeros(5))
     found = datasets.load_spectra(tmp_path / "s.npz")
     np.testing.assert_array_equal(found.flux, flux[:, ::-1])  # wavelengths rise
     np.testing.assert_allclose(found.band_ratio((1900, 2000), (1000, 1100)), flux[:, 0] / flux[:, -1])
@@ -62,7 +62,7 @@ def test_fits(tmp_path, rng):
     redshift = fits.BinTableHDU.from_columns([column("Z", "E", array=[0.25])])
     fits.HDUList([fits.PrimaryHDU(), fits.BinTableHDU.from_columns(table), redshift]).writeto(tmp_path / "one.fits")
     one = datasets.load_spectra(tmp_path / "one.fits")
-    np.testing.assert_allclose(one.wavelengths, waves)
+    np.testing.assert_allclose(one.wavelengths, waves / 1.25)  # at rest
     keep = np.arange(40) != 10
     np.testing.assert_allclose(one.flux[0, keep], flux[keep], rtol=1e-6)
     inside = flux[9] + (flux[11] - flux[9]) * (waves[10] - waves[9]) / (waves[11] - waves[9])
@@ -140,3 +140,19 @@ def test_a_redshift_that_is_none(tmp_path, redshift):
     )
     with pytest.raises(ValueError, match=r"bad\.fits: spectrum 0 has a redshift of"):
         datasets.load_spectra([good, bad])
+
+
+def test_one_file_is_at_rest_like_several(tmp_path):
+    rest = np.linspace(4000, 5000, 200)
+    redshift = np.array([0.0, 0.05])
+    waves = np.linspace(4000, 5500, 300)
+    flux = np.exp(-(((waves / (1 + redshift[:, None]) - 4500) / 60) ** 2))
+    np.savez(tmp_path / "s.npz", flux=flux, wavelengths=waves, redshift=redshift)
+    found, several = datasets.load_spectra(tmp_path / "s.npz"), datasets.load_spectra([tmp_path / "s.npz"])
+    np.testing.assert_array_equal(found.flux, several.flux)
+    np.testing.assert_array_equal(found.wavelengths, several.wavelengths)
+    line = np.interp(rest, found.wavelengths, found.flux[0])
+    np.testing.assert_allclose(np.interp(rest, found.wavelengths, found.flux[1]), line, atol=0.01)
+    np.savez(tmp_path / "s.npz", flux=flux, wavelengths=waves, redshift=np.array([0.1, np.nan]))
+    with pytest.raises(ValueError, match=r"s\.npz: spectrum 1 has a redshift of nan"):
+        datasets.load_spectra(tmp_path / "s.npz")

@@ -26,7 +26,21 @@ def test_what_xyz_cannot_hold_is_not_written(tmp_path, rng):
             datasets.write_xyz(path, R, wrong)
     with pytest.raises(ValueError, match=r"values\['energy'\] must have one number for each of the 7 frames"):
         datasets.write_xyz(path, R, z, values={"energy": np.zeros(3)})
+    for values, message in (
+        ({"E": np.zeros(7), "e": np.ones(7)}, "'E' and 'e' are one name"),
+        ({"Properties": np.zeros(7)}, "'Properties' names the columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            datasets.write_xyz(path, R, z, values=values)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_first_bad_atom_of_many_is_named(tmp_path):
+    z = np.ones(5000)
+    z[3000:] = 200
+    with pytest.raises(ValueError, match="between 1 and 118, but atom 3000 has 200") as caught:
+        datasets.write_xyz(tmp_path / "a.xyz", np.zeros((1, 5000, 3)), z)
+    assert len(str(caught.value)) < 100
 
 
 def test_xyz_as_others_write_it(tmp_path):

@@ -34,3 +34,16 @@ def test_what_is_wrong_is_named(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=words):
         read_columns(tmp_path / name)
+
+
+def test_an_underscore_makes_a_label(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1_0,1_0.5\n10,10.5\n")
+    found = read_columns(tmp_path / "a.csv")
+    assert found["a"].tolist() == ["1_0", "10"] and found["b"].tolist() == ["1_0.5", "10.5"]
+
+
+def test_an_empty_cell_of_a_single_column_keeps_its_row(tmp_path):
+    (tmp_path / "a.csv").write_text("\ntype\nT\n\nB\n\n\n")
+    assert read_columns(tmp_path / "a.csv")["type"].tolist() == ["T", None, "B"]
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n\n3,4\n")
+    assert read_columns(tmp_path / "a.csv")["a"].tolist() == [1, 3]

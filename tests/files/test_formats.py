@@ -104,7 +104,7 @@ def test_the_index_of_pandas_comes_back(frame, tmp_path):
 def test_a_column_of_words_is_named(frame, tmp_path):
     path = tmp_path / "points.csv"
     frame.to_csv(path)
-    with pytest.raises(ValueError, match="line 2, column 1: 'cell0' is not a number; if the first column holds names"):
+    with pytest.raises(ValueError, match="column 'cell' holds words such as 'cell0'; pass --index-col cell"):
         read_points(path)
     frame.rename_axis(None).to_csv(path)
     with pytest.raises(ValueError, match="pass --index-col 0 to keep them as names"):

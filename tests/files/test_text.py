@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ies_gpu.errors import IESWarning
 from ies_gpu.files.points import read_table
 
 
@@ -65,3 +66,67 @@ def test_a_name_that_is_there_twice_is_not_guessed(table):
     with pytest.raises(ValueError, match="2 columns called 'x'; choose one by its number, 0 or 2"):
         table(text, columns=("x", "y"))
     assert np.array_equal(table(text, columns=("2", "y")).X, [[3, 2], [6, 5]])
+
+
+@pytest.mark.parametrize("above", ["", "# made by pandas\n", "\n"])
+@pytest.mark.parametrize("name", ["cell", ""])
+def test_the_numbered_header_of_pandas_is_no_point(table, above, name):
+    text = f"{above}{name},0,1,2\nA,1.5,2.5,3.5\nB,4.5,5.5,6.5\n"
+    for index in {"0", name} - {""}:  # never the column called 0
+        found = table(text, index_col=index)
+        assert found.rows == ("A", "B") and found.X.tolist() == [[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]]
+        assert found.columns == ("0", "1", "2")
+    assert table(text, index_col="0", columns=("0", "2")).X.tolist() == [[1.5, 3.5], [4.5, 6.5]]
+    assert table(text, columns=("1",)).X.tolist() == [[2.5], [5.5]]
+    with pytest.raises(ValueError, match=r"numbers the columns behind the first, .* pass --index-col 0 to keep"):
+        table(text)
+    with pytest.raises(ValueError, match="the header has 4 names"):
+        table(f"{name},0,1,2\nA,1.5,2.5\n", index_col="0")
+
+
+def test_a_numbered_header_that_may_be_a_point_warns(table):
+    with pytest.warns(IESWarning, match="the first line, A, 0, 1, is read as the names of the columns; if it is a"):
+        assert table("A,0,1\nB,2,3\n", index_col="0").rows == ("B",)
+
+
+@pytest.mark.parametrize(
+    ("text", "index"), [("gene,2019,2020\nA,1.5,2\nB,2.5,3\n", "0"), ("2019,2020\n1.5,2\n2.5,3\n", None)]
+)
+def test_a_header_of_years_warns(table, text, index):
+    with pytest.warns(IESWarning, match=r"the first line, .*2019, 2020, is read as a point; if it names the columns"):
+        assert len(table(text, index_col=index).X) == 3
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("text", ["3,4\n5,6\n1.5,2\n", "0,0\n0.5,0.25\n", "3,4\n", "7\n0.5\n"])
+def test_whole_numbers_alone_do_not_warn(table, text):
+    assert len(table(text).X) == text.count("\n")
+
+
+def test_columns_of_words_are_named_with_a_way_out(table):
+    text = "cell,x,cluster\nAAAC-1,1,T\nAAAC-2,2,B\n"
+    with pytest.raises(ValueError, match="holds words") as caught:
+        table(text)
+    assert "column 'cell' holds words such as 'AAAC-1'; pass --index-col cell" in str(caught.value)
+    assert "names. Column 'cluster' holds words such as 'T'; leave it out with --columns" in str(caught.value)
+    with pytest.raises(
+        ValueError, match=r"csv: column 'cluster' holds words such as 'T'; leave it out with --columns$"
+    ):
+        table(text, index_col="cell")
+    with pytest.raises(ValueError, match=r"csv: column 1 holds words such as 'a'; pass --index-col 0 to keep"):
+        table("a,1,2\nb,3,4\n")
+    with pytest.raises(
+        ValueError, match=r"column 3 holds words such as 'u'; leave it out with --columns, which counts"
+    ):
+        table("1,2,u\n3,4,v\n")
+
+    with pytest.raises(ValueError, match=r"names\. Column 2 .* Column 3 .*, which counts from 0\. So do 2 more$"):
+        table("a,b,b,b,b\nf,g,h,i,j\nk,l,m,n,o\n")
+
+
+@pytest.mark.parametrize("cell", ["word", "NA", ""])
+def test_a_single_odd_cell_names_its_line(table, cell):
+    with pytest.raises(ValueError, match=r"line 2, column 2: .*; correct it or remove the row"):
+        table(f"x,y\n1,{cell}\n3,4\n")
+    with pytest.raises(ValueError, match=r"line 3, column 2: .*; correct it or remove the row"):
+        table(f"x,y\n1,2\n3,{cell}\n")

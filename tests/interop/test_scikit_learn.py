@@ -331,3 +331,8 @@ def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DiffusionMap(n_components=5, device="cpu").fit(cube)
+
+
+def test_copies_in_the_metric_are_called_copies(rng):
+    with pytest.raises(ValueError, match="X must not consist of 50 copies of one point"):
+        IndependentCoordinates(metric="cosine").fit(rng.uniform(1, 2, (50, 1)))

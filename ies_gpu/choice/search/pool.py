@@ -33,6 +33,7 @@ class Pool:
     def __init__(self, bases: Array, eigenvalues: np.ndarray, subset_size: int) -> None:
         self.bases, self.eigenvalues, self.s = bases, eigenvalues, subset_size
         self.scores: dict[Subset, float] = {}
+        self.penalties: dict[Subset, float] = {}
         self.orders: dict[Subset, Subset] = {}
         self.first: Subset = tuple(range(subset_size))
         rest = (1 + np.argsort(eigenvalues[1:], kind="stable")[: subset_size - 1]).tolist()
@@ -40,7 +41,7 @@ class Pool:
 
     def add(self, sets: Iterable[Subset]) -> None:
         """Score those that are not known yet."""
-        new = sorted(set(sets) - self.scores.keys())
+        new = sorted(subset for subset in set(sets) if subset not in self.scores)  # "-" would walk the whole pool
         if new:
             self.scores.update(zip(new, mean_scores(self.bases, new).tolist(), strict=True))
 
@@ -49,7 +50,10 @@ class Pool:
         return self.scores[subset] - zeta * self.penalty(subset)
 
     def penalty(self, subset: Subset) -> float:
-        return float(self.eigenvalues[list(subset)].sum())
+        """``sum_{k in S} lambda_k``, added up once."""
+        if subset not in self.penalties:
+            self.penalties[subset] = float(self.eigenvalues[list(subset)].sum())
+        return self.penalties[subset]
 
     def best(self, sets: Iterable[Subset], zeta: float) -> Subset:
         """The set with the highest loss among some that were scored; the first among equal ones."""
