@@ -62,7 +62,7 @@ def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colo
         named = [(str(name), colors[name]) for name in colors.columns]
     else:
         named = [("", colors)]
-    return [_colouring(name, values, n, rows) for name, values in named]
+    return [_colouring(name, values, n, rows) for name, values in named] or [Colouring()]
 
 
 def colourings_of(colors: Any, selection: Selection) -> list[Colouring]:
@@ -81,6 +81,8 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colou
     if found.shape != (n,):
         more = "" if rows is None else f" in the map, or for each of the input ({rows[-1] + 1} or more)"
         raise ValueError(f"{what} must have one value for each of {n} points{more}, got shape {found.shape}")
+    if classes is None and np.isnan(found).all():
+        classes = ()  # a bar would have no ends; a legend says that all are missing
     return Colouring(label, found, classes)
 
 
@@ -113,13 +115,16 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
     return _used(found, [str(names[k]) for k in order])
 
 
-def _natural(word: str) -> tuple[bool, float, list[tuple[str, int]], str]:
+def _natural(word: str) -> tuple[bool, float, list[tuple[str, int, str]], str]:
     """The order a person expects: numbers by size, then words, and digits in words by size too ("c2" before "c10")."""
     try:
         return False, float(word), [], word
     except ValueError:
         parts = re.findall(r"([^0-9]*)([0-9]*)", word)
-        return True, 0.0, [(text, int(digits or -1)) for text, digits in parts], word
+        # of two numbers without leading zeros the longer is larger: Python converts no more than 4,300 digits
+        sized = [(text, digits.lstrip("0")) for text, digits in parts]
+        lengths = [len(digits) if whole else -1 for (_, whole), (_, digits) in zip(parts, sized, strict=True)]
+        return True, 0.0, [(text, size, digits) for (text, digits), size in zip(sized, lengths, strict=True)], word
 
 
 def _is_missing(value: Any) -> bool:

@@ -269,3 +269,44 @@ def test_colours_of_other_points_are_refused(selection):
         assert len(colourings_of(np.arange(float(count)), part)[0].values) == N
     with pytest.raises(ValueError, match=rf"{N} points in the map, or for each of the input \({N} or more\)"):
         colourings_of(np.arange(N - 1.0), part)
+
+
+@pytest.mark.parametrize("nothing", [np.full(N, np.nan), [None] * N, pandas.Series([pandas.NA] * N, dtype="Int64")])
+def test_a_column_without_any_value_is_drawn_in_grey(selection, nothing):
+    for subset in ((0, 1), (0, 1, 2), (0, 1, 2, 3)):
+        figure = drawn(plot.embedding(selection, subset, colors={"empty": nothing, "kind": WORDS}))
+        clouds = [axes for axes in figure.findobj(type(figure.axes[0])) if axes.collections]
+        tints = clouds[0].collections[0].get_facecolors()[:, :3]
+        np.testing.assert_allclose(tints, np.broadcast_to(to_rgb(GREY), tints.shape))
+    axes = drawn(plot.embedding(selection, colors=pandas.DataFrame({"empty": nothing}))).axes[0]
+    assert legend(axes) == [f"missing ({N})"] and axes.get_legend().get_title().get_text() == "empty"
+
+
+@pytest.mark.parametrize("nothing", [{}, pandas.DataFrame(), pandas.DataFrame(index=range(N))])
+def test_no_columns_are_no_colours(selection, nothing):
+    axes = drawn(plot.embedding(selection, colors=nothing)).axes[0]
+    np.testing.assert_allclose(axes.collections[0].get_facecolors(), [to_rgba(COLORS[0])])
+
+
+def test_points_whose_values_are_all_missing_within_the_picture_are_grey(selection):
+    Y, ages = selection.coordinates.copy(), np.full(N, np.nan)
+    Y[5, selection.subset[0]], ages[5] = 9.0, 30.0
+    axes = drawn(plot.embedding(replace(selection, coordinates=Y), colors=ages)).axes[0]
+    assert len(axes.collections[0].get_offsets()) == N - 1
+
+
+def test_dollars_in_names_are_no_formulas(selection):
+    prices = np.array(["$5_$", "$10-$20", "$$"])[np.arange(N) % 3]
+    axes = drawn(plot.embedding(selection, colors=pandas.Series(prices, name="$a_$"))).axes[0]
+    assert legend(axes) == [r"\$5_\$", r"\$10-\$20", r"\$\$"]
+    assert axes.get_legend().get_title().get_text() == r"\$a_\$"
+    found = drawn(plot.embedding(selection, colors=pandas.Series(np.linspace(0, 1, N), name="$a_$ to $b_$")))
+    assert found.axes[0].child_axes[0].get_ylabel() == r"\$a_\$ to \$b_\$"
+    X = pandas.DataFrame(datasets.load("D1", n_samples=N).X[:, :2], columns=["$x_$", "y"])
+    assert drawn(plot.points(X, title="$x^2$")).axes[0].get_xlabel() == r"\$x_\$"
+
+
+def test_names_with_thousands_of_digits_are_sorted_by_size():
+    long = "c1" + 5000 * "0"
+    found = colourings(np.array(["c10", long, "c9", "c", "c0"])[np.arange(N) % 5], N)[0]
+    assert found.classes == ("c", "c0", "c9", "c10", long)
