@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     selection = load(args.run_file)
     other = None if args.compare is None else load(args.compare)
     points = None if args.points is None else read_points(args.points)
-    colors = None if args.color is None else read_columns(args.color)
+    colors = None if args.color is None else by_name(read_columns(args.color), selection)
     names = (name_of(args.run_file), name_of(args.compare or ""))
     write_report(
         selection,
@@ -67,6 +67,23 @@ def run(args: argparse.Namespace, console: Console) -> int:
         size = file_size(output)
         say(f"  report          {address(output)}" + ("" if size is None else f" ({in_bytes(size)})"))
     return 0
+
+
+def by_name(colors: dict[str, Any], selection: Any) -> dict[str, Any]:
+    """Columns in the order of the points, if one of them holds their names in another order.
+
+    Numbers may be ranks, which hold the names of rows 1, 2, ... too: they are names in the first column only.
+    """
+    import numpy as np
+
+    from ..results.same_points import rows_by_name
+
+    for number, labels in enumerate(colors.values()):
+        rows = rows_by_name(selection, labels) if number == 0 or labels.dtype.kind == "O" else None
+        if rows is not None:
+            moved = not np.array_equal(rows, np.arange(len(rows))) and not np.array_equal(rows, selection.points)
+            return {name: values[rows] for name, values in colors.items()} if moved else colors
+    return colors
 
 
 def judged(args: argparse.Namespace, selection: Any, points: Any, console: Console) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import brief
-from ..results.same_points import is_whole
+from ..results.same_points import is_whole, rows_by_name
 from ..results.selection import Selection
 from .panels import on_host
 from .style import COLORS
@@ -66,8 +66,24 @@ def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colo
 
 
 def colourings_of(colors: Any, selection: Selection) -> list[Colouring]:
-    """Those of the points in a map; where some of the input were left out, values for all of it are taken too."""
+    """Those of the points in a map; where some of the input were left out, values for all of it are taken too.
+
+    A Series or frame with the names of the points in another order is put into theirs.
+    """
+    if isinstance(colors, Mapping):
+        colors = {name: _in_order(values, selection) for name, values in colors.items()}
+    colors = _in_order(colors, selection)
     return colourings(colors, len(selection.points), None if is_whole(selection) else on_host(selection.points))
+
+
+def _in_order(values: Any, selection: Selection) -> Any:
+    """What pandas names the rows of, in the order of the points; anything else as it is."""
+    if not any(kind.__module__.partition(".")[0] == "pandas" for kind in type(values).__mro__) or not hasattr(
+        values, "iloc"
+    ):
+        return values
+    rows = rows_by_name(selection, values.index)
+    return values if rows is None else values.iloc[rows]
 
 
 def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colouring:

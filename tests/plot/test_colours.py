@@ -310,3 +310,19 @@ def test_names_with_thousands_of_digits_are_sorted_by_size():
     long = "c1" + 5000 * "0"
     found = colourings(np.array(["c10", long, "c9", "c", "c0"])[np.arange(N) % 5], N)[0]
     assert found.classes == ("c", "c0", "c9", "c10", long)
+
+
+def test_colours_are_matched_by_the_names_of_the_points(selection):
+    names, ages = np.array([f"cell{k}" for k in range(N)]), np.linspace(0, 1, N)
+    named = replace(selection, index=names)
+    mixed = pandas.DataFrame({"age": ages, "kind": WORDS}, index=names).sample(frac=1, random_state=0)
+    for colors in (mixed["age"], mixed, {"mine": mixed["age"]}):
+        np.testing.assert_array_equal(colourings_of(colors, named)[0].values, ages)
+    assert colourings_of(mixed, named)[1].classes == ("a", "b", "c")
+    # without names, with others, and for the points themselves positions count
+    np.testing.assert_array_equal(colourings_of(mixed["age"], selection)[0].values, mixed["age"])
+    renamed = mixed["age"].rename(lambda name: f"{name}!")
+    np.testing.assert_array_equal(colourings_of(renamed, named)[0].values, mixed["age"])
+    # of a part, values for all of the input
+    part = replace(named, coordinates=named.coordinates[::2], points=np.arange(0, N, 2), index=names[::2])
+    np.testing.assert_array_equal(colourings_of(mixed["age"], part)[0].values, ages[::2])
