@@ -58,6 +58,12 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     used = X if len(rows) == len(X) else X[backend_of(X).asarray(rows)]
     known = selection.diagnostics.get("points_digest")
     if known is not None and points_digest(used) != known:
+        width = selection.diagnostics.get("n_features")
+        if width is not None and width != X.shape[1]:
+            raise ValueError(
+                f"{name} must be the points that the selection was made from, with {width} "
+                f"column{'s' * (width != 1)}, got {X.shape[1]}; pass the columns of the run"
+            )
         raise ValueError(
             f"{name} must be the points that the selection was made from, in the same order; these are others "
             f"({len(X):,} rows of {X.shape[1]} columns)"

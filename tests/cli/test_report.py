@@ -103,3 +103,33 @@ def test_ranks_are_no_names(table):
     assert by_name(apart, numbered) is apart
     found = by_name({"id": ranks["rank"], "score": apart["score"]}, numbered)
     np.testing.assert_array_equal(found["score"], apart["score"][::-1])
+
+
+def test_points_are_read_as_fit_reads_them_and_may_be_the_colours_too(table, capsys):
+    both = [
+        "report",
+        str(table / "cells.npz"),
+        "--points",
+        str(table / "clean.csv"),
+        "--color",
+        str(table / "clean.csv"),
+    ]
+    assert cli.main([*both, "--index-col", "cell"]) == 1
+    assert "--points must have the columns of the run, which used 2, got 3 from clean.csv" in error_of(capsys)
+    assert cli.main([*both, "--columns", "a,b", "--index-col", "cell", "-o", str(table / "both.html"), "-q"]) == 0
+    assert '"dimensions":2' in (table / "both.html").read_text()
+    assert cli.main([*both[:2], "--columns", "a,b", "--key", "X"]) == 2
+    assert "--key and --columns are for --points, which is missing" in error_of(capsys)
+
+
+def test_no_input_is_written_over(table, capsys):
+    (table / "page.html").write_text("mine")
+    command = ["report", str(table / "cells.npz"), "-o", str(table / "page.html")]
+    for option in ("--points", "--color", "--compare"):
+        assert cli.main([*command, option, str(table / "page.html")]) == 2
+        assert f"{option} and -o must be different files" in error_of(capsys)
+    assert (table / "page.html").read_text() == "mine"
+
+
+def error_of(capsys):
+    return " ".join(capsys.readouterr().err.split())

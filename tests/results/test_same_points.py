@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.results.same_points import rows_by_name
+from ies_gpu.results.same_points import rows_by_name, used_points
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +40,9 @@ def test_positions_must_do_where_names_do_not_fit(named):
 def test_of_a_part_the_labels_may_be_those_of_all_the_input(named):
     part = replace(named, points=np.arange(0, 300, 2), index=named.index[::2])
     np.testing.assert_array_equal(rows_by_name(part, named.index[::-1]), np.arange(299, 0, -2))
+
+
+def test_another_number_of_columns_is_named(named):
+    X = datasets.load("D1", n_samples=300).X
+    with pytest.raises(ValueError, match=f"made from, with {X.shape[1]} columns, got 2; pass the columns of the run"):
+        used_points(named, X[:, :2])
