@@ -93,7 +93,7 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> 
     for number, mark in enumerate(MARKS):
         these = codes // len(COLORS) == number
         if these.any():
-            tints = [COLORS[code % len(COLORS)] for code in codes[these]]
+            tints = [colouring.tint(code) for code in codes[these].tolist()]
             scatter(axes, Y[known][these], c=tints, marker=mark, **options)
     return None
 
@@ -112,7 +112,7 @@ def legend_of(colouring: Colouring) -> dict[str, Any]:
         return Line2D([], [], linestyle="", marker=mark, color=tint, markersize=6)
 
     names = [as_written(name) for name in colouring.classes or ()]
-    handles = [handle(MARKS[k // len(COLORS)], COLORS[k % len(COLORS)]) for k in range(len(names))]
+    handles = [handle(MARKS[k // len(COLORS)], colouring.tint(k)) for k in range(len(names))]
     if colouring.missing:
         handles, names = [*handles, handle(MARKS[0], GREY)], [*names, f"missing ({colouring.missing:,})"]
     return {

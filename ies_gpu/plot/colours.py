@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,20 +33,35 @@ class Colouring:
         Numbers, or the numbers of the classes as floats. NaN where nothing is known. None for points of one colour.
     classes : tuple of str or None
         Names of the classes; None for numbers.
+    joined : int
+        How many classes the last one stands for, where there were too many; otherwise 0.
     """
 
     name: str = ""
     values: np.ndarray | None = None
     classes: tuple[str, ...] | None = None
+    joined: int = 0
 
     def of(self, rows: np.ndarray) -> Colouring:
         """The same for some of the points."""
-        return Colouring(self.name, None if self.values is None else self.values[rows], self.classes)
+        return replace(self, values=None if self.values is None else self.values[rows])
 
     @property
     def missing(self) -> int:
         """How many points have no value."""
         return 0 if self.values is None else int(np.isnan(self.values).sum())
+
+    @property
+    def all_differ(self) -> bool:
+        """Whether every point has a class of its own, as names of points do."""
+        if self.values is None or self.classes is None:
+            return False
+        count = len(self.classes) + max(0, self.joined - 1)
+        return count > 1 and count == len(self.values) - self.missing
+
+    def tint(self, code: int) -> str:
+        """The colour of a class; what is joined is grey."""
+        return GREY if self.joined and code == len(self.classes or ()) - 1 else COLORS[code % len(COLORS)]
 
 
 def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colouring]:
@@ -91,7 +106,7 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colou
     label = name or str(getattr(values, "name", None) or "")
     if values is None:
         return Colouring(label)
-    found, classes = _numbers_or_classes(what, values)
+    found, classes, joined = _numbers_or_classes(what, values)
     if rows is not None and found.ndim == 1 and len(found) > rows[-1]:
         found = found[rows]
     if found.shape != (n,):
@@ -99,11 +114,11 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colou
         raise ValueError(f"{what} must have one value for each of {n} points{more}, got shape {found.shape}")
     if classes is None and np.isnan(found).all():
         classes = ()  # a bar would have no ends; a legend says that all are missing
-    return Colouring(label, found, classes)
+    return Colouring(label, found, classes, joined)
 
 
-def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Values as floats and, where they are classes, the names of these."""
+def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None, int]:
+    """Values as floats and, where they are classes, the names of these, and how many the last one stands for."""
     array = getattr(values, "array", values)  # of a pandas.Series
     if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
         codes = np.asarray(array.codes)
@@ -117,14 +132,14 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
         except Exception:  # integers beyond any dtype, and objects that cannot say what they are
             raise TypeError(f"{what} must hold numbers or classes, got {brief(values)}") from None
     if array.dtype.kind == "f":
-        return np.where(np.isfinite(array), array, np.nan).astype(float), None
+        return np.where(np.isfinite(array), array, np.nan).astype(float), None, 0
     if array.dtype.kind not in "biuOUS":
         raise TypeError(f"{what} must hold numbers or classes, got dtype {array.dtype}")
     names, codes = np.unique(array[known], return_inverse=True)
     if array.dtype.kind in "iu" and len(names) > len(COLORS):  # counts, years, numbers of rows
         filled = np.full(array.shape, np.nan)
         filled[known] = array[known]
-        return filled, None
+        return filled, None, 0
     order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found = np.full(array.shape, np.nan)
     found[known] = np.argsort(order)[codes]
@@ -162,18 +177,19 @@ def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
     return found
 
 
-def _used(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+def _used(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, ...], int]:
     """Classes that have members; of too many the largest, and the rest together."""
     known = ~np.isnan(codes)
     counts = np.bincount(codes[known].astype(int), minlength=len(names))
     kept = np.flatnonzero(counts)
-    rest: list[str] = []
+    joined = 0
     if len(kept) > MOST_CLASSES:
         largest = np.argsort(-counts, kind="stable")[: MOST_CLASSES - 1]
-        rest = [f"{len(kept) - len(largest):,} others"]
+        joined = len(kept) - len(largest)
         kept = np.sort(largest)
     number = np.full(len(names), len(kept), dtype=float)  # of the others
     number[kept] = np.arange(len(kept))
     found = np.full(codes.shape, np.nan)
     found[known] = number[codes[known].astype(int)]
-    return found, (*(names[k] for k in kept), *rest)
+    rest = [f"{joined:,} others"] if joined else []
+    return found, (*(names[k] for k in kept), *rest), joined

@@ -326,3 +326,19 @@ def test_colours_are_matched_by_the_names_of_the_points(selection):
     # of a part, values for all of the input
     part = replace(named, coordinates=named.coordinates[::2], points=np.arange(0, N, 2), index=names[::2])
     np.testing.assert_array_equal(colourings_of(mixed["age"], part)[0].values, ages[::2])
+
+
+def test_classes_that_are_joined_are_grey(selection):
+    axes = drawn(plot.embedding(selection, colors=[f"cell{k}" for k in range(N)])).axes[0]
+    assert legend(axes)[-1] == f"{N - 35} others"
+    assert axes.get_legend().legend_handles[-1].get_color() == GREY
+    tints = np.vstack([marks.get_facecolors() for marks in axes.collections])
+    assert (tints == to_rgba(GREY)).all(axis=1).sum() == N - 35
+
+
+def test_names_of_points_are_told_from_classes():
+    names = [f"cell{k}" for k in range(N)]
+    assert colourings(names, N)[0].all_differ and colourings([None, *names[1:]], N)[0].all_differ
+    assert colourings(["a", "b", "c"], 3)[0].all_differ
+    for colors in (WORDS, [names[0], *names[:-1]], np.arange(N), ["a"] * N, [None] * N):
+        assert not colourings(colors, N)[0].all_differ

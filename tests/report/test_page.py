@@ -169,3 +169,12 @@ def test_points_of_any_kind_of_numbers_are_taken(strip):
         report_page(known, points=halves[:, 0])
     with pytest.raises(ValueError, match="points must have columns"):
         report_page(known, points=halves[:, :0])
+
+
+def test_the_page_opens_with_the_first_column_that_is_no_name(strip):
+    selection, X, _ = strip
+    names = [f"cell{k}" for k in range(len(X))]
+    run = content(report_page(selection, colors={"cell": names, "x": X[:, 0]}))["runs"][0]
+    assert run["opened"] == 1 and run["columns"][0]["joined"] == len(X) - 35
+    assert content(report_page(selection, colors={"cell": names}))["runs"][0]["opened"] == 0
+    assert content(report_page(selection))["runs"][0]["opened"] == 0
