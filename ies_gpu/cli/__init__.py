@@ -12,7 +12,7 @@ import os
 import sys
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
@@ -53,15 +53,16 @@ def program() -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     console = Console(sys.stderr, early_style(sys.argv[1:] if argv is None else argv))
-    debug = False
+    debug, known = False, frozenset[str]()
     try:
         parser = build_parser()
         complete(parser)
         args = parser.parse_args(or_help(sys.argv[1:] if argv is None else argv))
         console, debug = Console(sys.stderr, style_of(args)), args.debug
+        known = frozenset(args.parser._option_string_actions)
         if not debug:
             logging.getLogger().addHandler(SILENT)
-        with shown_warnings(console), stopped_once():
+        with shown_warnings(console, known), stopped_once():
             if args.run is not estimate.run:
                 check_address_space()
             status = args.run(args, console)
@@ -87,7 +88,7 @@ def main(argv: list[str] | None = None) -> int:
         console.close()
         if debug:
             raise
-        console.error(sentence(error), FAILED)
+        console.error(sentence(error, known), FAILED)
         return FAILED
 
 
@@ -98,8 +99,8 @@ def or_help(argv: list[str]) -> list[str]:
     return [*argv[1:2], "--help"] if argv[0] == "help" else argv
 
 
-def sentence(error: Exception) -> str:
-    """An error in one line, in the words of the command line."""
+def sentence(error: Exception, known: Collection[str] = ()) -> str:
+    """An error in one line, in the words of the command line; ``known`` are the options of the command."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     text = str(error)
     if isinstance(error, MemoryError):
@@ -110,15 +111,15 @@ def sentence(error: Exception) -> str:
         text = f"{error.filename}: {error.strerror}"
     if not any(kind in kinds for kind in EXPECTED):
         return f"{type(error).__name__}: {text} (unexpected; --debug shows the traceback)"
-    return as_options(text)
+    return as_options(text, known)
 
 
 @contextmanager
-def shown_warnings(console: Console) -> Iterator[None]:
+def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
     """Warnings as one clean line each."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        console.warning(as_options(str(message)))
+        console.warning(as_options(str(message), known))
 
     with warnings.catch_warnings():
         warnings.showwarning = show

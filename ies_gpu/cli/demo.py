@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..results.selection import Selection
     from ..run.log import Progress
 
+FEWEST = 22  # points for 20 eigenvectors
+
 
 def add(commands: Any) -> None:
     demo = add_command(commands, "demo", run, "see it work on a long strip, with pictures", "ies-gpu demo -o my-folder")
@@ -33,6 +35,8 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
+    if args.n is not None and args.n < FEWEST:
+        args.parser.error(f"-n must be {FEWEST} or more, got {args.n}")
     announce_compiling(console)
     tell = (lambda line: None) if args.quiet else say
     run_demo(args.output, n_samples=args.n, random_state=args.seed, say=tell, progress=console.progress)

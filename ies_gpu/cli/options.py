@@ -187,7 +187,8 @@ def or_word(kind: Callable[[str], Any], *words: str) -> Callable[[str], Any]:
         try:
             return text if text in words else kind(text)
         except argparse.ArgumentTypeError as error:
-            raise argparse.ArgumentTypeError(f"{error}; or give {' or '.join(words)}") from None
+            listed = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+            raise argparse.ArgumentTypeError(f"{error}; or {listed}") from None
 
     return value
 

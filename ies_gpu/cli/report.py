@@ -9,7 +9,7 @@ from typing import Any
 
 from ..files.remote import file_size, is_remote, shown
 from .console import Console
-from .options import add_command, add_talk, check_different, check_ending
+from .options import add_command, add_reading, add_talk, check_different, check_ending, chosen_of
 from .output import say
 from .wording import in_bytes
 
@@ -34,23 +34,27 @@ def add(commands: Any) -> None:
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
     option("--title", metavar="TEXT", help="the heading of the page (the name of the file)")
+    add_reading(report.add_argument_group("the file of --points").add_argument)
     add_talk(report)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     output = args.output or os.path.splitext(args.run_file)[0] + ".html"
     check_page(args.parser, "-o", output)
-    inputs = {"RUN.NPZ": args.run_file, "--points": args.points, "--color": args.color, "-o": output}
-    check_different(args.parser, inputs)
+    inputs = {"RUN.NPZ": args.run_file, "--points": args.points, "--color": args.color, "--compare": args.compare}
+    for option, path in inputs.items():  # one table may be the points and their colours
+        check_different(args.parser, {option: path, "-o": output})
+    given = [f"--{name.replace('_', '-')}" for name, value in chosen_of(args).items() if value is not None]
+    if given and args.points is None:
+        args.parser.error(f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for --points, which is missing")
     from ..files.columns import read_columns
-    from ..files.points import read_points
     from ..report.page import write_report
     from ..results.storage import load
 
     selection = load(args.run_file)
     other = None if args.compare is None else load(args.compare)
-    points = None if args.points is None else read_points(args.points)
-    colors = None if args.color is None else read_columns(args.color)
+    points = None if args.points is None else points_of_run(args, selection)
+    colors = None if args.color is None else by_name(read_columns(args.color), selection)
     names = (name_of(args.run_file), name_of(args.compare or ""))
     write_report(
         selection,
@@ -67,6 +71,37 @@ def run(args: argparse.Namespace, console: Console) -> int:
         size = file_size(output)
         say(f"  report          {address(output)}" + ("" if size is None else f" ({in_bytes(size)})"))
     return 0
+
+
+def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
+    """The points in the file, with as many columns as the run had."""
+    from ..files.points import read_points
+
+    points = read_points(args.points, **chosen_of(args))
+    width = selection.diagnostics.get("n_features")
+    if width is not None and points.shape[1] != width:
+        raise ValueError(
+            f"--points must have the columns of the run, which used {width}, got {points.shape[1]} from "
+            f"{name_of(args.points)}; choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
+        )
+    return points
+
+
+def by_name(colors: dict[str, Any], selection: Any) -> dict[str, Any]:
+    """Columns in the order of the points, if one of them holds their names in another order.
+
+    Numbers may be ranks, which hold the names of rows 1, 2, ... too: they are names in the first column only.
+    """
+    import numpy as np
+
+    from ..results.same_points import rows_by_name
+
+    for number, labels in enumerate(colors.values()):
+        rows = rows_by_name(selection, labels) if number == 0 or labels.dtype.kind == "O" else None
+        if rows is not None:
+            moved = not np.array_equal(rows, np.arange(len(rows))) and not np.array_equal(rows, selection.points)
+            return {name: values[rows] for name, values in colors.items()} if moved else colors
+    return colors
 
 
 def judged(args: argparse.Namespace, selection: Any, points: Any, console: Console) -> dict[str, Any]:

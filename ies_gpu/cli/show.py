@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
@@ -42,18 +44,19 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def write_csv(selection: Selection, path: str) -> None:
-    """Write the chosen coordinates, with the row of each point in the input."""
-    import numpy as np
-
+    """Write the chosen coordinates, with the row of each point in the input, and its name if it has one."""
     from ..files.writing import check_output, whole_or_nothing
 
     check_output(path, ".csv")
-    columns = np.column_stack([selection.points, selection.embedding])
-    names = ",".join(("row", *selection.names))
+    named = {} if selection.index is None else {"name": selection.index.tolist()}
     with whole_or_nothing(path) as file:
-        np.savetxt(
-            file, columns, fmt=["%d"] + ["%.17g"] * len(selection.subset), delimiter=",", header=names, comments=""
-        )
+        text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("row", *named, *selection.names))
+        for *about, line in zip(selection.points.tolist(), *named.values(), selection.embedding.tolist(), strict=True):
+            writer.writerow((*about, *(f"{value:.17g}" for value in line)))
+        text.flush()
+        text.detach()
 
 
 def show_tables(selection: Selection) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
-FLAGS = {"n_components": "-m", "intrinsic_dim": "-d", "subset_size": "-s"}
+FLAGS = {"n_components": "-m", "intrinsic_dim": "-d", "subset_size": "-s", "n_samples": "-n", "degree": "--degree"}
+OWN = ("n_samples", "degree")  # words of other meanings too, where a command has no such option
 SENTENCES = {
     "selection.points has the rows that were used": "'ies-gpu show --csv' lists the rows that were used",
     "leave out the rows in diagnostics['stray_points']": "leave out the stray points ('ies-gpu show --json' lists "
@@ -13,20 +15,29 @@ SENTENCES = {
     "set self_loops=False": "give --no-self-loops",
     "resume=True": "--resume",
     "not work with client": "not work on a cluster",
+    "load reads what 'ies-gpu fit -o' or save wrote": "give a file that 'ies-gpu fit -o' wrote",
+    "load_model reads what 'ies-gpu fit --model' wrote": "give a file that 'ies-gpu fit --model' wrote",
 }
 
 
-def as_options(text: str) -> str:
-    """Advice for Python, components='largest' or "use radius=0.6", in the words of the command line."""
+def as_options(text: str, known: Collection[str] | None = None) -> str:
+    """Advice for Python, components='largest' or "use radius=0.6", in the words of the command line.
+
+    Of ``known``, the options of a command, those are named that may have another meaning elsewhere; without
+    ``--device``, the variable is advised that every command heeds.
+    """
     for theirs, ours in SENTENCES.items():
         text = text.replace(theirs, ours)
+    if known is not None and "--device" not in known:
+        text = re.sub(r"\b(use|try) device='(\w+)'", r"set IES_GPU_DEVICE=\2", text)
     text = re.sub(r"\b(bandwidth|components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bn_neighbors=(\d+)", r"--neighbors \1", text)
     text = re.sub(r"\bmemory_limit=(\d+)", lambda found: f"--memory-limit {as_limit(int(found[1]))}", text)
     text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)
     text = re.sub(r"\b(\d{5,}) bytes\b", lambda found: in_bytes(int(found[1])), text)
     # a value that was found, as in "intrinsic_dim 2", is a name and stays one
-    text = re.sub(rf"\b({'|'.join(FLAGS)})(=|\b(?! \d))", lambda found: FLAGS[found[1]] + " " * len(found[2]), text)
+    flags = {name: flag for name, flag in FLAGS.items() if name not in OWN or flag in (known or ())}
+    text = re.sub(rf"\b({'|'.join(flags)})(=|\b(?! \d))", lambda found: flags[found[1]] + " " * len(found[2]), text)
     return re.sub(r"(use |\()(bandwidth|radius)=", r"\1--\2 ", text)
 
 

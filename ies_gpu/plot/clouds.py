@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import brief
 from ..validation import check_number
 from .colours import GREY, MARKS, Colouring
-from .panels import label_axes, mark_size, new_figure, scatter
+from .panels import as_written, label_axes, mark_size, new_figure, scatter
 from .style import COLORS
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> 
     known = ~np.isnan(values)
     if not known.all():
         scatter(axes, Y[~known], c=GREY, **options)
+    if not known.any():
+        return None
     if colouring.classes is None:
         return scatter(axes, Y[known], values[known], marks.cmap, **options)
     # one call for each kind of mark, in the order of the rows: a class must not cover those before it
@@ -91,7 +93,7 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> 
     for number, mark in enumerate(MARKS):
         these = codes // len(COLORS) == number
         if these.any():
-            tints = [COLORS[code % len(COLORS)] for code in codes[these]]
+            tints = [colouring.tint(code) for code in codes[these].tolist()]
             scatter(axes, Y[known][these], c=tints, marker=mark, **options)
     return None
 
@@ -99,7 +101,7 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> 
 def key_title(colouring: Colouring) -> str:
     """The name of what colours the points, with a word on grey ones."""
     grey = f"(grey: {colouring.missing:,} without a value)" if colouring.missing else ""
-    return f"{colouring.name} {grey}".strip()
+    return f"{as_written(colouring.name)} {grey}".strip()
 
 
 def legend_of(colouring: Colouring) -> dict[str, Any]:
@@ -109,12 +111,12 @@ def legend_of(colouring: Colouring) -> dict[str, Any]:
     def handle(mark: str, tint: str) -> Any:
         return Line2D([], [], linestyle="", marker=mark, color=tint, markersize=6)
 
-    names = list(colouring.classes or ())
-    handles = [handle(MARKS[k // len(COLORS)], COLORS[k % len(COLORS)]) for k in range(len(names))]
+    names = [as_written(name) for name in colouring.classes or ()]
+    handles = [handle(MARKS[k // len(COLORS)], colouring.tint(k)) for k in range(len(names))]
     if colouring.missing:
         handles, names = [*handles, handle(MARKS[0], GREY)], [*names, f"missing ({colouring.missing:,})"]
     return {
-        "handles": handles, "labels": names, "title": colouring.name or None, "frameon": False,
+        "handles": handles, "labels": names, "title": as_written(colouring.name) or None, "frameon": False,
         "handletextpad": 0.2, "alignment": "left", "ncols": -(-len(names) // ROWS),
     }  # fmt: skip
 

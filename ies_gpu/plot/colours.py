@@ -5,13 +5,13 @@ from __future__ import annotations
 import numbers
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import brief
-from ..results.same_points import is_whole
+from ..results.same_points import is_whole, rows_by_name
 from ..results.selection import Selection
 from .panels import on_host
 from .style import COLORS
@@ -33,20 +33,35 @@ class Colouring:
         Numbers, or the numbers of the classes as floats. NaN where nothing is known. None for points of one colour.
     classes : tuple of str or None
         Names of the classes; None for numbers.
+    joined : int
+        How many classes the last one stands for, where there were too many; otherwise 0.
     """
 
     name: str = ""
     values: np.ndarray | None = None
     classes: tuple[str, ...] | None = None
+    joined: int = 0
 
     def of(self, rows: np.ndarray) -> Colouring:
         """The same for some of the points."""
-        return Colouring(self.name, None if self.values is None else self.values[rows], self.classes)
+        return replace(self, values=None if self.values is None else self.values[rows])
 
     @property
     def missing(self) -> int:
         """How many points have no value."""
         return 0 if self.values is None else int(np.isnan(self.values).sum())
+
+    @property
+    def all_differ(self) -> bool:
+        """Whether every point has a class of its own, as names of points do."""
+        if self.values is None or self.classes is None:
+            return False
+        count = len(self.classes) + max(0, self.joined - 1)
+        return count > 1 and count == len(self.values) - self.missing
+
+    def tint(self, code: int) -> str:
+        """The colour of a class; what is joined is grey."""
+        return GREY if self.joined and code == len(self.classes or ()) - 1 else COLORS[code % len(COLORS)]
 
 
 def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colouring]:
@@ -62,12 +77,28 @@ def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colo
         named = [(str(name), colors[name]) for name in colors.columns]
     else:
         named = [("", colors)]
-    return [_colouring(name, values, n, rows) for name, values in named]
+    return [_colouring(name, values, n, rows) for name, values in named] or [Colouring()]
 
 
 def colourings_of(colors: Any, selection: Selection) -> list[Colouring]:
-    """Those of the points in a map; where some of the input were left out, values for all of it are taken too."""
+    """Those of the points in a map; where some of the input were left out, values for all of it are taken too.
+
+    A Series or frame with the names of the points in another order is put into theirs.
+    """
+    if isinstance(colors, Mapping):
+        colors = {name: _in_order(values, selection) for name, values in colors.items()}
+    colors = _in_order(colors, selection)
     return colourings(colors, len(selection.points), None if is_whole(selection) else on_host(selection.points))
+
+
+def _in_order(values: Any, selection: Selection) -> Any:
+    """What pandas names the rows of, in the order of the points; anything else as it is."""
+    if not any(kind.__module__.partition(".")[0] == "pandas" for kind in type(values).__mro__) or not hasattr(
+        values, "iloc"
+    ):
+        return values
+    rows = rows_by_name(selection, values.index)
+    return values if rows is None else values.iloc[rows]
 
 
 def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colouring:
@@ -75,17 +106,19 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colou
     label = name or str(getattr(values, "name", None) or "")
     if values is None:
         return Colouring(label)
-    found, classes = _numbers_or_classes(what, values)
+    found, classes, joined = _numbers_or_classes(what, values)
     if rows is not None and found.ndim == 1 and len(found) > rows[-1]:
         found = found[rows]
     if found.shape != (n,):
         more = "" if rows is None else f" in the map, or for each of the input ({rows[-1] + 1} or more)"
         raise ValueError(f"{what} must have one value for each of {n} points{more}, got shape {found.shape}")
-    return Colouring(label, found, classes)
+    if classes is None and np.isnan(found).all():
+        classes = ()  # a bar would have no ends; a legend says that all are missing
+    return Colouring(label, found, classes, joined)
 
 
-def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Values as floats and, where they are classes, the names of these."""
+def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None, int]:
+    """Values as floats and, where they are classes, the names of these, and how many the last one stands for."""
     array = getattr(values, "array", values)  # of a pandas.Series
     if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
         codes = np.asarray(array.codes)
@@ -99,27 +132,30 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
         except Exception:  # integers beyond any dtype, and objects that cannot say what they are
             raise TypeError(f"{what} must hold numbers or classes, got {brief(values)}") from None
     if array.dtype.kind == "f":
-        return np.where(np.isfinite(array), array, np.nan).astype(float), None
+        return np.where(np.isfinite(array), array, np.nan).astype(float), None, 0
     if array.dtype.kind not in "biuOUS":
         raise TypeError(f"{what} must hold numbers or classes, got dtype {array.dtype}")
     names, codes = np.unique(array[known], return_inverse=True)
     if array.dtype.kind in "iu" and len(names) > len(COLORS):  # counts, years, numbers of rows
         filled = np.full(array.shape, np.nan)
         filled[known] = array[known]
-        return filled, None
+        return filled, None, 0
     order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found = np.full(array.shape, np.nan)
     found[known] = np.argsort(order)[codes]
     return _used(found, [str(names[k]) for k in order])
 
 
-def _natural(word: str) -> tuple[bool, float, list[tuple[str, int]], str]:
+def _natural(word: str) -> tuple[bool, float, list[tuple[str, int, str]], str]:
     """The order a person expects: numbers by size, then words, and digits in words by size too ("c2" before "c10")."""
     try:
         return False, float(word), [], word
     except ValueError:
         parts = re.findall(r"([^0-9]*)([0-9]*)", word)
-        return True, 0.0, [(text, int(digits or -1)) for text, digits in parts], word
+        # of two numbers without leading zeros the longer is larger: Python converts no more than 4,300 digits
+        sized = [(text, digits.lstrip("0")) for text, digits in parts]
+        lengths = [len(digits) if whole else -1 for (_, whole), (_, digits) in zip(parts, sized, strict=True)]
+        return True, 0.0, [(text, size, digits) for (text, digits), size in zip(sized, lengths, strict=True)], word
 
 
 def _is_missing(value: Any) -> bool:
@@ -141,18 +177,19 @@ def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
     return found
 
 
-def _used(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+def _used(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, ...], int]:
     """Classes that have members; of too many the largest, and the rest together."""
     known = ~np.isnan(codes)
     counts = np.bincount(codes[known].astype(int), minlength=len(names))
     kept = np.flatnonzero(counts)
-    rest: list[str] = []
+    joined = 0
     if len(kept) > MOST_CLASSES:
         largest = np.argsort(-counts, kind="stable")[: MOST_CLASSES - 1]
-        rest = [f"{len(kept) - len(largest):,} others"]
+        joined = len(kept) - len(largest)
         kept = np.sort(largest)
     number = np.full(len(names), len(kept), dtype=float)  # of the others
     number[kept] = np.arange(len(kept))
     found = np.full(codes.shape, np.nan)
     found[known] = number[codes[known].astype(int)]
-    return found, (*(names[k] for k in kept), *rest)
+    rest = [f"{joined:,} others"] if joined else []
+    return found, (*(names[k] for k in kept), *rest), joined

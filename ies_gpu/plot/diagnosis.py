@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..analysis.diagnosis.diagnose import Diagnosis
+from ..errors import brief
+from ..validation import check_real_array
 from .panels import (
     add_axes,
     column_labels,
@@ -14,6 +17,7 @@ from .panels import (
     label_axes,
     mark_size,
     new_figure,
+    on_host,
     scatter,
     set_label,
     shown,
@@ -23,8 +27,6 @@ from .style import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..analysis.diagnosis.diagnose import Diagnosis
 
 COLORS = {"dependency": "#D55E00", "knot": "#CC79A7", "crossing": "#0072B2", "overlap": "#009E73"}
 PAIRS = 200  # lines between crossing points that are drawn
@@ -38,8 +40,9 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     ----------
     found : Diagnosis
         The result of :func:`ies_gpu.diagnose`.
-    points : array of shape (n, 2) or (n, 3), optional
-        The data, or its true parameters, for a second panel; without it the second panel shows the collapse.
+    points : array of shape (n, D), optional
+        The data, or its true parameters, for a second panel, which shows the first 3 columns. Without it the second
+        panel shows the collapse.
     labels : tuple of str, optional
         Names of the columns of ``points``.
 
@@ -60,6 +63,8 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> figure = plot_diagnosis(diagnose(selection), points=X[:, :2])
     """
+    if not isinstance(found, Diagnosis):
+        raise TypeError(f"found must be a Diagnosis, such as ies_gpu.diagnose(selection) gives, got {brief(found)}")
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
     figure = new_figure(11, 4.8)
@@ -70,13 +75,15 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     if points is None:
         _histogram(figure.add_subplot(1, 2, 2), found)
     else:
-        data = np.asarray(points, dtype=float)
-        if data.ndim != 2 or data.shape[0] != len(Y) or data.shape[1] < 2:
-            raise ValueError(f"points must have {len(Y)} rows and 2 or 3 columns, got shape {data.shape}")
+        data = on_host(check_real_array("points", points, 2))
+        columns = data.shape[1]
+        if data.shape[0] != len(Y) or columns < 2:
+            raise ValueError(f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}")
         data = data[:, :3]
         right = add_axes(figure, (1, 2, 2), data.shape[1])
         _draw(right, data, labels or column_labels(range(3)), found)
-        right.set_title("The same points in the data")
+        of_more = f" (the first 3 of {columns} columns)" if columns > 3 else ""
+        right.set_title(f"The same points in the data{of_more}")
     handles, texts = left.get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
     figure.suptitle("Nothing found" if found.clean else ", ".join(k for k, v in found.counts.items() if v), fontsize=12)

@@ -14,6 +14,7 @@ from ..validation import check_real_array
 from .clouds import Marks, draw_panel, pairs, panels
 from .colours import Colouring, colourings, colourings_of
 from .panels import (
+    as_written,
     check_axes,
     column_labels,
     coordinate_labels,
@@ -165,7 +166,7 @@ def points(
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
     X = X[:, :2] if flat else X
     title = title or (f"The first {X.shape[1]} of {columns} columns" if columns > 3 else "")
-    labels = column_labels(range(X.shape[1])) if names is None else names[: X.shape[1]]
+    labels = column_labels(range(X.shape[1])) if names is None else [as_written(name) for name in names[: X.shape[1]]]
     colours, marks = colourings(colors, len(X)), Marks(cmap, size, alpha)
     if ax is not None:
         return _into(ax, X, labels, colours, marks, title, to_scale=True)

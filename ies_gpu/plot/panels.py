@@ -49,6 +49,11 @@ def column_labels(columns: Iterable[int]) -> list[str]:
     return [f"$x_{{{k + 1}}}$" for k in columns]
 
 
+def as_written(name: str) -> str:
+    """A name from the data for Matplotlib, which would take what is between two dollars as a formula."""
+    return name.replace("$", r"\$")
+
+
 def label_axes(axes: Any, labels: Sequence[str]) -> None:
     """Name two or three axes."""
     for axis, label in zip("xyz", labels, strict=False):
@@ -113,8 +118,8 @@ def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:
 
 
 def mark_size(n: int) -> float:
-    """The area of a mark where n are drawn."""
-    return float(np.clip(2e4 / n, 0.5, 12))
+    """The area of a mark where n are drawn; there may be none."""
+    return float(np.clip(2e4 / max(n, 1), 0.5, 12))
 
 
 def scatter(axes: Any, Y: np.ndarray, colors: Any = None, cmap: str | None = None, **options: Any) -> Any:

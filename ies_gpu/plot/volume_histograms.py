@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def volumes(
     m = check_selection(selection).coordinates.shape[1]
     if subsets is not None:
         subsets = check_members("subsets", subsets, "sets of coordinates")
-    if subsets and all(isinstance(member, int | str) for member in subsets):
+    if subsets and all(isinstance(member, numbers.Integral | str) for member in subsets):
         subsets = [subsets]  # one set alone
     title = heading(title, "Volume of the tangent space in the embedding")
     if ax is not None:

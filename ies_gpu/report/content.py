@@ -54,6 +54,8 @@ def content_of(
         "ranking": _ranking(selection),
         "volumes": _volumes(selection, rows),
         "columns": [_column(colouring.of(rows)) for colouring in colours],
+        # names of points say nothing in colours
+        "opened": next((k for k, colouring in enumerate(colours) if not colouring.all_differ), 0),
         "input": None if points is None else _input(points, numbers, rows),
         "facts": facts_of(selection),
         "seconds": seconds_of(selection),
@@ -141,7 +143,8 @@ def _column(colouring: Colouring) -> dict[str, Any]:
     if colouring.classes is None:
         return {"name": name, "values": packed(values)}
     last = max(1, len(colouring.classes) - 1)
-    return {"name": name, "classes": colouring.classes, "values": packed(values, 0.0, float(last))}
+    about = {"name": name, "classes": colouring.classes, "joined": colouring.joined}
+    return {**about, "values": packed(values, 0.0, float(last))}
 
 
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:

@@ -100,14 +100,14 @@ class Run {
       { key: "volume", label: "volume of the set", of: () => this.volumes()?.values, why: "Volumes are in this page for the sets on the path and the best of the ranking." },
       { key: "regret", label: "regret of the set", of: () => this.segmentOf(this.state.set)?.regrets, why: "Regrets are known for the sets on the path only." },
     ];
-    const add = (column, group) => this.colours.push({ key: `${group}${this.colours.length}`, label: column.name, classes: column.classes, of: () => column.values, group });
+    const add = (column, group) => this.colours.push({ key: `${group}${this.colours.length}`, label: column.name, classes: column.classes, joined: column.joined, of: () => column.values, group });
     const own = content.columns.map(named);
     own.forEach((column) => add(column, "your columns"));
     if (content.diagnosis) for (const column of [content.diagnosis.kinds, content.diagnosis.collapse]) add(named(column), "diagnosis");
     this.coordinates.forEach((column) => this.colours.push({ key: column.name, label: column.name, of: () => column, group: "coordinates" }));
     if (content.input) content.input.columns.map(named).forEach((column) => add(column, "input"));
     const last = this.coordinates[content.subset.at(-1)].name;
-    this.colour = this.colours.find((colour) => colour.group === "your columns") ?? this.colours.find((colour) => colour.key === last);
+    this.colour = this.colours.filter((colour) => colour.group === "your columns")[content.opened] ?? this.colours.find((colour) => colour.key === last);
   }
 
   volumes() {
@@ -117,7 +117,8 @@ class Run {
   paint() {
     const column = this.colour.of(), n = this.rows.length, colours = new Uint8Array(3 * n), shapes = new Float32Array(n);
     const classes = this.colour.classes, grey = hexBytes(GREY), ramp = rampBytes();
-    const tints = classes?.map((_, k) => this.colour.group === "diagnosis" && k === 0 ? grey : hexBytes(classColour(this.colour.group === "diagnosis" ? k - 1 : k)));
+    const rest = this.colour.group === "diagnosis" ? 0 : this.colour.joined ? classes.length - 1 : -1; // the class in grey
+    const tints = classes?.map((_, k) => k === rest ? grey : hexBytes(classColour(this.colour.group === "diagnosis" ? k - 1 : k)));
     for (let i = 0; i < n; i++) {
       const step = column ? column.values[i] : MISSING;
       if (step === MISSING) colours.set(grey, 3 * i);

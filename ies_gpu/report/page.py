@@ -18,7 +18,7 @@ from ..plot.colours import Colouring
 from ..plot.panels import heading, on_host
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
-from ..validation import LARGEST
+from ..validation import check_real_array
 from .content import COLUMNS, colours_for, content_of, shown_rows
 from .packing import as_script
 
@@ -83,12 +83,9 @@ def check_kind(name: str, value: Any, kind: type) -> None:
 
 def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
     """The points of the run, as numbers on the host."""
-    X = on_host(points, name)
-    if X.ndim != 2 or X.dtype.kind not in "buif" or X.shape[1] < 1:
-        raise ValueError(f"{name} must be numbers with one row per point, got shape {X.shape} and dtype {X.dtype}")
-    sound = (np.abs(X) <= LARGEST).all(axis=1)
-    if not sound.all():
-        raise ValueError(f"{name} must be finite, but row {int(np.argmin(sound))} is not; pass the points of the run")
+    X = on_host(check_real_array(name, points, 2))
+    if X.shape[1] < 1:
+        raise ValueError(f"{name} must have columns, got shape {X.shape}")
     used_points(selection, X, name)
     return X
 

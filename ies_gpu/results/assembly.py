@@ -49,6 +49,7 @@ def assembled(
             bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     order = ranked(found.subsets, found.scores, values, found.zeta)
+    given = None if X is None else points_of(run, graph, as_given=True)
     losses = found.scores - found.zeta * penalties(found.subsets, values)
     return Selection(
         subset=found.subset,
@@ -67,7 +68,8 @@ def assembled(
         singular_values=returned(sigma),
         points=graph.points,
         diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run)
-        | {"points_digest": None if X is None else points_digest(points_of(run, graph, as_given=True))}
+        | {"points_digest": None if given is None else points_digest(given)}
+        | {"n_features": None if given is None else int(given.shape[1])}
         | {"seen_dimension": None if X is None or run.options.metric != "euclidean" else dimension_of_sample(X)},
     )
 

@@ -14,7 +14,7 @@ from ..backend.array import Array
 from ..errors import DisconnectedGraphError, warn_caller, warnings_held
 from ..run.inputs import Inputs
 from ..run.stages.graph import CONTINUING
-from ..validation import check_array, check_points
+from ..validation import check_array, check_integer, check_points
 from .selection import Selection
 
 ENTRIES = ("X", "graph", "kernel")
@@ -35,7 +35,8 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
         raise ValueError("components='each' works with X, graph or kernel; a laplacian comes with its eigenvectors")
     if asked["checkpoint"] is not None:
         raise ValueError("checkpoint holds one run, and components='each' makes one per part; leave one of them out")
-    value, fewest = check_points(given.value) if given.entry == "X" else given.value, asked["n_components"] + 2
+    fewest = check_integer("n_components", asked["n_components"], low=1) + 2
+    value = check_points(given.value) if given.entry == "X" else given.value
     if not hasattr(value, "tocsr"):
         value = check_array(given.entry, value)
     everything = np.arange(value.shape[0])

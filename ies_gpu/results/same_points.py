@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from ..backend import backend_of
 from ..backend.array import Array
 from ..run.fingerprint import points_digest
@@ -19,6 +23,27 @@ def is_whole(selection: Selection) -> bool:
     return not in_pieces and int(selection.points[-1]) < len(selection.points)
 
 
+def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
+    """Where the points of the map are among rows with these labels; None where positions must do.
+
+    They must where the result has no names, where names or labels occur twice, and where the labels are others.
+    """
+    if selection.index is None:
+        return None
+    names, labels = _as_words(selection.index), _as_words(labels)
+    if len(labels) < len(names) or (is_whole(selection) and len(labels) != len(names)):
+        return None
+    places = {label: row for row, label in enumerate(labels)}
+    if len(places) < len(labels) or len(set(names)) < len(names) or not places.keys() >= set(names):
+        return None
+    return np.array([places[name] for name in names], dtype=np.int64)
+
+
+def _as_words(labels: Any) -> list[str]:
+    """Names as in a result, where those that are objects are words."""
+    return [label.decode() if isinstance(label, bytes) else str(label) for label in np.asarray(labels)]
+
+
 def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     """The rows of an array X (n, D) that are in the map; an error if X is not what the result was made from.
 
@@ -33,6 +58,12 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     used = X if len(rows) == len(X) else X[backend_of(X).asarray(rows)]
     known = selection.diagnostics.get("points_digest")
     if known is not None and points_digest(used) != known:
+        width = selection.diagnostics.get("n_features")
+        if width is not None and width != X.shape[1]:
+            raise ValueError(
+                f"{name} must be the points that the selection was made from, with {width} "
+                f"column{'s' * (width != 1)}, got {X.shape[1]}; pass the columns of the run"
+            )
         raise ValueError(
             f"{name} must be the points that the selection was made from, in the same order; these are others "
             f"({len(X):,} rows of {X.shape[1]} columns)"

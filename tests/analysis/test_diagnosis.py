@@ -235,6 +235,14 @@ def test_pictures(strip, tmp_path):
         assert (tmp_path / "a.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="points must have 2000 rows"):
         plot_diagnosis(found, points=flat[:5])
+    with pytest.raises(TypeError, match="found must be a Diagnosis"):
+        plot_diagnosis(selection)
+    with pytest.raises(TypeError, match="points must be an array, got the path 'x'"):
+        plot_diagnosis(found, points="x")
+    five = plot_diagnosis(found, points=np.hstack([flat, flat, flat])[:, :5])
+    assert five.axes[1].get_title().endswith("(the first 3 of 5 columns)")
+    everywhere = replace(found, knots=(np.arange(len(flat)),))  # no point without a finding
+    plot_diagnosis(everywhere).savefig(tmp_path / "a.png")
     with pytest.raises(ValueError, match="2 members or more to be drawn"):
         plot_diagnosis(replace(found, subset=(0,), embedding=found.embedding[:, :1]))
 

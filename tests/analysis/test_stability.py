@@ -227,6 +227,9 @@ def test_points_in_another_order_are_suspected(strip):
     fit = replace(fit, diagnostics=fit.diagnostics | {"points_digest": None})  # as in a file of an older version
     found = selection_stability(fit, X=points[::-1], n_bootstrap=5, n_refits=2)
     assert found.confidence < 0.5 and "X is not in the order of the selection" in found.verdict
+    # where the order has been checked, it is not suspected
+    known = replace(found, points_known=True).verdict
+    assert "too few points for the bandwidth" in known and "order" not in known
 
 
 def test_options(strip):
@@ -274,6 +277,9 @@ def test_bad_arguments(strip):
         selection_stability(fit, n_refits=-1)
     with pytest.raises(ValueError, match="got 10 rows"):
         selection_stability(fit, X=points[:10])
+    for wrong in ("5", None):
+        with pytest.raises(TypeError, match="n_components must be an integer"):
+            selection_stability(fit, X=points, n_components=wrong)
     with pytest.raises(TypeError, match="given twice"):
         selection_stability(points, X=points)
     with pytest.raises(ValueError, match="share"):

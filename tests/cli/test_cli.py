@@ -271,7 +271,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (
             ["fit", "{points}", *FIT, "--bandwidth", "wide"],
             2,
-            "must be a number, got 'wide'; or give auto or fixed or local",
+            "must be a number, got 'wide'; or auto, fixed or local",
         ),
         (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be a whole number, 1 or more"),
         (["fit", "{points}", *FIT, "-d", "3"], 2, "-s must be at least -d (3) and at most -m (20), got 2"),
@@ -361,6 +361,31 @@ def test_help_for_those_who_type_nothing_or_help(capsys):
 )
 def test_messages_speak_the_language_of_the_command_line(python, here):
     assert as_options(python) == here
+
+
+def test_a_command_is_not_told_of_options_that_it_does_not_have():
+    assert as_options("install one, or use device='cpu'", {"-o"}) == "install one, or set IES_GPU_DEVICE=cpu"
+    assert as_options("install one, or use device='cpu'", {"--device"}) == "install one, or use --device cpu"
+    assert as_options("n_samples and degree") == as_options("n_samples and degree", {"-o"}) == "n_samples and degree"
+    assert as_options("degree must be below 5", {"--degree"}) == "--degree must be below 5"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        (["demo", "-n", "5"], 2, "-n must be 22 or more, got 5"),
+        (["data", "D1", "-n", "1", "-o", "d1.npy"], 1, "-n must be between 2 and"),
+        (["estimate", "-n", "100", "--dim", "3", "--degree", "1e9"], 1, "error: --degree must be"),
+        (["show", "points.npz"], 1, "give a file that 'ies-gpu fit -o' wrote"),
+        (["transform", "points.npz", "points.npy", "-o", "phi.npy"], 1, "give a file that 'ies-gpu fit --model' wrote"),
+    ],
+)
+def test_errors_name_what_the_command_has(command, status, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.savez("points.npz", X=np.zeros((3, 2)))
+    np.save("points.npy", np.zeros((3, 2)))
+    assert cli.main(command) == status
+    assert words in " ".join(capsys.readouterr().err.split())
 
 
 def test_no_advice_is_left_in_python(monkeypatch):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets
+from ies_gpu import cli, datasets, load
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 FIT = ["-d", "2", "-s", "2", "--bandwidth", "0.8"]
@@ -58,3 +62,74 @@ def test_wrong_use_is_named_before_any_work(folder, capsys):
     assert "does not exist" in capsys.readouterr().err
     assert cli.main(["report", run, "--color", str(folder / "points.npy")]) == 1
     assert "columns are read from .csv and .tsv files" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def table(folder):
+    """A table whose first column names the rows, a run of it, and its points."""
+    X = np.load(folder / "points.npy")
+    lines = [f"cell{k},{','.join(map(repr, row.tolist()))}" for k, row in enumerate(X[:, :3])]
+    (folder / "clean.csv").write_text("cell,a,b,c\n" + "\n".join(lines) + "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        command = ["fit", str(folder / "clean.csv"), "--columns", "a,b", "--index-col", "cell", *FIT]
+        assert cli.main([*command, "-o", str(folder / "cells.npz"), "--quiet"]) == 0
+    return folder
+
+
+def columns_of(page):
+    runs = json.loads(re.search(r'id="content">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])["runs"]
+    return {column["name"]: column["values"]["data"] for column in runs[0]["columns"]}
+
+
+def test_a_colour_file_in_another_order_is_matched_by_names(table):
+    head, *lines = (table / "clean.csv").read_text().splitlines()
+    (table / "mixed.csv").write_text("\n".join([head, *lines[::-1]]) + "\n")
+    pages = []
+    for name in ("clean", "mixed"):
+        more = ["--color", str(table / f"{name}.csv"), "-o", str(table / f"{name}.html")]
+        assert cli.main(["report", str(table / "cells.npz"), *more, "-q"]) == 0
+        pages.append(columns_of(table / f"{name}.html"))
+    assert pages[0] == pages[1] and set(pages[0]) == {"cell", "a", "b", "c"}
+
+
+def test_ranks_are_no_names(table):
+    from ies_gpu.cli.report import by_name
+
+    numbered = replace(load(table / "cells.npz"), index=np.arange(1, 901))
+    ranks = {"id": np.arange(1, 901), "rank": np.arange(900, 0, -1)}
+    assert by_name(ranks, numbered) is ranks
+    apart = {"score": np.linspace(0, 1, 900), "rank": ranks["rank"]}
+    assert by_name(apart, numbered) is apart
+    found = by_name({"id": ranks["rank"], "score": apart["score"]}, numbered)
+    np.testing.assert_array_equal(found["score"], apart["score"][::-1])
+
+
+def test_points_are_read_as_fit_reads_them_and_may_be_the_colours_too(table, capsys):
+    both = [
+        "report",
+        str(table / "cells.npz"),
+        "--points",
+        str(table / "clean.csv"),
+        "--color",
+        str(table / "clean.csv"),
+    ]
+    assert cli.main([*both, "--index-col", "cell"]) == 1
+    assert "--points must have the columns of the run, which used 2, got 3 from clean.csv" in error_of(capsys)
+    assert cli.main([*both, "--columns", "a,b", "--index-col", "cell", "-o", str(table / "both.html"), "-q"]) == 0
+    assert '"dimensions":2' in (table / "both.html").read_text()
+    assert cli.main([*both[:2], "--columns", "a,b", "--key", "X"]) == 2
+    assert "--key and --columns are for --points, which is missing" in error_of(capsys)
+
+
+def test_no_input_is_written_over(table, capsys):
+    (table / "page.html").write_text("mine")
+    command = ["report", str(table / "cells.npz"), "-o", str(table / "page.html")]
+    for option in ("--points", "--color", "--compare"):
+        assert cli.main([*command, option, str(table / "page.html")]) == 2
+        assert f"{option} and -o must be different files" in error_of(capsys)
+    assert (table / "page.html").read_text() == "mine"
+
+
+def error_of(capsys):
+    return " ".join(capsys.readouterr().err.split())

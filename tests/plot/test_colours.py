@@ -269,3 +269,76 @@ def test_colours_of_other_points_are_refused(selection):
         assert len(colourings_of(np.arange(float(count)), part)[0].values) == N
     with pytest.raises(ValueError, match=rf"{N} points in the map, or for each of the input \({N} or more\)"):
         colourings_of(np.arange(N - 1.0), part)
+
+
+@pytest.mark.parametrize("nothing", [np.full(N, np.nan), [None] * N, pandas.Series([pandas.NA] * N, dtype="Int64")])
+def test_a_column_without_any_value_is_drawn_in_grey(selection, nothing):
+    for subset in ((0, 1), (0, 1, 2), (0, 1, 2, 3)):
+        figure = drawn(plot.embedding(selection, subset, colors={"empty": nothing, "kind": WORDS}))
+        clouds = [axes for axes in figure.findobj(type(figure.axes[0])) if axes.collections]
+        tints = clouds[0].collections[0].get_facecolors()[:, :3]
+        np.testing.assert_allclose(tints, np.broadcast_to(to_rgb(GREY), tints.shape))
+    axes = drawn(plot.embedding(selection, colors=pandas.DataFrame({"empty": nothing}))).axes[0]
+    assert legend(axes) == [f"missing ({N})"] and axes.get_legend().get_title().get_text() == "empty"
+
+
+@pytest.mark.parametrize("nothing", [{}, pandas.DataFrame(), pandas.DataFrame(index=range(N))])
+def test_no_columns_are_no_colours(selection, nothing):
+    axes = drawn(plot.embedding(selection, colors=nothing)).axes[0]
+    np.testing.assert_allclose(axes.collections[0].get_facecolors(), [to_rgba(COLORS[0])])
+
+
+def test_points_whose_values_are_all_missing_within_the_picture_are_grey(selection):
+    Y, ages = selection.coordinates.copy(), np.full(N, np.nan)
+    Y[5, selection.subset[0]], ages[5] = 9.0, 30.0
+    axes = drawn(plot.embedding(replace(selection, coordinates=Y), colors=ages)).axes[0]
+    assert len(axes.collections[0].get_offsets()) == N - 1
+
+
+def test_dollars_in_names_are_no_formulas(selection):
+    prices = np.array(["$5_$", "$10-$20", "$$"])[np.arange(N) % 3]
+    axes = drawn(plot.embedding(selection, colors=pandas.Series(prices, name="$a_$"))).axes[0]
+    assert legend(axes) == [r"\$5_\$", r"\$10-\$20", r"\$\$"]
+    assert axes.get_legend().get_title().get_text() == r"\$a_\$"
+    found = drawn(plot.embedding(selection, colors=pandas.Series(np.linspace(0, 1, N), name="$a_$ to $b_$")))
+    assert found.axes[0].child_axes[0].get_ylabel() == r"\$a_\$ to \$b_\$"
+    X = pandas.DataFrame(datasets.load("D1", n_samples=N).X[:, :2], columns=["$x_$", "y"])
+    assert drawn(plot.points(X, title="$x^2$")).axes[0].get_xlabel() == r"\$x_\$"
+
+
+def test_names_with_thousands_of_digits_are_sorted_by_size():
+    long = "c1" + 5000 * "0"
+    found = colourings(np.array(["c10", long, "c9", "c", "c0"])[np.arange(N) % 5], N)[0]
+    assert found.classes == ("c", "c0", "c9", "c10", long)
+
+
+def test_colours_are_matched_by_the_names_of_the_points(selection):
+    names, ages = np.array([f"cell{k}" for k in range(N)]), np.linspace(0, 1, N)
+    named = replace(selection, index=names)
+    mixed = pandas.DataFrame({"age": ages, "kind": WORDS}, index=names).sample(frac=1, random_state=0)
+    for colors in (mixed["age"], mixed, {"mine": mixed["age"]}):
+        np.testing.assert_array_equal(colourings_of(colors, named)[0].values, ages)
+    assert colourings_of(mixed, named)[1].classes == ("a", "b", "c")
+    # without names, with others, and for the points themselves positions count
+    np.testing.assert_array_equal(colourings_of(mixed["age"], selection)[0].values, mixed["age"])
+    renamed = mixed["age"].rename(lambda name: f"{name}!")
+    np.testing.assert_array_equal(colourings_of(renamed, named)[0].values, mixed["age"])
+    # of a part, values for all of the input
+    part = replace(named, coordinates=named.coordinates[::2], points=np.arange(0, N, 2), index=names[::2])
+    np.testing.assert_array_equal(colourings_of(mixed["age"], part)[0].values, ages[::2])
+
+
+def test_classes_that_are_joined_are_grey(selection):
+    axes = drawn(plot.embedding(selection, colors=[f"cell{k}" for k in range(N)])).axes[0]
+    assert legend(axes)[-1] == f"{N - 35} others"
+    assert axes.get_legend().legend_handles[-1].get_color() == GREY
+    tints = np.vstack([marks.get_facecolors() for marks in axes.collections])
+    assert (tints == to_rgba(GREY)).all(axis=1).sum() == N - 35
+
+
+def test_names_of_points_are_told_from_classes():
+    names = [f"cell{k}" for k in range(N)]
+    assert colourings(names, N)[0].all_differ and colourings([None, *names[1:]], N)[0].all_differ
+    assert colourings(["a", "b", "c"], 3)[0].all_differ
+    for colors in (WORDS, [names[0], *names[:-1]], np.arange(N), ["a"] * N, [None] * N):
+        assert not colourings(colors, N)[0].all_differ

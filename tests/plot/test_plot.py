@@ -166,3 +166,8 @@ def test_sets_are_given_by_number_or_name(selection):
     for wrong in (["phi0"], ["psi1", "phi2"], "phi1", [0, 99], [0, 0], [[0, 1]]):
         with pytest.raises((ValueError, TypeError), match="subset"):
             plot.embedding(selection, wrong)
+
+
+def test_one_set_of_volumes_may_be_an_array(selection):
+    for subset in (np.array(selection.subset), list(selection.subset)):
+        assert len(drawn(plot.volumes(selection, subset)).axes[0].get_legend().get_texts()) == 1

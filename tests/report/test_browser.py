@@ -302,3 +302,22 @@ def test_the_verdict_on_an_automatic_choice_is_told(browser, strip, tmp_path):
     write_report(selection, tmp_path / "report.html")
     words = opened(browser, tmp_path / "report.html").find_element("css selector", ".warnings").text
     assert "The automatic choice is likely: one reason; another." in words
+
+
+def test_it_opens_with_a_column_that_tells_points_apart_and_joined_classes_are_grey(browser, strip, tmp_path):
+    selection, X, colors = strip
+    write_report(
+        selection,
+        tmp_path / "a.html",
+        colors={"cell": [f"cell{k}" for k in range(len(X))], "side": colors["side"], "empty": np.full(len(X), np.nan)},
+    )
+    opened(browser, tmp_path / "a.html")
+    assert browser.execute_script("return report.runs[0].colour.label") == "side"
+    shown = (
+        "const run = report.runs[0]; run.colour = run.colours.find((each) => each.label === arguments[0]); run.paint();"
+    )
+    key = "return [...run.root.querySelectorAll('.key svg *')].at(-1).getAttribute('fill')"
+    grey = browser.execute_script("return `rgb(${hexBytes(GREY).join(' ')})`")
+    assert browser.execute_script(shown + key, "cell") == grey
+    assert "no value" in browser.execute_script(shown + "return run.part('.key').textContent", "empty")
+    assert complaints(browser) == []

@@ -10,12 +10,14 @@ from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
+import pandas
 import pytest
 
 from ies_gpu import load, save
 from ies_gpu.report.content import shown_rows
 from ies_gpu.report.packing import MISSING, STEPS, as_script, packed
 from ies_gpu.report.page import report_page, write_report
+from ies_gpu.run.fingerprint import points_digest
 from tests.report.conftest import HOSTILE
 
 
@@ -117,7 +119,7 @@ def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
         report_page(selection, points=X[:-1])
     with pytest.raises(ValueError, match="in the same order; these are others"):
         report_page(selection, points=X[::-1])
-    with pytest.raises(ValueError, match="points must be finite, but row 7 is not"):
+    with pytest.raises(ValueError, match=r"points contains NaN or infinite values in 1 row \(7\)"):
         report_page(selection, points=np.where(np.arange(len(X))[:, None] == 7, np.nan, X))
     with pytest.raises(ValueError, match="colors must have one value for each of 1000 points"):
         report_page(selection, colors=np.arange(5.0))
@@ -153,3 +155,26 @@ def test_the_library_is_the_one_that_is_recorded():
     record = json.loads((folder / "three.json").read_text())
     assert hashlib.sha256((folder / "three.min.js").read_bytes()).hexdigest() == record["sha256"]
     assert record["license"] == "MIT" and "MIT License" in (folder / "three.LICENSE").read_text()
+
+
+def test_points_of_any_kind_of_numbers_are_taken(strip):
+    """A comparison with 1e153 warned of an overflow for every float32, and warnings are errors here."""
+    selection, X, _ = strip
+    halves = np.round(X * 4) / 4  # which float32 holds
+    known = replace(selection, diagnostics=selection.diagnostics | {"points_digest": points_digest(halves)})
+    frames = [pandas.DataFrame(halves).astype(kind) for kind in ("Float64", object)]
+    for points in (halves, halves.astype(np.float32), *frames):
+        assert content(report_page(known, points=points))["runs"][0]["input"]["dimensions"] == X.shape[1]
+    with pytest.raises(ValueError, match="points must have 2 axes"):
+        report_page(known, points=halves[:, 0])
+    with pytest.raises(ValueError, match="points must have columns"):
+        report_page(known, points=halves[:, :0])
+
+
+def test_the_page_opens_with_the_first_column_that_is_no_name(strip):
+    selection, X, _ = strip
+    names = [f"cell{k}" for k in range(len(X))]
+    run = content(report_page(selection, colors={"cell": names, "x": X[:, 0]}))["runs"][0]
+    assert run["opened"] == 1 and run["columns"][0]["joined"] == len(X) - 35
+    assert content(report_page(selection, colors={"cell": names}))["runs"][0]["opened"] == 0
+    assert content(report_page(selection))["runs"][0]["opened"] == 0

@@ -53,6 +53,9 @@ def test_clusters_have_a_map_each_with_nothing_given():
 def test_what_cannot_be_split_is_refused_with_a_way_out(tmp_path):
     with pytest.raises(ValueError, match="components='each' makes one per part"):
         select_coordinates(TWO, components="each", checkpoint=tmp_path, **GIVEN)
+    for wrong in ("5", None):
+        with pytest.raises(TypeError, match="n_components must be an integer"):
+            select_coordinates(TWO, components="each", **GIVEN | {"n_components": wrong})
     with pytest.raises(ValueError, match="works with X, graph or kernel"):
         select_coordinates(laplacian=1, coordinates=1, eigenvalues=1, components="each", intrinsic_dim=1, subset_size=1)
     with pytest.raises(ValueError, match="one map per part, but a transformer has one; use components='largest'"):

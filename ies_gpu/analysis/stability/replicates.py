@@ -113,7 +113,7 @@ def selection_stability(
         raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
     n_refits = 0 if X is None else n_refits
     size = round(share * len(selection.coordinates))
-    least = options.get("n_components", selection.coordinates.shape[1]) + 2
+    least = check_integer("n_components", options.get("n_components", selection.coordinates.shape[1]), low=1) + 2
     if n_refits and size < least:
         raise ValueError(
             f"share={share:.3g} leaves {size} points, but n_components={least - 2} needs at least {least}; use a "
@@ -135,6 +135,7 @@ def selection_stability(
         match_correlations=np.array(correlations),
         near_pairs=pairs,
         rotations=rotations_of(selection, pairs, rivals),
+        points_known=selection.diagnostics.get("points_digest") is not None,
     )
 
 

@@ -31,6 +31,8 @@ class Stability:
         Neighbouring eigenvalues that nearly coincide.
     rotations : tuple of Rotation
         Mixtures of two such eigenvectors that score better than both, where the two compete.
+    points_known : bool
+        Whether the points could be compared with those of the selection. In files of older versions they cannot.
     """
 
     subset: tuple[int, ...]
@@ -42,6 +44,7 @@ class Stability:
     match_correlations: np.ndarray
     near_pairs: tuple[NearPair, ...]
     rotations: tuple[Rotation, ...]
+    points_known: bool = True
 
     @property
     def recurrence(self) -> float | None:
@@ -125,9 +128,10 @@ class Stability:
             )
         lost = sum(share for subset, share in self.refits.items() if -1 in subset)
         if lost >= 0.5:
+            order = "" if self.points_known else " Or X is not in the order of the selection, which cannot be checked."
             doubts.append(
-                f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart. Either they have too few "
-                "points for the bandwidth (use a larger share or bandwidth), or X is not in the order of the selection."
+                f"In {lost:.0%} of the subsamples a chosen eigenvector has no counterpart: they have too few points "
+                f"for the bandwidth. Use a larger share or bandwidth.{order}"
             )
         return doubts
 
