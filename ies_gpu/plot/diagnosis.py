@@ -86,7 +86,8 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
         right.set_title(f"The same points in the data{of_more}")
     handles, texts = left.get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
-    figure.suptitle("Nothing found" if found.clean else ", ".join(k for k, v in found.counts.items() if v), fontsize=12)
+    seen = ", ".join(kind for kind, count in found.counts.items() if count)
+    figure.suptitle("Nothing found" if found.clean else seen or "Not decided: too few points", fontsize=12)
     return shown(figure)
 
 
