@@ -101,6 +101,7 @@ def levina_bickel_dimension(
     return NeighborDimension(float(np.mean(found)), np.array(found), zeros)
 
 
+@at_home
 def dimension_of_sample(X: Array) -> float | None:
     """The same for some points of X (n, D), in a moment; None where they are too few, or on a lattice.
 
