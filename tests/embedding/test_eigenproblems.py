@@ -50,6 +50,12 @@ def test_a_random_problem_of_each_kind(kind):
     assert error <= 1e-8, info
 
 
+def test_a_star_whose_second_eigenvalue_comes_more_often_than_it_is_wanted():
+    """Guards that overlapped with the copies that were added made the search find more of them without end."""
+    error, _, info = error_of(problem("star", 113, 500, 4000))
+    assert info["method"] == "factorised" and error <= 1e-8
+
+
 def test_parts_that_hang_by_a_thread_without_a_factorisation():
     """So many neighbours that the multilevel method is taken, and a first eigenvalue below the residuals it allows."""
     rng = np.random.default_rng(2)

@@ -218,6 +218,21 @@ def test_a_missed_copy_is_an_eigenvector_though_guards_are_rough(quick, rng):
     assert residuals.max() < 1e-8
 
 
+@pytest.mark.parametrize("method", ["lanczos", "factorised"])
+def test_more_copies_than_are_wanted(quick, monkeypatch, method):
+    """On a star of equal rays every vector that is 0 at the hub comes once per ray but one: 15 of 39 are found."""
+    rays, length = 40, 12
+    nodes = np.arange(1, rays * length + 1)
+    K = scipy.sparse.csr_matrix((np.ones(len(nodes)), (nodes, np.maximum(nodes - rays, 0))), shape=(len(nodes) + 1,) * 2)
+    K = (K + K.T + scipy.sparse.identity(len(nodes) + 1)).tocsr()
+    if method == "lanczos":
+        monkeypatch.setattr(eigen, "MOST_FILL", 0)
+    found = pairs(graph_laplacian(K), quick, 16)
+    assert found.info["method"] == method
+    one_ray = dense(graph_laplacian(K))[1::rays, 1::rays]
+    np.testing.assert_allclose(found.values[1:], np.linalg.eigvalsh(one_ray)[-1], atol=1e-13)
+
+
 def test_outliers_between_cells_are_not_missed(quick, forced, rng):
     """Points almost without neighbours have eigenvalues near 1 whose vectors no cell can hold."""
     n = 3000

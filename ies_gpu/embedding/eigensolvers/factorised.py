@@ -116,7 +116,7 @@ def factorised_eigenpairs(
         except RuntimeError as failure:  # SuperLU: "Factor is exactly singular"
             raise NotConvergedError(f"the factorisation failed: {failure}") from failure
         values, vectors = _around(inverse, top, count, begin, tol)
-        values, vectors = add_missed(inverse, values, vectors, count, begin, SAME, rounds=count + 8, size=LOOK)
+        values, vectors = add_missed(inverse, values, vectors, count, begin, SAME, size=LOOK)
         values, vectors = _polished(inverse, S, top, vectors[:, 1:], count, tol)
     info["solves"] = inverse.solves
     info["factor_entries"] = int(inverse.factor.nnz)

@@ -195,23 +195,17 @@ def _read(notes: list[np.ndarray], projected: np.ndarray, first: int, passes: in
 
 
 def add_missed(
-    operator: Any,
-    values: Array,
-    vectors: Array,
-    count: int,
-    start: Array,
-    tol: float,
-    rounds: int = 8,
-    size: int | None = None,
+    operator: Any, values: Array, vectors: Array, count: int, start: Array, tol: float, size: int | None = None
 ) -> tuple[Array, Array]:
     """Look for eigenvalues that the pairs found so far leave out, and add them.
 
     One Krylov sequence cannot see a second copy of a multiple eigenvalue except through rounding. The operator on the
     complement of what was found must have no eigenvalue above the last wanted one; where it has, the pair is added.
+    Each round puts a true pair among the wanted ones for good, so ``count`` rounds find all that were missed.
     """
     xp = operator.backend.xp
     generator = np.random.default_rng(len(start))
-    for _ in range(rounds):
+    for _ in range(count + 1):
         edge = float(values[count - 1])
         fresh = xp.asarray(generator.normal(size=operator.n))
 
@@ -229,5 +223,19 @@ def add_missed(
         more, new = lanczos(operator, 1, fresh, tol, sure=1, locked=wanted, max_products=2000)
         values, vectors = xp.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
         order = xp.argsort(-values)
-        values, vectors = values[order], vectors[:, order]
-    raise NotConvergedError(f"after {rounds} searches for missed eigenvalues there were still more")
+        values, vectors = beside_wanted(values[order], vectors[:, order], count)
+    raise NotConvergedError(f"after {count + 1} searches for missed eigenvalues there were still more")
+
+
+def beside_wanted(values: Array, vectors: Array, count: int) -> tuple[Array, Array]:
+    """Pairs whose guards, some of those behind the first ``count``, are orthonormal again after a pair was added.
+
+    What was added was found beside the wanted vectors only. Guards that are mostly in the span of the others go.
+    """
+    xp = backend_of(vectors).xp
+    rows, kept = xp.ascontiguousarray(vectors[:, :count].T), list(range(count))
+    for guard in range(count, min(len(values), count + GUARDS)):
+        unit, note = _orthonormal(vectors[:, guard], [rows])
+        if float(note[1]) > 0.5:  # of a squared length of 1
+            rows, kept = xp.concatenate([rows, unit[None]]), [*kept, guard]
+    return values[xp.asarray(kept)], rows.T
