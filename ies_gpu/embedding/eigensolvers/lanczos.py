@@ -12,8 +12,8 @@ from ...backend.array import Array
 from ...errors import NotConvergedError
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
-
-
+LOOK = 6  # products between two looks at what has converged: finding the values takes less than one product,
+SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
 PATIENCE = 7_000  # products after which an iteration is asked whether it will get there
 HOPELESS = 2.0  # times as many products as are allowed
 
@@ -104,7 +104,8 @@ def lanczos(
     locked : array (p, n), optional
         Orthonormal rows to which everything is kept orthogonal.
     enough : callable, optional
-        Another end, looked at after every ``size`` vectors of the basis: given the values and residuals found so far.
+        Another end, looked at like the first after every ``LOOK`` products, or on a device after every ``size``,
+        where a look would wait: given the values and residuals found so far.
 
     Returns
     -------
@@ -120,9 +121,9 @@ def lanczos(
     basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
     kept, products = 0, 0
     while True:
-        coupling, j, passes = 0.0, kept, 2
+        j, passes, done = kept, 2, False
         ahead = size if backend.is_remote else 1  # products before their coefficients are read, which waits
-        while j < size:
+        while j < size and not done:
             notes = []
             for column in range(j, min(j + ahead, size)):
                 image = operator(basis[column])
@@ -138,13 +139,14 @@ def lanczos(
             if coupling == 0.0 and j < size and not doubt:  # an invariant subspace: go on outside of it
                 fresh = xp.asarray(np.random.default_rng(j).normal(size=n))
                 basis[j] = _orthonormal(fresh, [basis[:j], fixed], 3)[0]
-        values, rotation = np.linalg.eigh(projected)
-        values, rotation = values[::-1], rotation[:, ::-1]
-        residuals = coupling * np.abs(rotation[-1])
-        done = bool((residuals[:sure] <= 0.5 * tol).all()) or (enough is not None and enough(values, residuals))
+            elif j == size or (j > max(count, SOONEST) and (j - kept) % LOOK == 0 and not doubt and ahead == 1):
+                values, rotation = np.linalg.eigh(projected[:j, :j])
+                values, rotation = values[::-1], rotation[:, ::-1]
+                residuals = coupling * np.abs(rotation[-1])
+                done = bool((residuals[:sure] <= 0.5 * tol).all()) or (enough is not None and enough(values, residuals))
         if done or products >= max_products or coupling == 0.0:
             rotate = xp.asarray(np.ascontiguousarray(rotation[:, :count].T))
-            return xp.asarray(values[:count].copy()), (rotate @ basis[:size]).T
+            return xp.asarray(values[:count].copy()), (rotate @ basis[:j]).T
         kept = min(count + (size - count) // 2, size - 1)
         rotate = xp.asarray(np.ascontiguousarray(rotation[:, :kept].T))
         basis[:kept] = rotate @ basis[:size]
@@ -212,15 +214,14 @@ def add_missed(
         def enough(found: np.ndarray, residuals: np.ndarray, edge: float = edge) -> bool:
             return bool(found[0] + residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
 
+        locked = xp.ascontiguousarray(vectors.T)
         more, _ = lanczos(
-            operator, 1, fresh, tol, sure=1, locked=xp.ascontiguousarray(vectors.T), enough=enough, size=size,
-            max_products=2000,
-        )  # fmt: skip
+            operator, 1, fresh, tol, sure=1, locked=locked, enough=enough, size=size, max_products=2000
+        )
         if float(more[0]) <= edge + tol:
             return values, vectors
         # guards are only roughly eigenvectors: what was found beside them is one only roughly, so once more without
-        wanted = xp.ascontiguousarray(vectors[:, :count].T)
-        more, new = lanczos(operator, 1, fresh, tol, sure=1, locked=wanted, max_products=2000)
+        more, new = lanczos(operator, 1, fresh, tol, sure=1, locked=locked[:count], max_products=2000)
         values, vectors = xp.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
         order = xp.argsort(-values)
         values, vectors = beside_wanted(values[order], vectors[:, order], count)
