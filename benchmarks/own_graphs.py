@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.linalg
 from threadpoolctl import threadpool_limits
 
 from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, knn_graph, radius_graph
 
 from .measure import seconds
 from .problems import strip
-from .stages import STOPPED, Row, arpack, residual_in_words, row
+from .stages import PATIENCE, STOPPED, Row, arpack, residual_in_words, row
 
 N = 100_000
 
@@ -40,7 +42,7 @@ def against_arpack(neighbours: int | None, name: str, goal: float) -> list[Row]:
     stage = f"Laplacian and 21 eigenpairs, {name}, n={N:,}"
     more = {"method": found.info["method"]} | ({"reason": STOPPED} if values is None else {})
     rows = [row(stage, "scipy eigsh, 1 thread", mine, theirs, goal, **more)]
-    return rows + ([] if neighbours is None else [against_amg(kernel, stage, mine)])
+    return rows + ([] if neighbours is None else [against_amg(kernel, stage, mine), against_multigrid(S, stage, mine)])
 
 
 def against_amg(kernel: scipy.sparse.csr_matrix, stage: str, mine: float) -> Row:
@@ -55,6 +57,38 @@ def against_amg(kernel: scipy.sparse.csr_matrix, stage: str, mine: float) -> Row
             lambda: spectral_embedding(kernel, n_components=20, eigen_solver="amg", random_state=0, drop_first=True)
         )
     return row(stage, "scikit-learn, amg", mine, theirs, 4, reason=residual_in_words(kernel, vectors))
+
+
+def against_multigrid(S: scipy.sparse.csr_matrix, stage: str, mine: float) -> Row:
+    """What ``amg`` is made of, pyamg and SciPy's LOBPCG, on the same matrix and with time to reach our residual."""
+    peer = "scipy lobpcg with pyamg, to 1e-8"
+    try:
+        import pyamg
+    except ImportError as missing:
+        return row(stage, peer, mine, None, 4, reason=f"not run: {missing}")
+    n = S.shape[0]
+    L = (scipy.sparse.identity(n) - S).tocsr()
+    start = np.random.default_rng(0).normal(size=(n, 21))
+
+    def solve() -> str | None:
+        cycle = pyamg.smoothed_aggregation_solver((L + 1e-5 * scipy.sparse.identity(n)).tocsr()).aspreconditioner()
+        end = time.perf_counter() + PATIENCE
+
+        def precondition(block: np.ndarray) -> np.ndarray:
+            if time.perf_counter() > end:
+                raise TimeoutError
+            return cycle @ block
+
+        M = scipy.sparse.linalg.LinearOperator(L.shape, matvec=precondition, matmat=precondition, dtype=np.float64)
+        try:
+            values, vectors = scipy.sparse.linalg.lobpcg(L, start, M=M, tol=1e-8, maxiter=5_000, largest=False)
+        except TimeoutError:
+            return STOPPED
+        return f"residual {np.linalg.norm(L @ vectors - vectors * values, axis=0).max():.1g}"
+
+    with threadpool_limits(1):
+        theirs, reason = seconds(solve)
+    return row(stage, peer, mine, theirs, 4, reason=reason)
 
 
 def unordered_kernel() -> list[Row]:
