@@ -101,9 +101,10 @@ def diffusion_map(
     backend = backend_of(laplacian.weights)
     start = backend.asarray(start_vector(n, seed))
     with backend.active():
-        ordered = solver == "auto" and wants_order(SymmetricTransition(laplacian, backend), m + 1)
+        operator = SymmetricTransition(laplacian, backend)
+        ordered = solver == "auto" and wants_order(operator, m + 1)
     if not ordered:
-        return eigenmap(laplacian, m, start, tol, solver=solver)
+        return eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
     inner, order, edges = laplacian.arranged
     found = eigenmap(inner, m, start[order], tol, ordered=edges, solver=solver)
     return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
@@ -162,12 +163,16 @@ def eigenmap(
     solver: str = "auto",
     progress: Callable[[int, int], None] | None = None,
     warn: Callable[[str], None] | None = None,
+    operator: SymmetricTransition | None = None,
 ) -> Embedding:
-    """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end."""
+    """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end.
+
+    An ``operator`` of this Laplacian brings along what is known of its factor.
+    """
     backend = backend_of(start)
     xp = backend.xp
     with backend.active():
-        operator = SymmetricTransition(laplacian, backend)
+        operator = operator or SymmetricTransition(laplacian, backend)
         pairs = leading_eigenpairs(
             operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
         )

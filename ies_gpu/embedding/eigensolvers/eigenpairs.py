@@ -74,6 +74,16 @@ class SymmetricTransition:
         """The unit eigenvector of eigenvalue 1."""
         return self.root / self.backend.xp.linalg.norm(self.root)
 
+    @cached_property
+    def on_host(self) -> Any:
+        """S on the host, where it is factorised."""
+        return symmetric_on_host(self)
+
+    @cached_property
+    def factor_cost(self) -> Cost:
+        """What that is expected to take."""
+        return expected_fill(self.on_host)
+
 
 @dataclass(frozen=True)
 class Eigenpairs:
@@ -177,7 +187,7 @@ def _our_own(
 
 
 class Factorisation:
-    """The shifted matrix of an operator, and whether to factorise it; nothing is computed before it is asked for."""
+    """Whether to factorise the shifted matrix of an operator; nothing is computed before it is asked for."""
 
     def __init__(self, operator: SymmetricTransition, count: int) -> None:
         self.operator, self.count = operator, count
@@ -192,7 +202,7 @@ class Factorisation:
     @property
     def is_cheap(self) -> bool:
         """Whether it takes little time; on graphs in many dimensions, whose factors fill up, Lanczos is far sooner."""
-        return is_quick(self.operator.n, self.cost)
+        return is_quick(self.operator.n, self.operator.factor_cost)
 
     @property
     def may_fit(self) -> bool:
@@ -203,22 +213,15 @@ class Factorisation:
     @property
     def fits(self) -> bool:
         """Whether it ends in about a minute, within the memory budget of the host."""
-        budget = host_of(self.operator.backend).memory_budget()
-        return self.may_fit and self.cost.fill <= MOST_FILL and self.cost.bytes + self.held <= budget
+        if not self.may_fit:
+            return False
+        cost, budget = self.operator.factor_cost, host_of(self.operator.backend).memory_budget()
+        return cost.fill <= MOST_FILL and cost.bytes + self.held <= budget
 
     @property
     def held(self) -> float:
         """Bytes of the matrix and its copies on the way."""
         return COPIES * 12.0 * self.operator.transition.nnz
-
-    @cached_property
-    def matrix(self) -> Any:
-        """S on the host."""
-        return symmetric_on_host(self.operator)
-
-    @cached_property
-    def cost(self) -> Cost:
-        return expected_fill(self.matrix)
 
     @property
     def reason(self) -> str:
@@ -332,7 +335,7 @@ def _factorised_or_none(
     def solve() -> tuple[Array, Array]:
         if "fallback" in info:
             info["reason"] = "the iteration did not get there, so the shifted matrix was factorised on the host"
-        return factorised_eigenpairs(factor.operator, factor.matrix, count, start, tol, info)
+        return factorised_eigenpairs(factor.operator, factor.operator.on_host, count, start, tol, info)
 
     complaint = "with the shifted matrix factorised, a residual is"
     return _accepted_or_none(factor.operator, solve, tol, info, "factorised", complaint)
