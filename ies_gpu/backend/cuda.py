@@ -105,6 +105,9 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
 def _check_memory(cupy: Any, number: int) -> Probe | None:
     with cupy.cuda.Device(number):
         free = cupy.cuda.runtime.memGetInfo()[0]
+        if free < MIN_FREE:  # CuPy keeps what an earlier run has freed, and the driver counts it as taken
+            cupy.get_default_memory_pool().free_all_blocks()
+            free = cupy.cuda.runtime.memGetInfo()[0]
     if free < MIN_FREE:
         need = f"{MIN_FREE >> 20} MB are needed to begin; close other programs on it"
         return Probe(False, "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}")

@@ -41,14 +41,17 @@ class Device:
 
 
 class MemoryPool:
-    """The default pool: what is freed is free at once, as after CuPy's retry. The driver does not know its limit."""
+    """The default pool: it keeps what is freed, so that the driver counts it as taken, until it is emptied.
+
+    An allocation finds it, as after CuPy's own retry. The driver does not know the pool's limit.
+    """
 
     def free_all_blocks(self, stream: Any = None) -> None:
         arrays.machine.count("freed")
         arrays.machine.pooled = arrays.machine.used
 
     def free_bytes(self) -> int:
-        return 0
+        return arrays.machine.pooled - arrays.machine.used
 
     def total_bytes(self) -> int:
         return arrays.machine.pooled
@@ -73,7 +76,7 @@ class Runtime:
         return arrays.machine.current
 
     def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
-        return arrays.machine.limit - arrays.machine.used, arrays.machine.limit
+        return max(0, arrays.machine.limit - arrays.machine.pooled), arrays.machine.limit
 
     def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
         return SimpleNamespace(device=arrays.machine.memory_at(ptr).device)
