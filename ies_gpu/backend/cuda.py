@@ -251,15 +251,21 @@ class CudaBackend(Backend):
         return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=max_products)
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
-        """Smallest reachable number, by taking the neighbours' smallest and jumping to where that points."""
+        """The smallest row number that each row can reach.
+
+        A row takes the smallest number of its neighbours, hands it to the row whose number it had, and jumps to where
+        it points. Without handing it on, a long graph in random order would take as many rounds as it has steps across.
+        """
         xp, parts = self.xp, (matrix.indptr, matrix.indices, matrix.data)
         with self.active():
-            labels = xp.arange(matrix.shape[0], dtype=xp.int32)
+            own = labels = xp.arange(matrix.shape[0], dtype=xp.int32)
             while True:
                 before = labels
                 for _ in range(LABEL_ROUNDS):
                     smaller = self.kernels.smallest_labels(*parts, labels)
-                    labels = smaller[smaller]
+                    roots = smaller.copy()  # rows that do not change address themselves: no queue at one number
+                    xp.minimum.at(roots, xp.where(smaller < labels, labels, own), smaller)
+                    labels = roots[roots]
                 if bool((labels == before).all()):
                     names, numbers = xp.unique(labels, return_inverse=True)
                     return len(names), numbers
