@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.metadata
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,8 +26,11 @@ STATUS = {
     100: ("no-device", "the NVIDIA driver finds no CUDA device; check nvidia-smi and CUDA_VISIBLE_DEVICES"),
     803: ("driver-mismatch", "the NVIDIA driver and its library have different versions; reboot, or reinstall it"),
     34: ("driver-missing", "only a stub of the CUDA driver library was found; install the NVIDIA driver"),
-    209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
+    209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] instead, or use device='cpu'"),
 }
+# how NVRTC, CUDA 13's for a V100, and the driver say the same
+TOO_OLD = ("invalid value for --gpu-architecture", "CUDA_ERROR_NO_BINARY_FOR_GPU")
+WHEELS = ("cupy-cuda13x", "cupy-cuda12x")
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
 LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
 TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
@@ -54,15 +58,24 @@ def probe(number: int = 0) -> Probe:
         try:
             trouble = check(cupy, number)
         except Exception as error:
-            trouble = Probe(False, "failed", f"a first CUDA call failed ({first_line(error)}); run 'ies-gpu doctor'")
+            said, status = first_line(error), getattr(error, "status", None)
+            trouble = Probe(False, "failed", f"a first CUDA call failed ({said}); run 'ies-gpu doctor'")
+            if status == 209 or any(words in said for words in TOO_OLD):
+                trouble = Probe(False, *STATUS[209])
         if trouble is not None:
             return trouble
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
     return Probe(True, "ok", f"CUDA device {number} ({name}) works")
 
 
+def _wheel() -> str:
+    """The package of CuPy that is installed: advice must not name the other, since two do not work side by side."""
+    found = (wheel for wheel in WHEELS if next(importlib.metadata.Distribution.discover(name=wheel), None))
+    return next(found, WHEELS[-1])
+
+
 def _broken(error: BaseException) -> Probe:
-    how = "reinstall it with pip install --force-reinstall 'cupy-cuda12x[ctk]'"
+    how = f"reinstall it with pip install --force-reinstall '{_wheel()}[ctk]'"
     return Probe(False, "broken-install", f"importing CuPy failed ({first_line(error)}); {how}")
 
 
@@ -97,7 +110,7 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
         importlib.import_module("cupyx.scipy.sparse.linalg")
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
-        advice = "pip install 'cupy-cuda12x[ctk]' brings them"
+        advice = f"pip install '{_wheel()}[ctk]' brings them"
         return Probe(False, "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}")
     return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import importlib.metadata
 import json
 import os
 import shutil
@@ -23,7 +24,7 @@ from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.errors import DeviceError
 from tests.backends import needs_cupy
-from tests.fake_cupy import standing_in
+from tests.fake_cupy import REAL, standing_in
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the fake driver is compiled with gcc")
 SCRIPT = """
@@ -172,6 +173,32 @@ def test_a_first_call_that_fails(machine, monkeypatch):
 
     monkeypatch.setitem(vars(sys.modules["cupy"].linalg), "eigh", refuse)
     check_choice("failed", "cudaErrorIllegalAddress", "ies-gpu doctor")
+
+
+@needs_cupy
+@pytest.mark.parametrize("who", ["compiler", "library"])
+def test_a_gpu_that_is_too_old_shows_in_the_first_kernel(who, machine, monkeypatch):
+    """CUDA 13 on a V100; the text is what NVRTC 12.9 says of sm_35."""
+    runtime = importlib.import_module("cupy_backends.cuda.api.runtime")
+    unknown = "nvrtc: error: invalid value for --gpu-architecture (-arch)\n"
+    compiling = REAL["cupy.cuda.compiler"].CompileException(unknown, "", "kernel.cu", ())
+    error = {"compiler": compiling, "library": runtime.CUDARuntimeError(209)}[who]
+
+    def refuse(*args):
+        raise error
+
+    monkeypatch.setitem(vars(sys.modules["cupy"]), "stack", refuse)
+    check_choice("device-too-old", "too old", "cupy-cuda12x[ctk]")
+
+
+@needs_cupy
+@pytest.mark.parametrize("wheel", ["cupy-cuda12x", "cupy-cuda13x"])
+def test_advice_names_the_package_that_is_installed(wheel, machine, monkeypatch):
+    """A second package of CuPy beside the first breaks both."""
+    found = classmethod(lambda cls, *, name: iter([name] * (name == wheel)))
+    monkeypatch.setattr(importlib.metadata.Distribution, "discover", found)
+    monkeypatch.delitem(vars(sys.modules["cupy"].cuda), "cusparse")
+    check_choice("missing-library", f"pip install '{wheel}[ctk]'")
 
 
 @needs_cupy
