@@ -329,6 +329,8 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
             points = cupy.asarray(problem("D1", 1500)[0])
         assert backend_of(there).device == "cuda:1"
         # arrays of the second device stay there, whichever is the current one
+        found = select_coordinates(points, device="cuda", **problem("D1", 1500)[1])
+        assert found.diagnostics["device"] == "cuda:1"
         found = select_coordinates(points, **problem("D1", 1500)[1])
         assert found.diagnostics["device"] == "cuda:1"
         assert found.coordinates.device.id == found.score((0, 1)).device.id == 1
