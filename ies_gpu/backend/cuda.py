@@ -53,19 +53,28 @@ def probe(number: int = 0) -> Probe:
             return Probe(False, "not-installed", "CuPy is not installed; pip install 'ies-gpu[cuda12]' brings it")
         return _broken(error)
     except Exception as error:  # a broken wheel can raise anything
-        return _broken(error)
+        return _known(error) or _broken(error)
     for check in (_check_device, _check_libraries, _check_memory, _check_numbers):
         try:
             trouble = check(cupy, number)
         except Exception as error:
-            said, status = first_line(error), getattr(error, "status", None)
-            trouble = Probe(False, "failed", f"a first CUDA call failed ({said}); run 'ies-gpu doctor'")
-            if status == 209 or any(words in said for words in TOO_OLD):
-                trouble = Probe(False, *STATUS[209])
+            unknown = f"a first CUDA call failed ({first_line(error)}); run 'ies-gpu doctor'"
+            trouble = _known(error) or Probe(False, "failed", unknown)
         if trouble is not None:
             return trouble
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
     return Probe(True, "ok", f"CUDA device {number} ({name}) works")
+
+
+def _known(error: BaseException) -> Probe | None:
+    """What an error means that may come up in several places."""
+    said = first_line(error)
+    if isinstance(error, OSError) and error.errno is not None:  # which those of a missing library have not
+        how = "set the environment variable CUPY_CACHE_DIR to a folder that can be written to"
+        return Probe(False, "no-cache", f"CuPy cannot keep the kernels that it compiles ({said}); {how}")
+    if getattr(error, "status", None) == 209 or any(words in said for words in TOO_OLD):
+        return Probe(False, *STATUS[209])
+    return None
 
 
 def _wheel() -> str:
@@ -324,7 +333,7 @@ def backend_on(number: int) -> Backend:
     """The backend of a device on which a tensor of another library lives, which only CuPy can see."""
     try:
         importlib.import_module("cupy")
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
     return _device_backend(number)
 
@@ -335,7 +344,7 @@ def backend_of_cupy(array: Array) -> Backend:
         return _device_backend(device_number(array))
     try:
         runtime = importlib.import_module("cupy").cuda.runtime
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
     pointer = array.__cuda_array_interface__["data"][0]  # asarray would first copy it to the current device
     return _device_backend(int(runtime.pointerGetAttributes(pointer).device) if pointer else runtime.getDevice())

@@ -7,6 +7,7 @@ process; failures of CuPy and of the device come from the stand-in.
 from __future__ import annotations
 
 import builtins
+import errno
 import importlib
 import importlib.metadata
 import json
@@ -281,6 +282,27 @@ def test_driver_without_a_device(settings, code, words, fake_driver):
     assert detail in reason
     assert said == [f"running on the CPU: {detail}"]
     assert refused == f"device='cuda' cannot be used: {detail}"
+
+
+@needs_cupy
+def test_a_cache_that_cannot_be_written_to(tmp_path):
+    """CuPy 14.2 makes the folder for compiled kernels as it is imported: there is none in many containers."""
+    (tmp_path / "file").touch()
+    (ok, code, detail), device, _, said, refused = run_with_driver(None, CUPY_CACHE_DIR=str(tmp_path / "file" / "cache"))
+    assert (ok, code, device) == (False, "no-cache", "cpu")
+    check_sentence(detail)
+    assert "CUPY_CACHE_DIR" in detail and "reinstall" not in detail
+    assert said == [f"running on the CPU: {detail}"]
+    assert detail in refused
+
+
+@needs_cupy
+def test_a_cache_that_is_full(machine, monkeypatch):
+    def refuse(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setitem(vars(sys.modules["cupy"]), "stack", refuse)
+    check_choice("no-cache", "No space left on device", "CUPY_CACHE_DIR")
 
 
 @needs_cupy
