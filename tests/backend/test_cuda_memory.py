@@ -113,8 +113,9 @@ def test_memory_that_cupy_keeps_is_there_for_the_next_run():
         assert cupy.cuda.runtime.memGetInfo()[0] < 64 << 20
         assert get_backend("cuda").free_memory() > 290 << 20
         large = cupy.zeros(30 << 20)
-        with pytest.raises(DeviceError, match="has 60 MB free, 256 MB are needed"):  # that is no cache
+        with pytest.raises(DeviceError, match="has 60 MB free, 256 MB are needed"):
             get_backend("cuda")
+        del large  # which was no cache
 
 
 @pytest.mark.parametrize("name", SEARCHES)

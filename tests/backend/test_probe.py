@@ -288,7 +288,9 @@ def test_driver_without_a_device(settings, code, words, fake_driver):
 def test_a_cache_that_cannot_be_written_to(tmp_path):
     """CuPy 14.2 makes the folder for compiled kernels as it is imported: there is none in many containers."""
     (tmp_path / "file").touch()
-    (ok, code, detail), device, _, said, refused = run_with_driver(None, CUPY_CACHE_DIR=str(tmp_path / "file" / "cache"))
+    (ok, code, detail), device, _, said, refused = run_with_driver(
+        None, CUPY_CACHE_DIR=str(tmp_path / "file" / "cache")
+    )
     assert (ok, code, device) == (False, "no-cache", "cpu")
     check_sentence(detail)
     assert "CUPY_CACHE_DIR" in detail and "reinstall" not in detail
