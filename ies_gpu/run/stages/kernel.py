@@ -23,6 +23,7 @@ from ..plan import WORDS, Size, plan, rounded, slow, too_little
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample
+MANY = 10_000  # points from which on computing all pairs for every product takes long on a GPU too
 
 
 def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]]:
@@ -53,7 +54,7 @@ def on_device(run: Run, n: int, degree: float) -> tuple[str, dict[str, Any]]:
     backend, needed = run.backend, 2 * csr_bytes(n, degree, run.options.storage)
     budget = backend.memory_budget()
     chosen = "memory" if needed <= budget else "tiles" if 2.0 * n * n < budget / 2 else "recomputed"
-    if chosen == "recomputed":
+    if chosen == "recomputed" and n >= MANY:
         whose = "half of the free memory" if run.options.memory_limit is None else "memory_limit"
         way = f"memory_limit={rounded(needed)} would avoid it; " if needed <= backend.free_memory() else ""
         run.log.say_now(
