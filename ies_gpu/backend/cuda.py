@@ -79,7 +79,7 @@ def _known(error: BaseException) -> Probe | None:
 
 def _wheel() -> str:
     """The package of CuPy that is installed: advice must not name the other, since two do not work side by side."""
-    found = (wheel for wheel in WHEELS if next(importlib.metadata.Distribution.discover(name=wheel), None))
+    found = (wheel for wheel in WHEELS if any(importlib.metadata.Distribution.discover(name=wheel)))
     return next(found, WHEELS[-1])
 
 

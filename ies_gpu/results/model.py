@@ -330,9 +330,10 @@ def make_model(
             raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
     home = backend_of(X)
     here = home if metric in (*MEASURED, PRECOMPUTED) else get_backend(device_near(home, device))
-    ways = {"bandwidth": bandwidth, "radius": radius, "self_loops": self_loops, "metric": metric}
     with here.active():
-        degrees = to_device(kernel_degrees(to_device(X, here), **ways), home)
+        there = to_device(X, here)
+        degrees = kernel_degrees(there, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
+        degrees = to_device(degrees, home)
     X = X[:, :0] if metric == PRECOMPUTED else X
     map_of_X, scales = (X, degrees, coordinates, eigenvalues), (bandwidth, radius)
     return Model(*map_of_X, *scales, tuple(subset), names, self_loops, metric, alpha)
