@@ -13,6 +13,7 @@ import scipy.spatial
 
 from ies_gpu.backend.kernels import plain
 
+from .. import cuda_emulator
 from . import arrays
 
 
@@ -137,12 +138,12 @@ class RawKernel:
         if machine.kernels == "no-compiler":
             refused = REAL["cupy.cuda.compiler"].CompileException
             raise refused("kernel.cu(1): error: the stand-in compiles nothing", self.code, self.name, ())
+        if not cuda_emulator.missing():
+            cuda_emulator.check_types(self.code, self.name, values)
         machine.count(f"kernel {self.name}")
         machine.launch(1, sum(value.nbytes for value in values if isinstance(value, np.ndarray)))
         if machine.kernels == "emulated":
-            from ..cuda_emulator import Kernel
-
-            Kernel(self.code, self.name)(grid, block, values, shared_mem=shared_mem)
+            cuda_emulator.Kernel(self.code, self.name)(grid, block, values, shared_mem=shared_mem)
         else:
             TWINS[re.sub(r"(_\d)?_f.*", "", self.name)](*values)
         if machine.spoil is not None:
