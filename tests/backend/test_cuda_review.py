@@ -27,6 +27,7 @@ from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
+from ies_gpu.parameters.explained import points_at
 from tests.backend.test_cuda_faults import quietly
 from tests.backend.test_cuda_memory import Watch, small_run, undisturbed
 from tests.backends import ask_for_multilevel, needs_cupy, on_cpu, on_cuda, problem
@@ -108,6 +109,9 @@ def test_a_partition_that_fails_costs_no_neighbours(cupy, rng, monkeypatch):
     found, numbers = (part.get() for part in get_backend("cuda").nearest(cupy.asarray(X), 6))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(X[:, None] - X[numbers], axis=2), expected, rtol=1e-12)
+    monkeypatch.setitem(vars(cupy), "argpartition", lambda a, kth, axis: cupy.argsort(-a, axis=axis))
+    back = points_at(cupy.asarray(X[:9]), cupy.asarray(X), cupy.asarray(X), 5)
+    np.testing.assert_allclose(back.get(), points_at(X[:9], X, X, 5), rtol=1e-12)
 
 
 def library_errors() -> list[BaseException]:
