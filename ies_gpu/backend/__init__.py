@@ -83,10 +83,14 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
 
 
 def device_near(home: Backend, device: str) -> str:
-    """The device for arrays that live on ``home``: with ``auto`` they stay on a GPU, unless IES_GPU_DEVICE is set."""
-    auto = isinstance(device, str) and device == "auto"
-    stay = auto and home.device != "cpu" and not os.environ.get("IES_GPU_DEVICE")
-    return home.device if stay else device
+    """The device for arrays that live on ``home``: on a GPU they stay, unless another one is named.
+
+    ``"cuda"`` names none; ``"auto"`` stands for that of IES_GPU_DEVICE, if that is set.
+    """
+    named = device if isinstance(device, str) else ""
+    if named == "auto" and (named := os.environ.get("IES_GPU_DEVICE") or "auto") == "auto":
+        named = "cuda"
+    return home.device if named == "cuda" and home.device != "cpu" else device
 
 
 def to_device(value: Any, backend: Backend, dtype: Any = None) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.metadata
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,8 +26,11 @@ STATUS = {
     100: ("no-device", "the NVIDIA driver finds no CUDA device; check nvidia-smi and CUDA_VISIBLE_DEVICES"),
     803: ("driver-mismatch", "the NVIDIA driver and its library have different versions; reboot, or reinstall it"),
     34: ("driver-missing", "only a stub of the CUDA driver library was found; install the NVIDIA driver"),
-    209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] or use another GPU"),
+    209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] instead, or use device='cpu'"),
 }
+# how NVRTC, CUDA 13's for a V100, and the driver say the same
+TOO_OLD = ("invalid value for --gpu-architecture", "CUDA_ERROR_NO_BINARY_FOR_GPU")
+WHEELS = ("cupy-cuda13x", "cupy-cuda12x")
 LIBRARIES = ("cublas", "cusolver", "cusparse")  # attributes of cupy.cuda, loaded when first asked for
 LABEL_ROUNDS = 4  # between two looks at whether the labels of connected parts still change: each look waits
 TREE_COLUMNS = 8  # points with more are compared all with all: a tree would look at most of them too
@@ -49,20 +53,38 @@ def probe(number: int = 0) -> Probe:
             return Probe(False, "not-installed", "CuPy is not installed; pip install 'ies-gpu[cuda12]' brings it")
         return _broken(error)
     except Exception as error:  # a broken wheel can raise anything
-        return _broken(error)
+        return _known(error) or _broken(error)
     for check in (_check_device, _check_libraries, _check_memory, _check_numbers):
         try:
             trouble = check(cupy, number)
         except Exception as error:
-            trouble = Probe(False, "failed", f"a first CUDA call failed ({first_line(error)}); run 'ies-gpu doctor'")
+            unknown = f"a first CUDA call failed ({first_line(error)}); run 'ies-gpu doctor'"
+            trouble = _known(error) or Probe(False, "failed", unknown)
         if trouble is not None:
             return trouble
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
     return Probe(True, "ok", f"CUDA device {number} ({name}) works")
 
 
+def _known(error: BaseException) -> Probe | None:
+    """What an error means that may come up in several places."""
+    said = first_line(error)
+    if isinstance(error, OSError) and error.errno is not None:  # which those of a missing library have not
+        how = "set the environment variable CUPY_CACHE_DIR to a folder that can be written to"
+        return Probe(False, "no-cache", f"CuPy cannot keep the kernels that it compiles ({said}); {how}")
+    if getattr(error, "status", None) == 209 or any(words in said for words in TOO_OLD):
+        return Probe(False, *STATUS[209])
+    return None
+
+
+def _wheel() -> str:
+    """The package of CuPy that is installed: advice must not name the other, since two do not work side by side."""
+    found = (wheel for wheel in WHEELS if any(importlib.metadata.Distribution.discover(name=wheel)))
+    return next(found, WHEELS[-1])
+
+
 def _broken(error: BaseException) -> Probe:
-    how = "reinstall it with pip install --force-reinstall 'cupy-cuda12x[ctk]'"
+    how = f"reinstall it with pip install --force-reinstall '{_wheel()}[ctk]'"
     return Probe(False, "broken-install", f"importing CuPy failed ({first_line(error)}); {how}")
 
 
@@ -97,7 +119,7 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
         importlib.import_module("cupyx.scipy.sparse.linalg")
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
-        advice = "pip install 'cupy-cuda12x[ctk]' brings them"
+        advice = f"pip install '{_wheel()}[ctk]' brings them"
         return Probe(False, "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}")
     return None
 
@@ -105,6 +127,9 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
 def _check_memory(cupy: Any, number: int) -> Probe | None:
     with cupy.cuda.Device(number):
         free = cupy.cuda.runtime.memGetInfo()[0]
+        if free < MIN_FREE:  # CuPy keeps what an earlier run has freed, and the driver counts it as taken
+            cupy.get_default_memory_pool().free_all_blocks()
+            free = cupy.cuda.runtime.memGetInfo()[0]
     if free < MIN_FREE:
         need = f"{MIN_FREE >> 20} MB are needed to begin; close other programs on it"
         return Probe(False, "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}")
@@ -248,15 +273,21 @@ class CudaBackend(Backend):
         return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=max_products)
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
-        """Smallest reachable number, by taking the neighbours' smallest and jumping to where that points."""
+        """The smallest row number that each row can reach.
+
+        A row takes the smallest number of its neighbours, hands it to the row whose number it had, and jumps to where
+        it points. Without handing it on, a long graph in random order would take as many rounds as it has steps across.
+        """
         xp, parts = self.xp, (matrix.indptr, matrix.indices, matrix.data)
         with self.active():
-            labels = xp.arange(matrix.shape[0], dtype=xp.int32)
+            own = labels = xp.arange(matrix.shape[0], dtype=xp.int32)
             while True:
                 before = labels
                 for _ in range(LABEL_ROUNDS):
                     smaller = self.kernels.smallest_labels(*parts, labels)
-                    labels = smaller[smaller]
+                    roots = smaller.copy()  # rows that do not change address themselves: no queue at one number
+                    xp.minimum.at(roots, xp.where(smaller < labels, labels, own), smaller)
+                    labels = roots[roots]
                 if bool((labels == before).all()):
                     names, numbers = xp.unique(labels, return_inverse=True)
                     return len(names), numbers
@@ -302,7 +333,7 @@ def backend_on(number: int) -> Backend:
     """The backend of a device on which a tensor of another library lives, which only CuPy can see."""
     try:
         importlib.import_module("cupy")
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
     return _device_backend(number)
 
@@ -313,7 +344,7 @@ def backend_of_cupy(array: Array) -> Backend:
         return _device_backend(device_number(array))
     try:
         runtime = importlib.import_module("cupy").cuda.runtime
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise DeviceError(f"an array on a GPU needs CuPy ({first_line(error)})") from None
     pointer = array.__cuda_array_interface__["data"][0]  # asarray would first copy it to the current device
     return _device_backend(int(runtime.pointerGetAttributes(pointer).device) if pointer else runtime.getDevice())

@@ -332,9 +332,14 @@ def knn_graph(X: Array, *, n_neighbors: int) -> Array:
     n = len(X)
     k = check_integer("n_neighbors", n_neighbors, low=1, high=n - 1, why=f" for {n} points")
     backend = backend_of(X)
-    xp = backend.xp
     with backend.active():
-        distances, neighbours = backend.nearest(X, k)
+        return graph_of_nearest(*backend.nearest(X, k))
+
+
+def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
+    """That graph from the distances and numbers (n, k) of each point's nearest others."""
+    backend, (n, k) = backend_of(distances), distances.shape
+    xp = backend.xp
     rows = xp.repeat(xp.arange(n, dtype=xp.int64), k)
     columns, values = neighbours.reshape(-1).astype(xp.int64), distances.reshape(-1)
     keys = xp.concatenate([rows * n + columns, columns * n + rows])

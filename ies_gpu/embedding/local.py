@@ -6,7 +6,7 @@ from typing import Any
 
 from ..backend import backend_of
 from ..backend.array import Array
-from .graph import knn_graph
+from .graph import graph_of_nearest
 from .laplacian import Laplacian, with_unit_diagonal
 from .transition import SparseKernel
 
@@ -50,13 +50,14 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
     backend = backend_of(X)
     xp = backend.xp
     with backend.active():
-        rho, eps = local_scales(backend.nearest(X, n_neighbors)[0])
+        distances, neighbours = backend.nearest(X, n_neighbors)
+        rho, eps = local_scales(distances)
     if eps == 0:
         raise ValueError(
             f"most points have {n_neighbors} copies of themselves as nearest neighbours, so no local bandwidth can be "
             "found; drop the copies, raise n_neighbors, or set bandwidth"
         )
-    graph = knn_graph(X, n_neighbors=n_neighbors)
+    graph = graph_of_nearest(distances, neighbours)
     rows = rows_of(graph)
     ratio = graph.data / eps
     graph.data = xp.exp(-(ratio * ratio) / (rho[rows] * rho[graph.indices]))

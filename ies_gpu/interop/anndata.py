@@ -145,7 +145,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         np.asarray(backend_of(X).to_host(X), dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
         float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
         self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
-        alpha=float(params.get("alpha", 1.0)),
+        alpha=float(params.get("alpha", 1.0)), device=options.get("device", "auto"),
     )  # fmt: skip
     new.obsm[f"X_{key}"] = model.transform(X_new, **options)
     new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}

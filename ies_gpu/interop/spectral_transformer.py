@@ -186,7 +186,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             rows = backend_of(X).asarray(points)
             X = X[rows][:, rows] if self.metric == PRECOMPUTED else X[rows]
         scales = check_scales(bandwidth, self.radius)
-        kernel = {"self_loops": self.self_loops, "metric": self.metric, "alpha": self.alpha}
+        kernel = {"self_loops": self.self_loops, "metric": self.metric, "alpha": self.alpha, "device": self.device}
         return make_model(X, coordinates, self.eigenvalues_, *scales, subset, names, **kernel)
 
     def _options(self, X: Array) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from ..backend import at_home, backend_of, device_near, get_backend, to_device
 from ..backend.array import Array
 from ..choice.naming import coordinate_names
-from ..embedding.metrics import PRECOMPUTED
+from ..embedding.metrics import MEASURED, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
 from ..parameters.explained import points_at, unexplained_variance
@@ -317,8 +317,9 @@ def make_model(
     self_loops: bool = True,
     metric: str = "euclidean",
     alpha: float = 1.0,
+    device: str = "auto",
 ) -> Model:
-    """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs.
+    """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs, on a device.
 
     With ``metric="precomputed"``, X holds the distances between the points, and the model does not keep them.
     """
@@ -327,7 +328,12 @@ def make_model(
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))
         if len(names) != X.shape[1]:
             raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
-    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
+    home = backend_of(X)
+    here = home if metric in (*MEASURED, PRECOMPUTED) else get_backend(device_near(home, device))
+    with here.active():
+        there = to_device(X, here)
+        degrees = kernel_degrees(there, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
+        degrees = to_device(degrees, home)
     X = X[:, :0] if metric == PRECOMPUTED else X
     map_of_X, scales = (X, degrees, coordinates, eigenvalues), (bandwidth, radius)
     return Model(*map_of_X, *scales, tuple(subset), names, self_loops, metric, alpha)

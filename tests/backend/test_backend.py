@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from tests.backends import each_device, sent, to_host
+from ies_gpu.backend import get_backend
+from tests.backends import each_device, needs_cupy, sent, to_host
 
 
 @each_device
@@ -21,3 +22,15 @@ def test_components_agree_with_scipy(backend):
         assert found == count
         pairs = set(zip(to_host(numbers).tolist(), labels.tolist(), strict=True))
         assert len(pairs) == count  # the same parts under other numbers
+
+
+@needs_cupy
+def test_parts_of_a_long_graph_are_found_in_few_rounds_in_any_order(machine, rng):
+    """A path of 2,000 rows, each joined to the ten next to it, is 400 steps long."""
+    path = scipy.sparse.diags([np.ones(2000 - k) for k in range(1, 6)], range(1, 6))
+    path, backend, rounds = (path + path.T).tocsr(), get_backend("cuda"), []
+    for order in (np.arange(2000), rng.permutation(2000)):
+        machine.counts.clear()
+        assert backend.connected_components(sent(path[order][:, order], backend))[0] == 1
+        rounds.append(machine.counts["kernel smallest_label_f64"])
+    assert max(rounds) <= 20

@@ -8,6 +8,7 @@ shown: that a GPU computes what CuPy promises. That is for ``tests/gpu``.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.errors import DeviceError, IESWarning
 from ies_gpu.run.audit import ROWS
+from ies_gpu.run.plan import WORDS
 from tests.backends import SIZES, ask_for_multilevel, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
 from tests.cuda_emulator import missing as emulator_missing
@@ -281,9 +283,13 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
     stored_as(monkeypatch, "tiles" if stored else "recomputed")
     expected = select_coordinates(X, device="cpu", **arguments)
-    found = select_coordinates(X, device="cuda", **arguments)
+    monkeypatch.setattr("ies_gpu.run.stages.kernel.MANY", 1000)
+    said = "memory_limit is 0.00 GB on cuda:0, so .* computed anew for every product: .* would avoid it"
+    with nullcontext() if stored else pytest.warns(IESWarning, match=said):
+        found = select_coordinates(X, device="cuda", **arguments)
     assert made == [stored, stored]
     assert found.diagnostics["approximations"]
+    assert found.diagnostics["storage"]["kernel"] == WORDS["tiles" if stored else "recomputed"]
     assert_agreement(found, expected)
 
 
@@ -329,6 +335,8 @@ def test_the_second_device_and_the_current_one_restored(monkeypatch):
             points = cupy.asarray(problem("D1", 1500)[0])
         assert backend_of(there).device == "cuda:1"
         # arrays of the second device stay there, whichever is the current one
+        found = select_coordinates(points, device="cuda", **problem("D1", 1500)[1])
+        assert found.diagnostics["device"] == "cuda:1"
         found = select_coordinates(points, **problem("D1", 1500)[1])
         assert found.diagnostics["device"] == "cuda:1"
         assert found.coordinates.device.id == found.score((0, 1)).device.id == 1

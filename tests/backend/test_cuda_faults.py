@@ -12,6 +12,7 @@ import ies_gpu.embedding.diffusion
 import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu.backend import backend_of
+from ies_gpu.backend.guard import Kernels
 from ies_gpu.run.audit import ROWS, audit_tangents, sampled_rows
 from tests.backends import needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
@@ -56,6 +57,32 @@ def test_the_guard_finds_a_wrong_kernel_before_its_first_use(kernel):
         entry = {"tangent_rows": "tangent_rows_f64", "score_block": "score_block_2_f64"}[kernel]
         assert machine.counts[f"kernel {entry}"] == 1  # the guard's
         assert_agreement(found, on_cpu("D1", 700))
+
+
+@pytest.mark.parametrize(
+    ("check", "entry", "place"),
+    [
+        ("rows float64 float64", "product_f64_f64", -2),
+        ("rows float64 float64", "scaled_f64_f64", -1),
+        ("levels", "scaled_f64_f32", -1),
+        ("levels", "merge_columns", -1),
+        ("levels", "restricted", -1),
+        ("levels", "descend", 0),
+        ("levels", "turn", 1),
+        ("levels", "totals", -1),
+        ("pairs", "near_pairs_f64", -1),
+    ],
+)
+def test_no_kernel_is_trusted_that_gives_nan(machine, check, entry, place):
+    def spoil(name, values):
+        if name == entry and isinstance(values[place], np.ndarray):  # near_pairs and merge_columns count first
+            values[place].flat[-1] = np.nan
+
+    machine.spoil = spoil
+    with pytest.warns(ies_gpu.IESWarning, match="differs from plain code by inf"):
+        assert not Kernels("cuda:0").trusted(check)
+    machine.spoil = None
+    assert Kernels("cuda:0").trusted(check)
 
 
 def test_the_audit_finds_what_appears_after_the_guard():

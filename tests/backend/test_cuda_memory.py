@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
 
 import numpy as np
@@ -101,6 +102,20 @@ def test_a_whole_card_too_small():
             on_cuda("D1", 700)
         machine.limit = 300 << 20
         assert_agreement(on_cuda("D1", 700), on_cpu("D1", 700))
+
+
+def test_memory_that_cupy_keeps_is_there_for_the_next_run():
+    """The driver counts what the pool keeps as taken: after one run that filled the card, the next was refused."""
+    with standing_in(limit=300 << 20):
+        cupy = importlib.import_module("cupy")
+        large = cupy.zeros(30 << 20)
+        del large
+        assert cupy.cuda.runtime.memGetInfo()[0] < 64 << 20
+        assert get_backend("cuda").free_memory() > 290 << 20
+        large = cupy.zeros(30 << 20)
+        with pytest.raises(DeviceError, match="has 60 MB free, 256 MB are needed"):
+            get_backend("cuda")
+        del large  # which was no cache
 
 
 @pytest.mark.parametrize("name", SEARCHES)

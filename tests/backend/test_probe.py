@@ -7,7 +7,9 @@ process; failures of CuPy and of the device come from the stand-in.
 from __future__ import annotations
 
 import builtins
+import errno
 import importlib
+import importlib.metadata
 import json
 import os
 import shutil
@@ -23,7 +25,7 @@ from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.errors import DeviceError
 from tests.backends import needs_cupy
-from tests.fake_cupy import standing_in
+from tests.fake_cupy import REAL, standing_in
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the fake driver is compiled with gcc")
 SCRIPT = """
@@ -175,6 +177,32 @@ def test_a_first_call_that_fails(machine, monkeypatch):
 
 
 @needs_cupy
+@pytest.mark.parametrize("who", ["compiler", "library"])
+def test_a_gpu_that_is_too_old_shows_in_the_first_kernel(who, machine, monkeypatch):
+    """CUDA 13 on a V100; the text is what NVRTC 12.9 says of sm_35."""
+    runtime = importlib.import_module("cupy_backends.cuda.api.runtime")
+    unknown = "nvrtc: error: invalid value for --gpu-architecture (-arch)\n"
+    compiling = REAL["cupy.cuda.compiler"].CompileException(unknown, "", "kernel.cu", ())
+    error = {"compiler": compiling, "library": runtime.CUDARuntimeError(209)}[who]
+
+    def refuse(*args):
+        raise error
+
+    monkeypatch.setitem(vars(sys.modules["cupy"]), "stack", refuse)
+    check_choice("device-too-old", "too old", "cupy-cuda12x[ctk]")
+
+
+@needs_cupy
+@pytest.mark.parametrize("wheel", ["cupy-cuda12x", "cupy-cuda13x"])
+def test_advice_names_the_package_that_is_installed(wheel, machine, monkeypatch):
+    """A second package of CuPy beside the first breaks both."""
+    found = classmethod(lambda cls, *, name: iter([name] * (name == wheel)))
+    monkeypatch.setattr(importlib.metadata.Distribution, "discover", found)
+    monkeypatch.delitem(vars(sys.modules["cupy"].cuda), "cusparse")
+    check_choice("missing-library", f"pip install '{wheel}[ctk]'")
+
+
+@needs_cupy
 @pytest.mark.parametrize(
     ("status", "code", "word"),
     [(209, "device-too-old", "too old"), (34, "driver-missing", "stub"), (999, "failed", "nvidia-smi")],
@@ -254,6 +282,29 @@ def test_driver_without_a_device(settings, code, words, fake_driver):
     assert detail in reason
     assert said == [f"running on the CPU: {detail}"]
     assert refused == f"device='cuda' cannot be used: {detail}"
+
+
+@needs_cupy
+def test_a_cache_that_cannot_be_written_to(tmp_path):
+    """CuPy 14.2 makes the folder for compiled kernels as it is imported: there is none in many containers."""
+    (tmp_path / "file").touch()
+    (ok, code, detail), device, _, said, refused = run_with_driver(
+        None, CUPY_CACHE_DIR=str(tmp_path / "file" / "cache")
+    )
+    assert (ok, code, device) == (False, "no-cache", "cpu")
+    check_sentence(detail)
+    assert "CUPY_CACHE_DIR" in detail and "reinstall" not in detail
+    assert said == [f"running on the CPU: {detail}"]
+    assert detail in refused
+
+
+@needs_cupy
+def test_a_cache_that_is_full(machine, monkeypatch):
+    def refuse(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setitem(vars(sys.modules["cupy"]), "stack", refuse)
+    check_choice("no-cache", "No space left on device", "CUPY_CACHE_DIR")
 
 
 @needs_cupy

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ies_gpu.backend.kernels.cuda import text
 from tests import deviations
 from tests.backends import needs_cupy
+from tests.cuda_emulator import missing as emulator_missing
 from tests.deviations import *  # noqa: F403 - the same facts as in tests/gpu
 from tests.fake_cupy import REAL, arrays, sparse, standing_in
 
@@ -250,3 +252,23 @@ def test_it_leaves_no_trace():
     with standing_in():
         assert "stand-in" in sys.modules["cupy"].__version__
     assert {name: id(module) for name, module in sys.modules.items() if name.startswith("cupy")} == before
+
+
+@pytest.mark.skipif(bool(emulator_missing()), reason="types are read from the kernels' text, by g++")
+def test_kernels_refuse_arguments_of_other_types(cupy):
+    """A kernel takes the bytes for what its text says; neither CuPy nor CUDA looks."""
+    kernel = text.load_kernel("csr", "turn")
+    R, P, left = cupy.zeros((5, 3), dtype="float32"), cupy.zeros((5, 3), dtype="float32"), cupy.ones(3)
+    sizes = np.int64(15), np.int32(3)
+    kernel((1,), (128,), (R, P, left, left, *sizes))
+    for wrong in (
+        (R, P.astype("float64"), left, left, *sizes),
+        (R, P, left, left.astype("float32"), *sizes),
+        (R, P, left, left, np.int32(15), np.int32(3)),
+        (R, P, left, np.float64(1), *sizes),
+        (R, P, left, left, *sizes, np.int32(0)),
+    ):
+        with pytest.raises(TypeError, match=r"parameter \d of turn is|turn has 6 parameters"):
+            kernel((1,), (128,), wrong)
+    with pytest.raises(TypeError, match="parameter 2 of turn is double"):
+        kernel((1,), (128,), (R, P, R, left, *sizes))

@@ -24,6 +24,8 @@ import numpy as np
 
 HEADER = Path(__file__).with_name("cuda_cpu.h")
 SCHEDULES = ("forward", "reverse", "random")
+ENTRY = r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\(.*?\)\s+)?'
+DTYPES = {"float": "float32", "double": "float64", "int": "int32", "longlong": "int64"}
 # no contraction: a multiply-add is rounded twice, as in NumPy
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fcf-protection=none", "-shared", "-fPIC", "-w")
 
@@ -51,6 +53,33 @@ def barriers(source: str) -> list[int]:
     return [number for number, line in enumerate(source.splitlines(), 1) if "__syncthreads()" in line]
 
 
+def preprocessed(text: str) -> str:
+    """The text with its macros written out: they make the entry points."""
+    return subprocess.run(["g++", "-E", "-P", "-"], input=text, capture_output=True, text=True, check=True).stdout
+
+
+@functools.cache
+def parameters(source: str, name: str) -> tuple[str, ...]:
+    """The C types of an entry point's parameters, such as ``float*`` and ``long long``."""
+    found = re.search(rf"{ENTRY}{name}\(([^)]*)\)", preprocessed(source))
+    assert found, name
+    words = (re.sub(r"\bconst\b|\b\w+$", "", part.strip()) for part in found[1].split(","))
+    return tuple("".join(word.split()) for word in words)
+
+
+def check_types(source: str, name: str, args: Sequence[Any]) -> None:
+    """Arrays and scalars must have the types of the parameters: a kernel would take their bytes for something else."""
+    wanted = parameters(source, name)
+    if len(wanted) != len(args):
+        raise TypeError(f"{name} has {len(wanted)} parameters, got {len(args)} arguments")
+    for place, (kind, argument) in enumerate(zip(wanted, args, strict=True)):
+        is_array, pointed = isinstance(argument, np.ndarray), kind.removesuffix("*")
+        fits = argument.dtype == DTYPES[pointed] if pointed in DTYPES else is_array  # a void* may be anything
+        nothing = not is_array and argument.dtype == np.uint64 and argument == 0  # a pointer to no array
+        if not (nothing if kind.endswith("*") and not is_array else fits and is_array == kind.endswith("*")):
+            raise TypeError(f"parameter {place} of {name} is {kind}, got {type(argument).__name__} {argument.dtype}")
+
+
 def translate(source: str) -> str:
     """C++ for g++: the kernel's text, line numbers kept, and a launcher for each entry point."""
     text = re.sub(
@@ -58,11 +87,8 @@ def translate(source: str) -> str:
         r"\1* \2 = reinterpret_cast<\1*>(emulator::shared.data());",
         source,
     )
-    # the preprocessor first: entry points may be written by a macro
-    found = subprocess.run(["g++", "-E", "-P", "-"], input=text, capture_output=True, text=True, check=True).stdout
-    entries = sorted(
-        set(re.findall(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\(.*?\)\s+)?(\w+)', found))
-    )
+    found = preprocessed(text)
+    entries = sorted(set(re.findall(rf"{ENTRY}(\w+)", found)))
     launchers = [
         f'extern "C" int launch_{name}(unsigned blocks, unsigned threads, size_t shared_bytes, void** values,'
         " int schedule, unsigned seed, int skip) {\n"
@@ -110,13 +136,15 @@ class Kernel:
     def __init__(
         self, source: str, name: str, *, schedule: str = "forward", seed: int = 0, skip_barrier: int = 0
     ) -> None:
-        self.name = name
+        self.source, self.name = source, name
         self.launch = getattr(build(source), f"launch_{name}")
         self.order = (SCHEDULES.index(schedule), ctypes.c_uint(seed), skip_barrier)
 
     def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0) -> None:
         if len(grid) != 1 or len(block) != 1 or not 0 < block[0] <= 1024 or not 0 < grid[0] < 2**31:
             raise ValueError(f"one dimension, 1 to 1024 threads: got grid {grid}, block {block}")
+        if all(isinstance(argument, np.ndarray | np.generic) for argument in args):  # else said below
+            check_types(self.source, self.name, args)
         if shared_mem > 48 << 10:
             raise ValueError(f"{shared_mem} bytes of shared memory are more than 48 KB")
         # a pointer to each argument's value; `values` keeps them alive

@@ -16,6 +16,7 @@ from ies_gpu import (
     select_coordinates,
     unexplained_variance,
 )
+from ies_gpu.backend import backend_of
 from ies_gpu.embedding.local import local_bandwidths, local_kernel, local_laplacian
 from tests.manifolds import rectangle
 
@@ -126,3 +127,11 @@ def test_what_does_not_fit_is_refused(rng, given, message):
 def test_a_transformer_needs_a_place_for_new_points(rng):
     with pytest.raises(ValueError, match="cannot place new points"):
         IndependentCoordinates(bandwidth="local").fit(rng.normal(size=(200, 2)))
+
+
+def test_neighbours_are_searched_for_once(monkeypatch):
+    backend, searches = backend_of(np.zeros(1)), []
+    original = type(backend).nearest
+    monkeypatch.setattr(type(backend), "nearest", lambda *args: (searches.append(args), original(*args))[1])
+    local_kernel(uneven_rectangle(300), 20)
+    assert len(searches) == 1

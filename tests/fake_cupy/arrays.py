@@ -232,8 +232,7 @@ def index(shape: tuple[int, ...], key: Any, *, reading: bool) -> Any:
         if isinstance(k, slice) and any(isinstance(end, ndarray) for end in (k.start, k.stop, k.step)):
             raise TypeError("slice ends must be integers, not device arrays")
         if isinstance(k, np.ndarray) and k.dtype == bool:
-            if reading:
-                machine.synchronise()
+            machine.synchronise()
             axis += k.ndim
         elif isinstance(k, np.ndarray):
             if k.dtype.kind not in "iu":
@@ -256,7 +255,7 @@ def charge_index(key: tuple[Any, ...], value: Any, *, reading: bool) -> None:
         if not reading:
             machine.launch(1, 2 * size)
         return
-    for mask in (k for k in used if k.dtype == bool and reading):
+    for mask in (k for k in used if k.dtype == bool):
         machine.scratch(4 * mask.size)
         machine.launch(4, 5 * mask.size)
     machine.launch(1 if len(used) == 1 else 1 + 3 * len(used), 2 * size + sum(k.nbytes for k in used))

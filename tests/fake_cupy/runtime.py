@@ -13,6 +13,7 @@ import scipy.spatial
 
 from ies_gpu.backend.kernels import plain
 
+from .. import cuda_emulator
 from . import arrays
 
 
@@ -41,14 +42,17 @@ class Device:
 
 
 class MemoryPool:
-    """The default pool: what is freed is free at once, as after CuPy's retry. The driver does not know its limit."""
+    """The default pool: it keeps what is freed, so that the driver counts it as taken, until it is emptied.
+
+    An allocation finds it, as after CuPy's own retry. The driver does not know the pool's limit.
+    """
 
     def free_all_blocks(self, stream: Any = None) -> None:
         arrays.machine.count("freed")
         arrays.machine.pooled = arrays.machine.used
 
     def free_bytes(self) -> int:
-        return 0
+        return arrays.machine.pooled - arrays.machine.used
 
     def total_bytes(self) -> int:
         return arrays.machine.pooled
@@ -73,7 +77,7 @@ class Runtime:
         return arrays.machine.current
 
     def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
-        return arrays.machine.limit - arrays.machine.used, arrays.machine.limit
+        return max(0, arrays.machine.limit - arrays.machine.pooled), arrays.machine.limit
 
     def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
         return SimpleNamespace(device=arrays.machine.memory_at(ptr).device)
@@ -134,12 +138,12 @@ class RawKernel:
         if machine.kernels == "no-compiler":
             refused = REAL["cupy.cuda.compiler"].CompileException
             raise refused("kernel.cu(1): error: the stand-in compiles nothing", self.code, self.name, ())
+        if not cuda_emulator.missing():
+            cuda_emulator.check_types(self.code, self.name, values)
         machine.count(f"kernel {self.name}")
         machine.launch(1, sum(value.nbytes for value in values if isinstance(value, np.ndarray)))
         if machine.kernels == "emulated":
-            from ..cuda_emulator import Kernel
-
-            Kernel(self.code, self.name)(grid, block, values, shared_mem=shared_mem)
+            cuda_emulator.Kernel(self.code, self.name)(grid, block, values, shared_mem=shared_mem)
         else:
             TWINS[re.sub(r"(_\d)?_f.*", "", self.name)](*values)
         if machine.spoil is not None:

@@ -34,6 +34,12 @@ class compressed:  # noqa: N801
             if not all(isinstance(part, ndarray) and part.ndim == 1 for part in arg1):
                 raise ValueError("data, indices, and indptr must be 1-D cupy arrays")
             data, indices, indptr = map(arrays.host, arg1)
+            if len(data) != len(indices):
+                raise ValueError("indices and data should have the same size")
+            if len(indptr) and indptr[0] != 0:
+                raise ValueError(f"index pointer should start with 0 (got {indptr[0]})")
+            if len(indptr) and indptr[-1] != len(data):
+                raise ValueError(f"last index pointer ({indptr[-1]}) is not the size of data/indices ({len(data)})")
             arrays.machine.synchronise()  # the real one reads both ends of indptr, stacked
             arrays.machine.launch(1, 16)
             for long in (part for part in (indices, indptr) if part.dtype == np.int64):  # do they fit into 32 bits?

@@ -26,9 +26,12 @@ from ies_gpu import (
     IndependentCoordinates,
     datasets,
     load_model,
+    model_of,
     save_model,
     select_coordinates,
 )
+from ies_gpu.backend import backend_of
+from ies_gpu.embedding import nystrom
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 
 # Checks that are not passed with components="auto". The same table stands in docs/scikit-learn.md.
@@ -247,6 +250,26 @@ def test_transformers_on_the_device(cupy, strip, tmp_path):
     save_model(mapped.model_, tmp_path / "model.npz")
     again = load_model(tmp_path / "model.npz").transform(points[:9], device="cpu")
     np.testing.assert_allclose(again, back.get(), rtol=0, atol=1e-12)
+
+
+def test_the_pass_over_pairs_for_a_model_is_on_the_device_too(machine, strip, monkeypatch):
+    """Of points on the host it took the CPU, far longer than all of the run on a GPU."""
+    where, original = [], nystrom.kernel_sums
+
+    def watched(new, X, *args, **kwargs):
+        where.append(backend_of(X).device)
+        return original(new, X, *args, **kwargs)
+
+    monkeypatch.setattr(nystrom, "kernel_sums", watched)
+    points, sizes = strip.X[:500], {"bandwidth": 0.9, "n_components": 8}
+    fitted = DiffusionMap(device="cuda", **sizes).fit(points)
+    assert where == ["cuda:0"] and isinstance(fitted.model_.degrees, np.ndarray)
+    selection = select_coordinates(points, device="cpu", intrinsic_dim=2, subset_size=2, **sizes)
+    np.testing.assert_allclose(model_of(selection, points).degrees, fitted.model_.degrees, rtol=1e-12)
+    monkeypatch.setenv("IES_GPU_DEVICE", "cpu")
+    expected = model_of(selection, points).degrees
+    np.testing.assert_allclose(fitted.model_.degrees, expected, rtol=1e-12)
+    assert where == ["cuda:0", "cuda:0", "cpu"]
 
 
 def test_a_ridge_needs_no_scaler(roll):

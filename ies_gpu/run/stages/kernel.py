@@ -19,10 +19,11 @@ from ...embedding.transition import Kernel, SparseKernel
 from ..audit import audit_graph
 from ..log import Report
 from ..options import is_local
-from ..plan import WORDS, Size, plan, slow, too_little
+from ..plan import WORDS, Size, plan, rounded, slow, too_little
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample
+MANY = 10_000  # points from which on computing all pairs for every product takes long on a GPU too
 
 
 def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]]:
@@ -32,7 +33,7 @@ def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]
     if run.backend.device == "cpu":
         chosen, facts = planned(run, X, degree)
     else:
-        chosen, facts = on_device(run, len(X), degree), {}
+        chosen, facts = on_device(run, len(X), degree)
     if chosen in ("tiles", "recomputed"):
         return run.stage(TILES, X, chosen == "tiles"), facts
     radius, bandwidth = run.options.radius, run.options.bandwidth
@@ -48,12 +49,20 @@ def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]
     return run.stage(WRITTEN_KERNEL, rows, bandwidth, chosen == "gathered"), facts
 
 
-def on_device(run: Run, n: int, degree: float) -> str:
-    """On a GPU: CSR where that fits into half the memory budget, tiles otherwise."""
-    budget = run.backend.memory_budget()
-    if 2 * csr_bytes(n, degree, run.options.storage) <= budget:
-        return "memory"
-    return "tiles" if 2.0 * n * n < budget / 2 else "recomputed"
+def on_device(run: Run, n: int, degree: float) -> tuple[str, dict[str, Any]]:
+    """On a GPU: CSR where that fits into half the memory budget, else tiles; computing these anew is announced."""
+    backend, needed = run.backend, 2 * csr_bytes(n, degree, run.options.storage)
+    budget = backend.memory_budget()
+    chosen = "memory" if needed <= budget else "tiles" if 2.0 * n * n < budget / 2 else "recomputed"
+    if chosen == "recomputed" and n >= MANY:
+        whose = "half of the free memory" if run.options.memory_limit is None else "memory_limit"
+        way = f"memory_limit={rounded(needed)} would avoid it; " if needed <= backend.free_memory() else ""
+        run.log.say_now(
+            f"{whose} is {budget / 1e9:.2f} GB on {backend.device}, so the kernel, {needed / 2e9:.2f} GB as a sparse "
+            f"matrix, is computed anew for every product: many times as long as with enough memory. {way}"
+            "dtype='mixed' or a smaller bandwidth need less"
+        )
+    return chosen, {"kernel": WORDS[chosen]}
 
 
 def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
