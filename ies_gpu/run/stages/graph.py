@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend import backend_of, to_device
 from ...backend.array import Array
+from ...backend.kernels.arrays import column_ends
 from ...embedding.connectivity import (
     CROWDED,
     connecting_radius,
@@ -221,10 +222,24 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     if bool((values[1:] < values[:-1]).any()):
         raise ValueError("eigenvalues must be ascending; sort them, and the columns of coordinates with them")
+    if float(values[0]) < -1e-8 * max(1.0, abs(float(values[-1]))):
+        raise ValueError(f"eigenvalues must be those of I - P, none of them negative, got {float(values[0]):.3g}")
+    refuse_constant(Y)
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
     embedding = Embedding(Y, backend_of(values).to_host(values), ())
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
+
+
+def refuse_constant(Y: Array) -> None:
+    """An error where a given eigenvector says nothing: the constant one would be a member of every set."""
+    low, high = column_ends(Y)
+    backend = backend_of(Y)
+    flat = np.flatnonzero(backend.to_host(high - low <= 1e-8 * backend.xp.maximum(abs(low), abs(high))))
+    if len(flat):
+        raise ValueError(
+            f"column {flat[0]} of coordinates is constant; leave the constant eigenvector out, and its eigenvalue"
+        )
 
 
 def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
