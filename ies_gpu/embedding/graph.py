@@ -27,6 +27,7 @@ from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, pr
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
+FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
 
 
 @at_home
@@ -367,12 +368,24 @@ def check_graph(graph: Array, *, radius: float | None = None) -> Array:
             raise ValueError(f"graph must be square, got shape {dense.shape}")
         if len(dense) < 2:
             raise ValueError(f"graph must be for at least 2 points, got shape {dense.shape}")
+        refuse_filled(dense, absent)
         near = ~absent if radius is None else ~absent & (dense <= radius)
         near[xp.arange(len(dense)), xp.arange(len(dense))] = False
         rows, columns = xp.nonzero(near)
         matrix = from_pairs(backend, rows, columns, dense[rows, columns], len(dense))
     check_symmetric("graph", matrix, stored_zeros=True)
     return matrix
+
+
+def refuse_filled(dense: Array, absent: Array) -> None:
+    """An error where most distances of a dense matrix are 0, as where a sparse graph was filled with zeros."""
+    n, zero = len(dense), ~absent & (dense == 0)
+    share = int(zero.sum() - zero.diagonal().sum()) / (n * n - n)
+    if share > FILLED:
+        raise ValueError(
+            f"graph is dense, and {share:.0%} of its distances are 0, as between equal points; if 0 stands for 'not "
+            "neighbours', pass scipy.sparse.csr_array(graph)"
+        )
 
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:
