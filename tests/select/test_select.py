@@ -74,6 +74,15 @@ def test_other_peoples_matrices(reference):
     same_set(reference, select_coordinates(kernel=sparse, bandwidth=EPS, **OPTIONS))
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of what is doubtful beside that
+@pytest.mark.parametrize("what", ["distances", "affinities"])
+def test_a_matrix_that_is_passed_as_points_is_noticed(what):
+    matrix = cdist(X[:300], X[:300])
+    matrix = matrix if what == "distances" else np.exp(-(matrix**2))
+    with pytest.warns(IESWarning, match="rows were taken as points; if they are not, pass it as graph or kernel"):
+        select_coordinates(matrix, components="largest", n_components=6)
+
+
 def moved(points, how, rng):
     if how == "rotated":
         return points @ np.linalg.qr(rng.normal(size=(3, 3)))[0], EPS
