@@ -156,6 +156,18 @@ def test_zeros_in_the_gaps_of_a_graph_are_no_distances(on, rng):
     assert on(gaussian_kernel)(copies, bandwidth=0.3).nnz == 3600
 
 
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_affinities_are_not_taken_for_distances(rng, form):
+    X = rng.uniform(size=(40, 2))
+    affinities = np.exp(-(cdist(X, X) ** 2))
+    with pytest.raises(ValueError, match=r"graph has 1 on its diagonal.*pass it as kernel"):
+        gaussian_kernel(form(affinities), bandwidth=0.3)
+    rounded = cdist(X, X) + 1e-4 * np.eye(40)  # as some libraries leave it
+    np.testing.assert_array_equal(
+        gaussian_kernel(form(rounded), bandwidth=0.3).toarray(), gaussian_kernel(cdist(X, X), bandwidth=0.3).toarray()
+    )
+
+
 def test_indices_are_wide_where_the_number_of_entries_is(monkeypatch, rng):
     """At 2^31 entries; here at a smaller number, since the types are chosen before SciPy looks at the values."""
     X = rng.normal(size=(40, 2))

@@ -98,6 +98,7 @@ REFUSED = {
     },
     "Other options": {
         "percentile=101": ({"percentile": 101}, ValueError, "percentile must be between 0 and 100, got 101"),
+        "percentile=0.75": ({"percentile": 0.75}, ValueError, "percentile goes from 0 to 100, got 0.75; pass 75 if that is a share"),
         "percentile=-1": ({"percentile": -1}, ValueError, "percentile must be between 0 and 100"),
         "zeta=-0.5": ({"zeta": -0.5}, ValueError, "zeta must be a finite number, at least 0, got -0.5"),
         "zeta=inf": ({"zeta": np.inf}, ValueError, "zeta must be a finite number"),
@@ -117,6 +118,8 @@ REFUSED = {
     "Your own graph, kernel or embedding": {
         "a graph of strings": ({"X": None, "graph": X.astype(str)}, TypeError, "graph must be numeric"),
         "negative distances": ({"X": None, "graph": -X[:9, :1] @ X[:9, :1].T}, ValueError, "graph must not have negative"),
+        "affinities as distances": ({"X": None, "graph": np.exp(-((X[:99, :1] - X[:99, :1].T) ** 2))}, ValueError, "pass it as kernel"),
+        "zeros for no neighbours": ({"X": None, "graph": np.diag(np.ones(98), 1) + np.diag(np.ones(98), -1)}, ValueError, r"98% of its distances are 0.*csr_array"),
         "a disconnected graph": ({"X": None, "graph": scipy.sparse.identity(50)}, DisconnectedGraphError, "50 parts"),
         "an asymmetric kernel": ({"X": None, "kernel": ASYMMETRIC}, ValueError, "kernel must be symmetric"),
         "a negative kernel": ({"X": None, "kernel": -np.eye(9)}, ValueError, "kernel must not have negative entries, got -1"),
