@@ -129,7 +129,8 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
         codes = np.asarray(array.codes)
         return _used(np.where(codes < 0, np.nan, codes.astype(float)), [str(name) for name in array.categories])
     if isinstance(values, np.ma.MaskedArray):
-        values = np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
+        values, hidden = values.data.astype(object), np.ma.getmaskarray(values)
+        values[hidden] = None
     array = on_host(values, what)
     known = np.ones(array.shape, dtype=bool)
     if array.dtype.kind == "O":
