@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backend import backend_of, to_device
 from ...backend.array import Array
-from ...backend.kernels.arrays import column_ends
+from ...backend.kernels.arrays import column_ends, column_norms, column_sums
 from ...embedding.connectivity import (
     CROWDED,
     connecting_radius,
@@ -47,6 +47,7 @@ from ..stage import Run, Stage
 from .kernel import kernel_of
 
 CONTINUING = "continuing with the largest"
+FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 
 
@@ -227,8 +228,23 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     refuse_constant(Y)
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
-    embedding = Embedding(Y, backend_of(values).to_host(values), ())
+    embedding = Embedding(Y, backend_of(values).to_host(values), residuals_of(run, laplacian, Y))
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
+
+
+def residuals_of(run: Run, laplacian: Laplacian, Y: Array) -> np.ndarray:
+    """``|L y - lambda y| / |y|`` of given vectors (m,), lambda being the best for each; a warning where it is large."""
+    LY = Y - laplacian.operator.product(Y, run.backend)
+    squares = column_sums(Y * Y)
+    values = column_sums(Y * LY) / squares
+    residuals = run.backend.to_host(column_norms(LY - Y * values) / squares**0.5)
+    worst = int((residuals / np.maximum(np.abs(run.backend.to_host(values)), 1e-300)).argmax())
+    if residuals[worst] > FOREIGN * abs(float(values[worst])):
+        run.log.warn(
+            f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g}); check that the rows "
+            "of coordinates are in its order"
+        )
+    return residuals
 
 
 def refuse_constant(Y: Array) -> None:
