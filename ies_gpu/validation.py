@@ -108,7 +108,6 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
         )
     if scipy.sparse.issparse(array):
         raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
-    check_unmasked(name, array)
     given, backend, array = array, backend_of(array), check_array(name, array)
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {array.dtype}; pass its real and imaginary parts as columns")
@@ -133,6 +132,7 @@ def check_unmasked(name: str, array: Any) -> None:
 
 def check_array(name: str, array: Array) -> Any:
     """Whatever becomes an array, as one, on the device where it is."""
+    check_unmasked(name, array)
     try:
         return backend_of(array).asarray(array)
     except MemoryError:

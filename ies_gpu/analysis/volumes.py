@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..choice.naming import coordinate_numbers
-from ..choice.search import ranked, search_exhaustive
+from ..choice.search import SearchResult, ranked, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
 from ..results.selection import Selection, check_selection
 from ..validation import check_integer
@@ -120,9 +120,19 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
     else:
         if selection.bases is None:
             raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
-        found = search_exhaustive(selection.bases, selection.eigenvalues, subset_size=subset_size)
         values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
+        found = _searched(selection, values, subset_size)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
     if len(subsets) < 2:
         raise ValueError("there is only one set of this size, and no other to compare it with; raise n_components")
     return judge_size(best, subsets[:2], lambda chosen: volume_histogram(selection, chosen).share_near_zero)
+
+
+def _searched(selection: Selection, values: np.ndarray, subset_size: int) -> SearchResult:
+    """The best set of another size, as the run would choose it: by its zeta and percentile, and of no stray."""
+    used, m = selection.diagnostics.get("parameters", {}), len(values)
+    kept = sorted(set(range(m)) - set(selection.diagnostics.get("stray_coordinates", ())))
+    kept = kept if len(kept) >= subset_size else list(range(m))
+    bases = selection.bases[:, backend_of(selection.bases).asarray(np.array(kept))]
+    asked = {"zeta": used.get("zeta", "auto"), "percentile": used.get("percentile", 75)}
+    return search_exhaustive(bases, values[kept], subset_size=subset_size, **asked).renumbered(kept)

@@ -260,11 +260,12 @@ def expected_seconds(points: Any, args: argparse.Namespace) -> float | None:
         return None if found is None else 7 * found * max(1.0, n / 30_000)
     rng = np.random.default_rng(0)
     some, others = (np.asarray(points[np.sort(rng.choice(n, min(n, k), replace=False))], float) for k in (50, 4000))
-    squared = ((some[:, None, :] - others) ** 2).sum(axis=2) if columns <= 50 else None
-    if squared is None:
+    if columns > 50:
         return None
-    share = float((squared <= (args.radius or 3 * args.bandwidth) ** 2).mean())
-    return estimate_resources(n=n, degree=max(share * n, 1.0), **known).seconds
+    with np.errstate(over="ignore", invalid="ignore"):  # what is wrong with the points is said when they are checked
+        apart = np.sqrt(((some[:, None, :] - others) ** 2).sum(axis=2))
+    share = float((apart <= (args.radius or 3 * args.bandwidth)).mean())
+    return estimate_resources(n=n, degree=float(np.clip(share * n, 1, n - 1)), **known).seconds
 
 
 def check_numbers(args: argparse.Namespace) -> None:

@@ -48,7 +48,7 @@ def write_csv(selection: Selection, path: str) -> None:
     from ..files.writing import check_output, whole_or_nothing
 
     check_output(path, ".csv")
-    named = {} if selection.index is None else {"name": selection.index.tolist()}
+    named = {} if selection.index is None else {"name": [str(label) for label in selection.index]}
     with whole_or_nothing(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
         writer = csv.writer(text, lineterminator="\n")

@@ -244,7 +244,9 @@ def torsion(R: Array, atoms: Sequence[int]) -> Any:
     if len(set(chain)) != 4 or len(chain) != 4 or max(chain) >= R.shape[1]:
         raise ValueError(f"atoms must be four different numbers between 0 and {R.shape[1] - 1}, got {tuple(chain)}")
     xp = backend.xp
-    a, b, c, d = (R[:, k] for k in chain)
+    R = R[:, chain] - R[:, chain[:1]]
+    R = R / ((len(R) and float(abs(R).max())) or 1.0)  # products of four lengths neither overflow nor vanish
+    a, b, c, d = (R[:, k] for k in range(4))
     before, axis, after = b - a, c - b, d - c
     left, right = xp.cross(before, axis), xp.cross(axis, after)
     least = [STRAIGHT * xp.linalg.norm(bond, axis=1) * xp.linalg.norm(axis, axis=1) for bond in (before, after)]

@@ -199,7 +199,16 @@ def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]
         what, names = ("spectra", FLUX) if flux is None else ("wavelengths", (*WAVELENGTHS, *LOG_WAVELENGTHS))
         raise ValueError(f"{path} has no {what} (looked for {', '.join(names)}); its arrays of numbers: {there}")
     n = len(flux) if flux.ndim else 0
+    if "redshift" in arrays:
+        arrays["redshift"] = _one_each(path, arrays["redshift"], n)
     return flux, waves, {name: a for name, a in arrays.items() if a.shape == (n,)}
+
+
+def _one_each(path: Path, redshift: np.ndarray, n: int) -> np.ndarray:
+    """A redshift per spectrum, from a column or from one for all: left aside, it would leave them as observed."""
+    if redshift.size not in (1, n):
+        raise ValueError(f"{path}: redshift must have one value for each of {n} spectra, got shape {redshift.shape}")
+    return np.broadcast_to(redshift.ravel().astype(np.float64), n).copy()
 
 
 def wavelengths_of(arrays: dict[str, Any]) -> np.ndarray | None:

@@ -27,6 +27,7 @@ from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, pr
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
+FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
 
 
 @at_home
@@ -361,6 +362,7 @@ def check_graph(graph: Array, *, radius: float | None = None) -> Array:
         matrix = check_square_sparse("graph", graph, add=False)
         rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
         columns, data = matrix.indices, matrix.data
+        refuse_affinities(data[columns == rows], data, matrix.shape[0])
         keep = columns != rows if radius is None else (columns != rows) & (data <= radius)
         if not bool(keep.all()):
             matrix = from_pairs(backend, rows[keep], columns[keep], data[keep], matrix.shape[0])
@@ -372,12 +374,34 @@ def check_graph(graph: Array, *, radius: float | None = None) -> Array:
             raise ValueError(f"graph must be square, got shape {dense.shape}")
         if len(dense) < 2:
             raise ValueError(f"graph must be for at least 2 points, got shape {dense.shape}")
+        refuse_filled(dense, absent)
+        refuse_affinities(dense.diagonal(), dense, len(dense))
         near = ~absent if radius is None else ~absent & (dense <= radius)
         near[xp.arange(len(dense)), xp.arange(len(dense))] = False
         rows, columns = xp.nonzero(near)
         matrix = from_pairs(backend, rows, columns, dense[rows, columns], len(dense))
     check_symmetric("graph", matrix, stored_zeros=True)
     return matrix
+
+
+def refuse_filled(dense: Array, absent: Array) -> None:
+    """An error where most distances of a dense matrix are 0, as where a sparse graph was filled with zeros."""
+    n, zero = len(dense), ~absent & (dense == 0)
+    share = int(zero.sum() - zero.diagonal().sum()) / (n * n - n)
+    if share > FILLED:
+        raise ValueError(
+            f"graph is dense, and {share:.0%} of its distances are 0, as between equal points; if 0 stands for 'not "
+            "neighbours', pass scipy.sparse.csr_array(graph)"
+        )
+
+
+def refuse_affinities(own: Array, every: Array, n: int) -> None:
+    """An error where no distance is larger than that of each point to itself: then affinities came as distances."""
+    if len(own) == n < every.size and 0 < float(own.min()) == float(every.max()):
+        raise ValueError(
+            f"graph has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have, but "
+            "distances do not; pass it as kernel"
+        )
 
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:

@@ -281,6 +281,11 @@ def check_laplacian(laplacian: Any) -> Laplacian:
             "pass what graph_laplacian returns"
         )
     transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
+    if _least_off_diagonal(transition) < 0:
+        raise ValueError(
+            "laplacian must be I - P, with no positive entry off the diagonal; if yours is the generator P - I, or a "
+            "multiple of it, pass -laplacian"
+        )
     return Laplacian(transition)
 
 
@@ -293,6 +298,11 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
         return laplacian
     dtype = getattr(P, "dtype", None)
     checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")
+    if (least := _least_off_diagonal(checked)) < 0:
+        raise ValueError(
+            f"laplacian.transition must not have negative entries off the diagonal, got {least:.3g}; pass what "
+            "graph_laplacian returns"
+        )
     if weights is not None:
         weights = check_real_array("laplacian.weights", weights, 1)
         if len(weights) != checked.shape[0] or not bool((weights > 0).all()):
@@ -301,3 +311,14 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
                 "pass what graph_laplacian returns"
             )
     return laplacian if checked is P else Laplacian(checked, weights, bandwidth)
+
+
+def _least_off_diagonal(P: Array) -> float:
+    """The smallest entry of a CSR off its diagonal; 0 where it is negative by rounding only, or not at all."""
+    xp, n = backend_of(P.data).xp, P.shape[0]
+    if P.nnz == 0 or bool(P.data.min() >= 0):
+        return 0.0
+    rows = xp.repeat(xp.arange(n), P.indptr[1:] - P.indptr[:-1])
+    off = xp.where(P.indices == rows, 0.0, P.data)
+    least = float(off.min())
+    return least if least < -1e-8 * float(abs(off).max()) else 0.0

@@ -96,3 +96,8 @@ def check_measurable(name: str, X: np.ndarray, metric: str) -> None:
         raise ValueError(
             f"metric='haversine' needs 2 columns, latitude and longitude in radians; {name} has {X.shape[1]}"
         )
+    if metric == "haversine" and len(X) and (abs(X) > (np.pi / 2 + 1e-6, 2 * np.pi + 1e-6)).any():
+        raise ValueError(
+            f"metric='haversine' needs latitude, from -pi/2 to pi/2, before longitude, both in radians; {name} has "
+            f"values up to {abs(X[:, 0]).max():.3g} and {abs(X[:, 1]).max():.3g}; np.radians converts degrees"
+        )

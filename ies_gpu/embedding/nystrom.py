@@ -110,6 +110,11 @@ def nystrom_extension(
     values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != Y.shape[1]:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
+    if len(values) and not (values.min() >= -1e-6 and values.max() <= 2 + 1e-6):
+        raise ValueError(
+            f"eigenvalues must be those of I - P, between 0 and 2, got {values.min():.3g} to {values.max():.3g}; those "
+            "of the Laplace-Beltrami operator are larger by 4 / bandwidth^2"
+        )
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:

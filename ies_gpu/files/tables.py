@@ -64,14 +64,21 @@ def read_fits(path: Path, choice: Choice) -> PointFile:
                 raise ContentError(f"{path} holds no data")
             if not part.data.dtype.names:
                 return PointFile(np.array(part.data, dtype=np.float64))
-            return from_columns(path, {name: _native(part.data[name]) for name in part.data.dtype.names}, choice)
+            columns = {name: _known(part.data[name], part.columns[name]) for name in part.data.dtype.names}
+            return from_columns(path, columns, choice)
     except ContentError:
         raise
     except (OSError, ValueError, TypeError, IndexError) as error:
         raise ContentError(f"{path} is not a FITS file, or damaged: {' '.join(str(error).split())[:200]}") from None
 
 
-def _native(column: Any) -> np.ndarray:
-    """Numbers in this machine's order of bytes; FITS has the other."""
+def _known(column: Any, about: Any) -> np.ndarray:
+    """Numbers in this machine's order of bytes, where FITS has the other; NaN for the integer that means "none"."""
     column = np.asarray(column)
-    return column.astype(column.dtype.newbyteorder("=")) if column.dtype.kind in "iuf" else column
+    if column.dtype.kind not in "iuf":
+        return column
+    column = column.astype(column.dtype.newbyteorder("="))
+    if not isinstance(about.null, int):
+        return column
+    none = about.null * float(about.bscale or 1) + float(about.bzero or 0)
+    return np.where(column == none, np.nan, column)

@@ -10,18 +10,20 @@ import scipy.sparse
 from ..backend import backend_of
 from ..backend.array import Array
 from ..embedding.graph import from_pairs
-from ..errors import brief
+from ..errors import IESWarning, brief, warnings_held
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
 from ..results.export import in_input_rows
-from ..results.model import make_model
+from ..results.model import Model, make_model
 from ..results.selection import Selection
+from ..run.fingerprint import digest_rows
 from ..run.options import AUTO, is_auto, is_each, is_found
 from ..select import select_coordinates
 from ..validation import check_sparse_storage, check_square_sparse, check_text
 
 __all__ = ["select", "transform"]
+UNCHANGED = 0.05  # of a coordinate's size that cells of the map may be off; 0.03 where two thirds of them were dropped
 
 
 def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options: Any) -> Selection:
@@ -147,9 +149,23 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
         alpha=float(params.get("alpha", 1.0)), device=options.get("device", "auto"),
     )  # fmt: skip
+    _check_unchanged(model, use)
     new.obsm[f"X_{key}"] = model.transform(X_new, **options)
     new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}
     return new.obsm[f"X_{key}"]
+
+
+def _check_unchanged(model: Model, use: str) -> None:
+    """An error where cells of the map do not get their own coordinates: other points are in their place by now."""
+    rows = digest_rows(len(model.X))
+    with warnings_held(IESWarning):
+        found = model.transform(model.X[rows])
+    off = np.abs(found - model.coordinates[rows]).max(axis=1) / np.sqrt((model.coordinates**2).mean(axis=0)).max()
+    if not np.median(off) <= UNCHANGED:  # NaN where they have no neighbours any more
+        where = "adata.X" if use == "X" else f"adata.obsm[{use!r}]"
+        raise ValueError(
+            f"{where} is not what the map was made from, so it was changed after select; call select again"
+        )
 
 
 def _check_cells(**given: Any) -> None:

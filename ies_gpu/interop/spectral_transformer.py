@@ -16,7 +16,7 @@ from ..embedding.nystrom import ISOLATED, check_scales
 from ..errors import IESWarning, warn_caller, warnings_held
 from ..results.model import InverseError, Model, make_model
 from ..run.options import FIXED, Options, is_auto, is_each, is_local
-from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
+from ..validation import check_choice, check_integer, check_length, check_points, check_real_array, check_unmasked
 
 NO_NEIGHBOUR = "new points have no training point"  # in what ``nystrom`` says
 FEWEST = 4  # points: with fewer there is no map with two coordinates
@@ -120,6 +120,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if backend_of(X).device != "cpu":
             validate_data(self, X, reset=reset, skip_check_array=True)
             return check_real_array("X", X, 2)
+        check_unmasked("X", X)  # scikit-learn shows what is behind a mask
         fewest = FEWEST if reset else 1
         try:
             checks = {"ensure_min_samples": fewest, "ensure_all_finite": self.metric != PRECOMPUTED}

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import brief
 from ..results.same_points import is_whole, rows_by_name
 from ..results.selection import Selection
+from ..validation import LARGEST
 from .panels import on_host
 from .style import COLORS
 
@@ -114,6 +115,10 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colou
         raise ValueError(f"{what} must have one value for each of {n} points{more}, got shape {found.shape}")
     if classes is None and np.isnan(found).all():
         classes = ()  # a bar would have no ends; a legend says that all are missing
+    if classes is None and max(abs(np.nanmin(found)), abs(np.nanmax(found))) > LARGEST:
+        raise ValueError(
+            f"{what} has values beyond {LARGEST:.0e}, for which no scale can be drawn; divide by a constant"
+        )
     return Colouring(label, found, classes, joined)
 
 
@@ -123,6 +128,9 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
     if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
         codes = np.asarray(array.codes)
         return _used(np.where(codes < 0, np.nan, codes.astype(float)), [str(name) for name in array.categories])
+    if isinstance(values, np.ma.MaskedArray):
+        values, hidden = values.data.astype(object), np.ma.getmaskarray(values)
+        values[hidden] = None
     array = on_host(values, what)
     known = np.ones(array.shape, dtype=bool)
     if array.dtype.kind == "O":

@@ -12,10 +12,11 @@ import numpy as np
 from .. import __version__
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
+from ..choice.naming import names_text
 from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
 from ..plot.colours import Colouring
-from ..plot.panels import heading, on_host
+from ..plot.panels import heading, on_host, unit_mean_square
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
 from ..validation import check_real_array
@@ -43,11 +44,7 @@ def report_page(
     title = heading(title, "Independent coordinates")
     check_kind("stability", stability, Stability)
     check_kind("diagnosis", diagnosis, Diagnosis)
-    if diagnosis is not None and len(diagnosis.collapse) != len(selection.points):
-        raise ValueError(
-            f"diagnosis is of {len(diagnosis.collapse):,} points, but the selection has {len(selection.points):,}; "
-            "diagnose this selection"
-        )
+    _check_same(selection, stability, diagnosis)
     X = None if points is None else check_rows("points", points, selection)
     colours = colours_for(colors, selection)
     columns = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1]))
@@ -79,6 +76,27 @@ def check_kind(name: str, value: Any, kind: type) -> None:
     """None, or a result of ours."""
     if value is not None and not isinstance(value, kind):
         raise TypeError(f"{name} must be a {kind.__name__}, got {brief(value)}")
+
+
+def _check_same(selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None) -> None:
+    """Errors where findings are those of another result."""
+    if stability is not None and stability.subset != selection.subset:
+        raise ValueError(
+            f"stability is of {names_text(stability.subset)}, but the selection is {names_text(selection.subset)}; "
+            "pass that of this selection"
+        )
+    if diagnosis is None:
+        return
+    if len(diagnosis.collapse) != len(selection.points):
+        raise ValueError(
+            f"diagnosis is of {len(diagnosis.collapse):,} points, but the selection has {len(selection.points):,}; "
+            "diagnose this selection"
+        )
+    own, found = (
+        unit_mean_square(on_host(Y)) for Y in (selection.coordinates[:, list(diagnosis.subset)], diagnosis.embedding)
+    )
+    if not np.allclose(own, found, atol=1e-6):
+        raise ValueError("diagnosis is of other coordinates than the selection has; diagnose this selection")
 
 
 def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:

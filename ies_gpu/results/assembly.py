@@ -133,9 +133,20 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     chosen = selection.subset, len(selection.points)
     for message in doubts_of(selection.diagnostics, *chosen, run.options, automatic is not None):
         run.log.warn(message)
+    if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
+        run.log.warn(
+            "X is a symmetric matrix, as distances and affinities between points are, but its rows were taken as "
+            "points; if they are not, pass it as graph or kernel"
+        )
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection
+
+
+def is_symmetric(X: Array) -> bool:
+    """Whether points are more likely a matrix of distances or affinities."""
+    X = check_points(X)
+    return len(X) == X.shape[1] and bool((X == X.T).all())
 
 
 def labels_of(X: Any) -> Any:

@@ -154,7 +154,7 @@ class Model:
         check_choice("isolated", isolated, ISOLATED)
         chosen = check_members("columns", self.subset if columns is None else columns, "numbers such as (0, 6)")
         m = self.coordinates.shape[1]
-        if not all(isinstance(k, int | np.integer) and 0 <= k < m for k in chosen):
+        if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < m for k in chosen):
             raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
         X_new = self._checked(X_new)
         home = backend_of(X_new)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from ..backend import Backend, backend_of
 from ..embedding.metrics import SPHERICAL, in_metric
-from ..validation import check_array, check_points
-from .options import ENTRIES
+from ..validation import check_array, check_integer, check_points
+from .options import ENTRIES, Options
 
 
 class Inputs(NamedTuple):
@@ -56,4 +56,11 @@ class Inputs(NamedTuple):
             return otherwise
         coordinates = self.values["coordinates"]
         shape = getattr(coordinates, "shape", None) or check_array("coordinates", coordinates).shape
-        return int(shape[1]) if len(shape) == 2 else otherwise
+        if len(shape) != 2:
+            return otherwise
+        if check_integer("n_components", otherwise, low=1) not in (shape[1], Options.n_components):
+            raise ValueError(
+                f"n_components={otherwise} differs from the {shape[1]} columns of coordinates; leave it out, or pass "
+                "as many columns and eigenvalues"
+            )
+        return int(shape[1])

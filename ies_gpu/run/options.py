@@ -139,6 +139,7 @@ class Options:
     resume: bool = False
 
     def __post_init__(self) -> None:
+        from ..choice.search import check_percentile
         from ..errors import brief
         from ..validation import check_choice, check_flag, check_integer, check_number
 
@@ -151,7 +152,7 @@ class Options:
             keep("zeta", check_number("zeta", self.zeta, closed=True))
         elif not is_auto(self.zeta):
             raise ValueError(f"zeta must be a number or 'auto', got {brief(self.zeta)}")
-        keep("percentile", check_number("percentile", self.percentile, low=0.0, high=100.0, closed=True))
+        keep("percentile", check_percentile(self.percentile))
         keep("alpha", check_number("alpha", self.alpha, low=0.0, high=1.0, closed=True))
         keep("diffusion_time", check_number("diffusion_time", self.diffusion_time, closed=True))
         if self.diffusion_time != 1 and self.scale != "diffusion":

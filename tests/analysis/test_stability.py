@@ -10,11 +10,13 @@ import pytest
 
 import ies_gpu
 from ies_gpu import selection_stability
+from ies_gpu.analysis.stability import replicates
 from ies_gpu.analysis.stability.replicates import bootstrap_choices, matched_subset, weighted_choices
 from ies_gpu.analysis.stability.result import Stability
 from ies_gpu.analysis.stability.rotations import NearPair, best_rotation, near_pairs
 from ies_gpu.choice.search import search_exhaustive
 from ies_gpu.datasets import synthetic
+from ies_gpu.errors import NotConvergedError
 from ies_gpu.results.selection import Ranking, Selection
 from tests.manifolds import identified, neumann, rectangle
 
@@ -205,6 +207,21 @@ def test_a_word_on_the_device_comes_once(strip, monkeypatch):
     with pytest.warns(RuntimeWarning, match="running on the CPU") as caught:
         selection_stability(fit, X=points, n_bootstrap=2, n_refits=3)
     assert len(caught) == 1
+
+
+def test_a_subsample_without_eigenvectors_does_not_end_the_others(strip, monkeypatch):
+    points, fit = strip
+    real, asked = replicates.select_coordinates, []
+
+    def unlucky(X, **options):
+        asked.append(len(X))
+        if len(asked) == 2:
+            raise NotConvergedError("the eigenvectors did not converge")
+        return real(X, **options)
+
+    monkeypatch.setattr(replicates, "select_coordinates", unlucky)
+    found = selection_stability(fit, X=points, n_bootstrap=2, n_refits=3)
+    assert (found.n_refits, found.failed_refits) == (2, 1)
 
 
 def test_subsamples_that_fall_apart_are_told():

@@ -82,6 +82,17 @@ def test_another_size_is_searched(on, selection):
         on(size_verdict)(selection, subset_size=10)
 
 
+@pytest.mark.filterwarnings("ignore:.*concentrated on a few stray points")
+def test_another_size_is_searched_as_the_run_would(on, rng):
+    """A point that hangs on the strip by a thread has coordinates of its own, which no run chooses."""
+    strip = np.column_stack([rng.uniform(0, 4, 1500), rng.uniform(0, 1, 1500), np.zeros(1500)])
+    points = np.concatenate([strip, [[1, 0.5, 0.26], [2, 0.5, 0.26], [3, 0.5, 0.26]]])
+    options = {"intrinsic_dim": 2, "bandwidth": 0.09, "n_components": 12, "zeta": 30.0}
+    two, three = (select_coordinates(points, subset_size=s, **options) for s in (2, 3))
+    assert two.diagnostics["stray_coordinates"][0] == 0
+    assert on(size_verdict)(two, subset_size=3).best == three.subset
+
+
 def test_the_automatic_choice_reads_the_histograms_by_the_same_rule():
     """On this strip the runner-up by score, {1, 4}, would leave 0.8 % near zero; the one by loss, {1, 2}, none."""
     points, _, _ = rectangle(600, 2.3)

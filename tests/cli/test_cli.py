@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentTypeError
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets, load
+from ies_gpu import cli, datasets, load, save
 from ies_gpu.cli.console import Console
 from ies_gpu.cli.options import count, size
 from ies_gpu.cli.wording import SENTENCES, as_options, in_bytes
@@ -231,6 +232,14 @@ def test_show_writes_the_chosen_coordinates_as_csv(run, tmp_path, capsys):
     assert cli.main(["show", run, "--csv", str(tmp_path / "map.txt")]) == 2
 
 
+def test_show_writes_times_that_name_the_rows_as_times(run, tmp_path):
+    selection = load(run)
+    times = np.datetime64("2026-11-17T10:00", "ns") + np.arange(len(selection.points)) * np.timedelta64(1, "s")
+    save(replace(selection, index=times), tmp_path / "named.npz")
+    assert cli.main(["show", str(tmp_path / "named.npz"), "--csv", str(tmp_path / "map.csv"), "--json"]) == 0
+    assert (tmp_path / "map.csv").read_text().splitlines()[2].split(",")[1].startswith("2026-11-17T10:00:01")
+
+
 def test_data_lists_writes_and_names_the_next_command(tmp_path, capsys):
     assert cli.main(["data"]) == 0
     listed = capsys.readouterr().out
@@ -286,6 +295,8 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", *FIT, "-o", "no/such/run.npz"], 1, "does not exist; create it first"),
         (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
         (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within radius=0.003"),
+        (["fit", "{points}", *FIT, "--bandwidth", "1000"], 1, "connects every sampled point to all 1500 points"),
+        (["fit", "{points}", *FIT, "--bandwidth", "1e300"], 1, "bandwidth must be between 1e-153 and 1e+153"),
         (["fit", "{points}", *FIT, "-m", "1499"], 1, "too few for -m 1499, which may be 1498 at most"),
         (["show", "{points}"], 1, "is not an .npz file"),
         (["show", "nowhere.npz"], 1, "does not exist"),

@@ -65,6 +65,13 @@ def test_torsion_is_the_angle_of_the_last_bond_about_the_middle_one(angle, rng):
     np.testing.assert_allclose(np.exp(1j * datasets.torsion(mirrored, (0, 1, 2, 3))[0]), np.exp(-1j * found))
 
 
+@pytest.mark.parametrize("unit", [1e-150, 1e-10, 1e150])
+def test_torsion_does_not_depend_on_the_unit(rng, unit):
+    R = rng.normal(size=(5, 6, 3))
+    np.testing.assert_allclose(datasets.torsion(unit * R, (4, 1, 2, 5)), datasets.torsion(R, (4, 1, 2, 5)), rtol=1e-9)
+    assert datasets.torsion(R[:0], (4, 1, 2, 5)).shape == (0,)
+
+
 def test_torsion_has_no_value_on_a_line():
     step = np.array([0.1, 0.2, 0.3])  # three of them are not exactly three steps
     for line in ([0.0, 0, 0], [1, 0, 0], [2, 0, 0]), (0 * step, step, 3 * step):

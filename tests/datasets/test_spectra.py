@@ -156,3 +156,18 @@ def test_one_file_is_at_rest_like_several(tmp_path):
     np.savez(tmp_path / "s.npz", flux=flux, wavelengths=waves, redshift=np.array([0.1, np.nan]))
     with pytest.raises(ValueError, match=r"s\.npz: spectrum 1 has a redshift of nan"):
         datasets.load_spectra(tmp_path / "s.npz")
+
+
+@pytest.mark.parametrize("redshift", [0.25, [0.25], [[0.25], [0.25], [0.25]]], ids=["scalar", "one", "a column"])
+def test_a_redshift_of_any_shape_counts(tmp_path, rng, redshift):
+    waves = np.linspace(1000, 2000, 9)
+    np.savez(tmp_path / "s.npz", flux=rng.uniform(1, 2, (3, 9)), wavelengths=waves, redshift=redshift)
+    found = datasets.load_spectra(tmp_path / "s.npz")
+    np.testing.assert_allclose(found.wavelengths, waves / 1.25)
+    np.testing.assert_array_equal(found.values["redshift"], np.full(3, 0.25))
+
+
+def test_redshifts_of_other_spectra_are_refused(tmp_path, rng):
+    np.savez(tmp_path / "s.npz", flux=rng.uniform(1, 2, (3, 9)), wavelengths=np.arange(1, 10), redshift=np.zeros(4))
+    with pytest.raises(ValueError, match=r"redshift must have one value for each of 3 spectra, got shape \(4,\)"):
+        datasets.load_spectra(tmp_path / "s.npz")

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ies_gpu import knn_graph, radius_graph
+from ies_gpu import gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import base
 from ies_gpu.embedding import laplacian
 from ies_gpu.embedding.graph import Cells, check_graph, ordered_radius_graph, permuted
@@ -144,6 +144,28 @@ def test_a_dense_matrix_of_distances_is_cut_at_the_radius(rng):
     np.testing.assert_allclose(dense_of(check_graph(cdist(X, X), radius=1.0)), expected(X, 1.0), atol=1e-15)
     infinite = np.where(cdist(X, X) <= 1.0, cdist(X, X), np.inf)
     np.testing.assert_allclose(dense_of(check_graph(infinite)), expected(X, 1.0), atol=1e-15)
+
+
+def test_zeros_in_the_gaps_of_a_graph_are_no_distances(on, rng):
+    """As in ``kneighbors_graph(X, 5, mode="distance").toarray()``: they would make copies of most points."""
+    X = rng.uniform(size=(40, 2))
+    sparse = knn_graph(X, n_neighbors=5)
+    with pytest.raises(ValueError, match=r"8\d% of its distances are 0.*csr_array"):
+        on(gaussian_kernel)(sparse.toarray(), bandwidth=0.3)
+    copies = cdist(np.repeat(X[:20], 3, axis=0), np.repeat(X[:20], 3, axis=0))
+    assert on(gaussian_kernel)(copies, bandwidth=0.3).nnz == 3600
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array, scipy.sparse.coo_matrix])
+def test_affinities_are_not_taken_for_distances(rng, form):
+    X = rng.uniform(size=(40, 2))
+    affinities = np.exp(-(cdist(X, X) ** 2))
+    with pytest.raises(ValueError, match=r"graph has 1 on its diagonal.*pass it as kernel"):
+        gaussian_kernel(form(affinities), bandwidth=0.3)
+    rounded = cdist(X, X) + 1e-4 * np.eye(40)  # as some libraries leave it
+    np.testing.assert_array_equal(
+        gaussian_kernel(form(rounded), bandwidth=0.3).toarray(), gaussian_kernel(cdist(X, X), bandwidth=0.3).toarray()
+    )
 
 
 def test_indices_are_wide_where_the_number_of_entries_is(monkeypatch, rng):

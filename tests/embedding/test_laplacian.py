@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ies_gpu import gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
-from ies_gpu.embedding.laplacian import check_laplacian, laplacian_in_place
+from ies_gpu import cometric, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
+from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, laplacian_in_place
 from ies_gpu.embedding.order import spatial_order
 from ies_gpu.embedding.tiles import TiledKernel
 from tests.backends import to_host
@@ -96,6 +96,18 @@ def test_a_plain_matrix_is_taken_as_a_laplacian(cloud):
     assert abs(wrapped.transition - laplacian.transition).max() < 1e-15
     with pytest.raises(ValueError, match="rows that sum to 0"):
         check_laplacian(scipy.sparse.identity(5))
+
+
+def test_the_negative_of_a_laplacian_is_refused(cloud):
+    """Its co-metric is negative, and its leading eigenvectors are those that should come last."""
+    laplacian = graph_laplacian(gaussian_kernel(radius_graph(cloud, radius=1.5), bandwidth=0.5))
+    generator = -scipy.sparse.csr_array(laplacian.matrix)
+    with pytest.raises(ValueError, match="pass -laplacian"):
+        cometric(cloud, 16 * generator)
+    with pytest.raises(ValueError, match=r"transition must not have negative entries off the diagonal"):
+        cometric(cloud, Laplacian(scipy.sparse.eye_array(len(cloud)).tocsr() - generator, laplacian.weights))
+    degrees = scipy.sparse.diags_array(np.arange(1.0, len(cloud) + 1))
+    cometric(cloud, degrees @ laplacian.matrix)  # of another time scale at each point: P has a negative diagonal
 
 
 def test_asymmetric_and_negative_affinities_are_refused():

@@ -98,3 +98,11 @@ def test_what_is_refused(points):
     with pytest.raises(ValueError, match="alpha must be between 0 and 1, got 2"):
         laplacian_of_points(points, bandwidth=1.0, alpha=2)
     assert "precomputed" not in METRICS + MEASURED  # graph= is the way
+
+
+def test_degrees_and_longitude_first_are_no_radians(rng):
+    earth = np.column_stack([rng.uniform(-60, 60, 200), rng.uniform(-170, 170, 200)])
+    for wrong in (earth, np.radians(earth)[:, ::-1]):
+        with pytest.raises(ValueError, match=r"needs latitude, from -pi/2 to pi/2, before longitude.*np\.radians"):
+            radius_graph(wrong, radius=0.5, metric="haversine")
+    assert radius_graph(np.radians(earth), radius=0.5, metric="haversine").nnz > 0

@@ -181,6 +181,7 @@ def test_no_new_points_are_no_trouble(on, strip):
         ({"X_new": np.full((2, 3), np.nan)}, ValueError, "X_new contains NaN"),
         ({"coordinates": np.zeros((5, 6))}, ValueError, "coordinates has 5 rows but X has 700"),
         ({"eigenvalues": [0.1]}, ValueError, r"eigenvalues must have one entry per coordinate \(6\)"),
+        ({"eigenvalues": 40 * np.arange(1, 7) / 7}, ValueError, "eigenvalues must be those of I - P, between 0 and 2"),
         ({"bandwidth": 0}, ValueError, "bandwidth must be a finite number greater than 0"),
         ({"radius": -1.0}, ValueError, "radius must be"),
         ({"degrees": np.zeros(700)}, ValueError, "degrees must be 700 positive numbers"),

@@ -149,6 +149,15 @@ def test_objects_are_never_loaded(tmp_path):
     assert zarr and not marker.exists()
 
 
+@pytest.mark.parametrize("zero", [None, 2**31])
+def test_an_integer_of_fits_that_means_none_is_not_a_coordinate(tmp_path, zero):
+    fits = pytest.importorskip("astropy.io.fits")
+    counts = np.array([7, -999 + (zero or 0), 9], dtype="i4" if zero is None else "u4")
+    columns = [fits.Column("a", "J", array=counts, null=-999, bzero=zero), fits.Column("b", "D", array=np.arange(3.0))]
+    fits.BinTableHDU.from_columns(columns).writeto(tmp_path / "counts.fits")
+    np.testing.assert_array_equal(read_points(tmp_path / "counts.fits"), [[7, 0], [np.nan, 1], [9, 2]])
+
+
 @pytest.mark.parametrize("ending", [".parquet", ".feather", ".h5", ".h5ad", ".zarr", ".mat", ".fits", ".csv.gz"])
 def test_damaged_files_are_said_to_be(tmp_path, ending):
     path = tmp_path / f"points{ending}"

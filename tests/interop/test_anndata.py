@@ -175,6 +175,20 @@ def test_cells_that_cannot_be_transformed_are_told_why(adata):
         transform(adata, adata[:, ::-1].copy())
 
 
+def test_points_that_were_changed_after_the_map_was_made_are_noticed(adata):
+    """As another run of a PCA changes them; the order of the cells, and a few that are gone, make no difference."""
+    select(adata, bandwidth=1.3, **SIZES)
+    new, order = adata[:9].copy(), np.random.default_rng(5).permutation(700)
+    placed = transform(adata, new)
+    np.testing.assert_allclose(transform(adata[order].copy(), new), placed, rtol=0, atol=1e-9)
+    assert transform(adata[order[:600]].copy(), new).shape == placed.shape
+    for changed in (2 * adata.obsm["X_pca"], adata.obsm["X_pca"][order], 1000 + adata.obsm["X_pca"] ** 2):
+        other = adata.copy()
+        other.obsm["X_pca"] = changed
+        with pytest.raises(ValueError, match=r"adata.obsm\['X_pca'\] is not what the map was made from"):
+            transform(other, new)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_scanpy_draws_real_cells(monkeypatch):
     """700 blood cells that come with scanpy."""

@@ -129,3 +129,11 @@ def test_columns_that_do_not_matter(rng):
 def test_every_backend_estimates_the_same(on, method):
     X = plane(500, 2, 0.05)
     assert on(estimate_dimension)(X, method=method).raw == pytest.approx(estimate_dimension(X, method=method).raw)
+
+
+@pytest.mark.parametrize("step", [1.0, 0.1, 1 / 3])
+def test_two_neighbours_on_a_grid_say_nothing(step):
+    """Their distances are equal, or differ by rounding: of 0.1 the estimate was 2e15."""
+    grid = step * np.stack(np.meshgrid(np.arange(20), np.arange(15)), axis=-1).reshape(-1, 2)
+    with pytest.raises(ValueError, match="two nearest neighbours of most points are equally far away, as on a grid"):
+        two_nn_dimension(grid)

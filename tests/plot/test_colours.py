@@ -108,6 +108,20 @@ def test_missing_values_are_grey_and_counted(selection, nothing):
     np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.embedding[:7] * np.sqrt(N))
 
 
+def test_what_is_behind_a_mask_is_missing():
+    hidden = np.arange(N) % 5 == 0
+    for values in (np.where(hidden, -999.0, 1.5 * np.arange(N)), np.where(hidden, "bad", WORDS), np.arange(N) % 3):
+        found = colourings(np.ma.masked_array(values, hidden), N)[0]
+        np.testing.assert_array_equal(np.isnan(found.values), hidden)
+        assert found.classes is None or "bad" not in found.classes
+    assert colourings(np.ma.masked_array(np.arange(N) + 0.5), N)[0].missing == 0
+
+
+def test_values_that_span_more_than_a_float_are_refused(selection):
+    with pytest.raises(ValueError, match="divide by a constant"):
+        plot.embedding(selection, colors=np.where(np.arange(N) < 2, 1e308, -1e308))
+
+
 def test_more_classes_than_colours_get_other_marks_and_too_many_are_joined():
     twenty = colourings([f"class {k % 20}" for k in range(N)], N)[0]
     assert len(twenty.classes) == 20

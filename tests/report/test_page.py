@@ -13,7 +13,7 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import load, save
+from ies_gpu import diagnose, load, save, selection_stability
 from ies_gpu.report.content import shown_rows
 from ies_gpu.report.packing import MISSING, STEPS, as_script, packed
 from ies_gpu.report.page import report_page, write_report
@@ -133,6 +133,17 @@ def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
     assert content(report_page(selection, colors={"nothing": None}))["runs"][0]["columns"] == []
     runs = content(report_page(selection, compare=torus, colors=X[:, 0]))["runs"]
     assert len(runs) == 2
+
+
+def test_findings_of_another_result_are_refused(strip):
+    selection = strip[0]
+    other = replace(selection, subset=(0, 1), coordinates=selection.coordinates[:, ::-1])
+    with pytest.raises(ValueError, match="stability is of phi1, phi2, but the selection is"):
+        report_page(selection, stability=selection_stability(other, n_bootstrap=2))
+    with pytest.raises(ValueError, match="diagnosis is of other coordinates"):
+        report_page(selection, diagnosis=diagnose(other))
+    told = report_page(selection, diagnosis=diagnose(selection, subset=(0, 2)))  # of other members, which is fine
+    assert content(told)["runs"][0]["diagnosis"]["subset"] == [0, 2]
 
 
 def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_first(strip):

@@ -53,7 +53,7 @@ def test_transform_gives_the_chosen_or_the_wanted_columns(model, selection, stri
     np.testing.assert_allclose(model.transform(strip.X), selection.embedding, rtol=0, atol=1e-8)
     every = model.transform(strip.X[:9], columns=range(10))
     np.testing.assert_allclose(every, selection.coordinates[:9], rtol=0, atol=1e-8)
-    for wrong in ([10], [-1], [0.5]):
+    for wrong in ([10], [-1], [0.5], [True, False]):
         with pytest.raises(ValueError, match="columns must be numbers between 0 and 9"):
             model.transform(strip.X, columns=wrong)
     assert repr(model).startswith("Model of phi1, phi") and "1,200 points with 3 columns, bandwidth=0.7" in repr(model)

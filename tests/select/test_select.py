@@ -67,11 +67,31 @@ def test_every_entry_gives_the_same_set(reference):
     np.testing.assert_allclose(embedding.eigenvalues, reference.eigenvalues, atol=1e-12)
 
 
+def test_vectors_that_are_not_eigenvectors_of_the_laplacian_are_noticed(rng):
+    """Their rows in another order give a set too, and nothing else would show that it means nothing."""
+    laplacian = laplacian_of_points(X, bandwidth=EPS)
+    found = diffusion_map(laplacian, n_components=8)
+    given = {"laplacian": laplacian.matrix, "eigenvalues": found.eigenvalues, **OPTIONS}
+    right = select_coordinates(coordinates=7 * found.coordinates, **given)
+    assert max(right.diagnostics["residuals"]) < 1e-6 and not right.diagnostics["warnings"]
+    with pytest.warns(IESWarning, match=r"phi\d is not an eigenvector of laplacian.*in its order"):
+        select_coordinates(coordinates=found.coordinates[rng.permutation(N)], **given)
+
+
 def test_other_peoples_matrices(reference):
     distances = cdist(X, X)
     same_set(reference, select_coordinates(graph=distances, bandwidth=EPS, radius=3 * EPS, **OPTIONS))
     sparse = scipy.sparse.coo_array(np.where(distances <= 3 * EPS, np.exp(-((distances / EPS) ** 2)), 0))
     same_set(reference, select_coordinates(kernel=sparse, bandwidth=EPS, **OPTIONS))
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of what is doubtful beside that
+@pytest.mark.parametrize("what", ["distances", "affinities"])
+def test_a_matrix_that_is_passed_as_points_is_noticed(what):
+    matrix = cdist(X[:300], X[:300])
+    matrix = matrix if what == "distances" else np.exp(-(matrix**2))
+    with pytest.warns(IESWarning, match="rows were taken as points; if they are not, pass it as graph or kernel"):
+        select_coordinates(matrix, components="largest", n_components=6)
 
 
 def moved(points, how, rng):

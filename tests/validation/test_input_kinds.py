@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import DiffusionMap, datasets, model_of, select_coordinates
+from ies_gpu import DiffusionMap, datasets, gaussian_kernel, model_of, plot, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.embedding.graph import in_units_of
 from ies_gpu.embedding.order import in_order, is_mapped
@@ -171,3 +171,24 @@ def test_odd_arrays_are_the_same_points(kind):
     usual = select_coordinates(SMALL, device="cpu", **options)
     assert found.subset == usual.subset
     np.testing.assert_allclose(found.eigenvalues, usual.eigenvalues, rtol=1e-9)
+
+
+MASKED = {
+    "a graph": lambda X, D, tmp: gaussian_kernel(D, bandwidth=1.0),
+    "the graph of a run": lambda X, D, tmp: select_coordinates(graph=D, **ARGUMENTS),
+    "points of an estimator": lambda X, D, tmp: DiffusionMap(bandwidth=1.0).fit(X),
+    "distances of an estimator": lambda X, D, tmp: DiffusionMap(bandwidth=1.0, metric="precomputed").fit(D),
+    "new points": lambda X, D, tmp: DiffusionMap(bandwidth=1.0, n_components=3).fit(X.data).transform(X),
+    "points of a picture": lambda X, D, tmp: plot.points(X),
+    "values of an XYZ file": lambda X, D, tmp: datasets.write_xyz(
+        tmp / "a.xyz", np.zeros((len(X), 1, 3)), [1], values={"energy": X[:, 0]}
+    ),
+}
+
+
+@pytest.mark.parametrize("use", MASKED)
+def test_what_is_behind_a_mask_is_never_used(use, tmp_path):
+    distances = np.linalg.norm(SMALL[:, None] - SMALL, axis=2)
+    masked = np.ma.masked_greater(SMALL, np.median(SMALL)), np.ma.masked_greater(distances, np.median(distances))
+    with pytest.raises(ValueError, match="masked entries"):
+        MASKED[use](*masked, tmp_path)

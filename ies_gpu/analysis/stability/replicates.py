@@ -19,7 +19,7 @@ from ...backend import at_home, backend_of, device_near, get_backend
 from ...backend.array import Array
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
-from ...errors import DisconnectedGraphError, IESWarning, warnings_held
+from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError, warnings_held
 from ...results.same_points import used_points
 from ...results.selection import Selection
 from ...run.options import is_each
@@ -268,7 +268,7 @@ def _refitted(
         try:
             with warnings_held(IESWarning):
                 fit = select_coordinates(X[rows], **options | {"components": "largest", "keep_bases": False})
-        except (DisconnectedGraphError, np.linalg.LinAlgError):
+        except (DisconnectedGraphError, NotConvergedError, np.linalg.LinAlgError):
             fit = None
         except ValueError as error:  # the largest part has fewer points than eigenvectors: the subsample has enough
             if "n_components" not in str(error):

@@ -104,8 +104,11 @@ def check_zeta(zeta: Any) -> float | None:
 
 
 def check_percentile(percentile: Any) -> float:
-    """alpha, from 0 to 100."""
-    return check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
+    """alpha, from 0 to 100; a share such as 0.75 is a slip."""
+    number = check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
+    if 0 < number < 1:
+        raise ValueError(f"percentile goes from 0 to 100, got {number:g}; pass {100 * number:g} if that is a share")
+    return number
 
 
 def check_bases(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend import backend_of, to_device
 from ...backend.array import Array
+from ...backend.kernels.arrays import column_ends, column_norms, column_sums
 from ...embedding.connectivity import (
     CROWDED,
     connecting_radius,
@@ -46,6 +47,7 @@ from ..stage import Run, Stage
 from .kernel import kernel_of
 
 CONTINUING = "continuing with the largest"
+FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 
 
@@ -221,10 +223,39 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     if bool((values[1:] < values[:-1]).any()):
         raise ValueError("eigenvalues must be ascending; sort them, and the columns of coordinates with them")
+    if float(values[0]) < -1e-8 * max(1.0, abs(float(values[-1]))):
+        raise ValueError(f"eigenvalues must be those of I - P, none of them negative, got {float(values[0]):.3g}")
+    refuse_constant(Y)
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
-    embedding = Embedding(Y, backend_of(values).to_host(values), ())
+    embedding = Embedding(Y, backend_of(values).to_host(values), residuals_of(run, laplacian, Y))
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
+
+
+def residuals_of(run: Run, laplacian: Laplacian, Y: Array) -> np.ndarray:
+    """``|L y - lambda y| / |y|`` of given vectors (m,), lambda being the best for each; a warning where it is large."""
+    LY = Y - laplacian.operator.product(Y, run.backend)
+    squares = column_sums(Y * Y)
+    values = column_sums(Y * LY) / squares
+    residuals = run.backend.to_host(column_norms(LY - Y * values) / squares**0.5)
+    worst = int((residuals / np.maximum(np.abs(run.backend.to_host(values)), 1e-300)).argmax())
+    if residuals[worst] > FOREIGN * abs(float(values[worst])):
+        run.log.warn(
+            f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g}); check that the rows "
+            "of coordinates are in its order"
+        )
+    return residuals
+
+
+def refuse_constant(Y: Array) -> None:
+    """An error where a given eigenvector says nothing: the constant one would be a member of every set."""
+    low, high = column_ends(Y)
+    backend = backend_of(Y)
+    flat = np.flatnonzero(backend.to_host(high - low <= 1e-8 * backend.xp.maximum(abs(low), abs(high))))
+    if len(flat):
+        raise ValueError(
+            f"column {flat[0]} of coordinates is constant; leave the constant eigenvector out, and its eigenvalue"
+        )
 
 
 def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
