@@ -99,7 +99,11 @@ def add_details(option: Callable[..., Any]) -> None:
 def add_reading(option: Callable[..., Any]) -> None:
     """Options that say which part of a file to read."""
     option("--key", metavar="NAME", help="which array to read from a file that holds several, such as X_pca")
-    option("--columns", metavar="A,B,...", help="columns of a table to use as coordinates, by name or number from 0")
+    option(
+        "--columns",
+        metavar="A,B,...",
+        help="columns of a table to use as coordinates, by name or number from 0; A-F for all from A to F",
+    )
     option("--index-col", metavar="NAME", help="column of a table that names the rows")
 
 
