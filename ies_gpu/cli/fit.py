@@ -264,7 +264,7 @@ def expected_seconds(points: Any, args: argparse.Namespace) -> float | None:
     if squared is None:
         return None
     share = float((squared <= (args.radius or 3 * args.bandwidth) ** 2).mean())
-    return estimate_resources(n=n, degree=max(share * n, 1.0), **known).seconds
+    return estimate_resources(n=n, degree=min(max(share * n, 1.0), n - 1), **known).seconds
 
 
 def check_numbers(args: argparse.Namespace) -> None:

@@ -344,6 +344,12 @@ def test_help_for_those_who_type_nothing_or_help(capsys):
     assert cli.main(["help", "nothing"]) == 2
 
 
+def test_a_bandwidth_that_joins_all_points_is_named_as_such(points, capsys):
+    """And not by the number of neighbours in the estimate of the time."""
+    assert cli.main(["fit", str(points), "-d", "2", "-s", "2", "--bandwidth", "1000"]) == 1
+    assert "connects every sampled point" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("python", "here"),
     [
