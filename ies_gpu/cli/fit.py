@@ -110,6 +110,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..files.points import read_table, unchanged
     from ..files.writing import check_output, check_table_output
     from ..results.assembly import labelled
+    from ..validation import check_real_array
 
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
@@ -125,6 +126,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     console.progress("read", 0, 0)
     away = stays_away(args)
     points, rows, columns = (args.points, None, None) if away else read_table(args.points, **chosen_of(args))
+    if columns is not None:  # of what is no number, say in which column
+        check_real_array(name_of(args.points), points, 2, columns=columns)
     console.progress("read", 1, 1)
     if not args.output:
         console.note("no -o: the result will be shown but not saved")

@@ -28,6 +28,8 @@ def as_options(text: str, known: Collection[str] | None = None) -> str:
     """
     for theirs, ours in SENTENCES.items():
         text = text.replace(theirs, ours)
+    text = re.sub(r"drop the rows, e\.g\. .*\]", "remove these rows (counted from 0) from the file", text)
+    text = re.sub(r"drop the columns, e\.g\. .*\]", "leave them out with --columns", text)
     if known is not None and "--device" not in known:
         text = re.sub(r"\b(use|try) device='(\w+)'", r"set IES_GPU_DEVICE=\2", text)
     text = re.sub(r"\b(bandwidth|components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)

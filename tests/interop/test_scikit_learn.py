@@ -336,3 +336,19 @@ def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():
 def test_copies_in_the_metric_are_called_copies(rng):
     with pytest.raises(ValueError, match="X must not consist of 50 copies of one point"):
         IndependentCoordinates(metric="cosine").fit(rng.uniform(1, 2, (50, 1)))
+
+
+@pytest.mark.parametrize("estimator", [DiffusionMap(bandwidth=1.2), chooser()])
+def test_what_is_no_number_is_named_with_its_row_and_column(estimator, frame):
+    spoiled = frame.copy()
+    spoiled.iloc[[3, 77], 1] = np.nan
+    where = r"X contains NaN or infinite values in 2 rows \(3, 77\) and 1 column \('y'\); drop the rows"
+    with pytest.raises(ValueError, match=where + ".*SimpleImputer"):
+        estimator.fit(spoiled)
+    fitted = clone(estimator).fit(frame)
+    with pytest.raises(ValueError, match=where):
+        fitted.transform(spoiled)
+    bare = frame.to_numpy(copy=True)
+    bare[9, 0] = np.inf  # which no imputer takes
+    with pytest.raises(ValueError, match=r"in 1 row \(9\) and 1 column \(0\); drop the rows, e.g. X\[.*\]$"):
+        clone(estimator).fit(bare)
