@@ -76,6 +76,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
     """The points in the file, with as many columns as the run had."""
     from ..files.points import read_points
+    from ..results.same_points import used_points
 
     points = read_points(args.points, **chosen_of(args))
     width = selection.diagnostics.get("n_features")
@@ -84,6 +85,7 @@ def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
             f"--points must have the columns of the run, which used {width}, got {points.shape[1]} from "
             f"{name_of(args.points)}; choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
         )
+    used_points(selection, points, "--points")
     return points
 
 
@@ -111,29 +113,13 @@ def judged(args: argparse.Namespace, selection: Any, points: Any, console: Conso
         from ..analysis.diagnosis.diagnose import diagnose
 
         console.progress("diagnosis", 0, 0)
-        found["diagnosis"] = diagnose(selection, laplacian=laplacian_of_run(selection, points))
+        found["diagnosis"] = diagnose(selection, X=points)
         console.progress("diagnosis", 1, 1)
     if args.stability:
         from ..analysis.stability.replicates import selection_stability
 
         found["stability"] = selection_stability(selection, X=points, progress=console.progress)
     return found
-
-
-def laplacian_of_run(selection: Any, points: Any) -> Any:
-    """The graph of a run made from points within a radius, if the points are given."""
-    used = selection.diagnostics.get("parameters", {})
-    if points is None or used.get("entry") != "X" or not isinstance(used.get("bandwidth"), float):
-        return None
-    if used.get("n_neighbors") is not None:
-        return None
-    from ..embedding.laplacian import laplacian_of_points
-    from ..results.same_points import used_points
-
-    points = used_points(selection, points, "--points")
-
-    known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
-    return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
 
 
 def check_page(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:

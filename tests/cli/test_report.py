@@ -44,9 +44,9 @@ def test_report_takes_points_colours_and_another_run(folder, capsys):
     text = output.read_text()
     assert '"name":"length"' in text and '"classes":["left","right"]' in text and '"dimensions":3' in text
     assert text.count('"name":"run.npz"') == 2 and '"diagnosis":{"verdict"' in text
-    assert "No laplacian was given" not in text  # the points give the graph of the run
+    assert "graph of the run is not known" not in text  # the points give it
     assert cli.main(["report", run, "--diagnose", "-o", str(output)]) == 0
-    assert "No laplacian was given" in output.read_text()
+    assert "graph of the run is not known" in output.read_text()
 
 
 def test_the_page_stands_beside_the_run_by_default(folder, capsys):
