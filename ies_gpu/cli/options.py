@@ -109,8 +109,13 @@ def add_reading(option: Callable[..., Any]) -> None:
 
 def chosen_of(args: argparse.Namespace) -> dict[str, Any]:
     """The same for ``read_table``."""
-    columns = None if args.columns is None else tuple(name.strip() for name in args.columns.split(","))
+    columns = None if args.columns is None else column_names(args.columns)
     return {"key": args.key, "columns": columns, "index_col": args.index_col}
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """Columns that are separated by commas."""
+    return tuple(name.strip() for name in text.split(","))
 
 
 def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:

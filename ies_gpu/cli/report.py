@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.remote import file_size, is_remote, shown
+from .colours import add_color, by_name, read_colors
 from .console import Console
 from .options import add_command, add_reading, add_talk, check_different, check_ending, chosen_of
 from .output import say
@@ -27,9 +28,7 @@ def add(commands: Any) -> None:
         metavar="POINTS",
         help="the points of the run; adds a view of the input, and the graph to --diagnose",
     )
-    option(
-        "--color", metavar="COLUMNS.CSV", help="columns to colour the points by: a .csv or .tsv file with a header line"
-    )
+    add_color(option, "--points")
     option("--compare", metavar="RUN.NPZ", help="another result, shown beside the first")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
@@ -47,14 +46,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     given = [f"--{name.replace('_', '-')}" for name, value in chosen_of(args).items() if value is not None]
     if given and args.points is None:
         args.parser.error(f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for --points, which is missing")
-    from ..files.columns import read_columns
     from ..report.page import write_report
     from ..results.storage import load
 
     selection = load(args.run_file)
     other = None if args.compare is None else load(args.compare)
     points = None if args.points is None else points_of_run(args, selection)
-    colors = None if args.color is None else by_name(read_columns(args.color), selection)
+    colors = None if args.color is None else by_name(read_colors(args.color, args.points), selection)
     names = (name_of(args.run_file), name_of(args.compare or ""))
     write_report(
         selection,
@@ -87,23 +85,6 @@ def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
         )
     used_points(selection, points, "--points")
     return points
-
-
-def by_name(colors: dict[str, Any], selection: Any) -> dict[str, Any]:
-    """Columns in the order of the points, if one of them holds their names in another order.
-
-    Numbers may be ranks, which hold the names of rows 1, 2, ... too: they are names in the first column only.
-    """
-    import numpy as np
-
-    from ..results.same_points import rows_by_name
-
-    for number, labels in enumerate(colors.values()):
-        rows = rows_by_name(selection, labels) if number == 0 or labels.dtype.kind == "O" else None
-        if rows is not None:
-            moved = not np.array_equal(rows, np.arange(len(rows))) and not np.array_equal(rows, selection.points)
-            return {name: values[rows] for name, values in colors.items()} if moved else colors
-    return colors
 
 
 def judged(args: argparse.Namespace, selection: Any, points: Any, console: Console) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Header(NamedTuple):
             f"{self.path} has no column {name!r}{role}; {known or f'it has {self.width} columns without names'}"
         )
 
-    def span(self, name: str, without: int | None) -> list[int]:
+    def span(self, name: str, without: int | None = None) -> list[int]:
         """Where a column is, or all columns of a range "A-B" ``without`` the one that names the rows."""
         if self.has(name):
             return [self.place(name)]
