@@ -36,22 +36,22 @@ def is_table(points: str) -> bool:
     return os.path.splitext(shown(points))[1].lower() in READERS
 
 
-def read_colors(color: str, points: str | None) -> dict[str, Any]:
-    """The columns of a file, or those of the points that are named."""
+def read_colors(color: str, points: str | None, table: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The columns of a file, or those of the points that are named; ``table`` has the latter if they were read."""
     from ..files.chosen import Header
     from ..files.columns import read_columns
 
     if is_file(color):
         return read_columns(color)
-    if points is None or not is_table(points):
+    if not table and (points is None or not is_table(points)):
         where = "no table is given" if points is None else f"{shown(points)} has no such columns"
         raise ValueError(
             f"--color {color} would be a column of the points, but {where}; give a table with one row per point "
             "instead, such as a .csv file"
         )
-    table = read_columns(points)
+    table = table or read_columns(str(points))
     names = list(table)
-    header = Header(Path(shown(points)), names, len(table))
+    header = Header(Path(shown(str(points))), names, len(table))
     chosen = [k for name in column_names(color) for k in header.span(name)]
     return {names[k]: table[names[k]] for k in chosen}
 

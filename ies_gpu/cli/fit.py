@@ -17,6 +17,7 @@ from .colours import add_color, by_name, check_length, for_picture, read_colors
 from .console import Console
 from .estimate import duration
 from .job_file import layered
+from .molecule import add_molecule, check_molecule, is_molecule, read_frames
 from .options import (
     add_command,
     add_details,
@@ -78,6 +79,7 @@ def add(commands: Any) -> None:
     option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
     add_color(option, "POINTS")
     add_reading(fit.add_argument_group("the file").add_argument)
+    add_molecule(fit.add_argument_group("a molecule").add_argument)
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     option = fit.add_argument_group("a cluster (Dask)").add_argument
@@ -112,6 +114,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
+    molecule = is_molecule(args)
+    if molecule:
+        check_molecule(args)
     from ..files.points import unchanged
     from ..files.writing import check_output, check_table_output
     from ..results.assembly import labelled
@@ -128,8 +133,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_page(args.parser, "--report", args.report)
     begin = time.perf_counter()
     console.progress("read", 0, 0)
-    given = read_given(args)
+    given = read_given(args, molecule)
     console.progress("read", 1, 1)
+    if molecule and not args.no_self_loops:
+        console.note("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     if not stays_away(args):
@@ -151,15 +158,20 @@ class Given(NamedTuple):
     points: Any
     rows: Any = None
     columns: Any = None
+    features: str | None = None  # what the points are, of a molecule
     colors: dict[str, Any] | None = None
 
 
-def read_given(args: argparse.Namespace) -> Given:
+def read_given(args: argparse.Namespace, molecule: bool) -> Given:
     """Read the points and what colours them."""
     from ..files.points import read_table
     from ..validation import check_real_array
 
-    if stays_away(args):
+    values = None
+    if molecule:
+        points, features, values = read_frames(args)
+        given = Given(points, features=features)
+    elif stays_away(args):
         given = Given(args.points)
     else:
         given = Given(*read_table(args.points, **chosen_of(args)))
@@ -167,7 +179,7 @@ def read_given(args: argparse.Namespace) -> Given:
             check_real_array(name_of(args.points), given.points, 2, columns=given.columns)
     if args.color is None:
         return given
-    colors = read_colors(args.color, args.points)
+    colors = read_colors(args.color, args.points, values)
     check_length(args.color, colors, len(given.points))
     return given._replace(colors=colors)
 
@@ -212,6 +224,8 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
 def written(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
     """Write what was asked for of one result; returns the names of its files by option."""
     selection.diagnostics["configuration"] = args.configuration
+    if given.features is not None:
+        selection.diagnostics["features"] = given.features
     part = selection.diagnostics.get("part")
     own = {
         option: name if name is None or part is None else part_name(name, part["number"])
