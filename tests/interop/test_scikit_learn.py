@@ -25,7 +25,9 @@ from ies_gpu import (
     IESWarning,
     IndependentCoordinates,
     datasets,
+    load,
     load_model,
+    save,
     save_model,
     select_coordinates,
 )
@@ -299,6 +301,14 @@ def test_precomputed_distances_in_a_search_and_in_parts(strip):
     with pytest.warns(IESWarning, match="3 of 303 new points"):
         placed = fitted.transform(pairwise_distances(apart))
     np.testing.assert_allclose(placed[:300], fitted.embedding_[:300], atol=1e-6)
+
+
+@pytest.mark.parametrize(("scale", "rows"), [("rms", 1), ("unit", 1000)])
+def test_a_result_says_how_it_is_scaled(strip, scale, rows, tmp_path):
+    save(chooser(scale=scale).fit(strip.X).selection_, tmp_path / "run.npz")
+    found = load(tmp_path / "run.npz")
+    assert found.diagnostics["parameters"]["scale"] == scale
+    np.testing.assert_allclose((found.coordinates**2).mean(axis=0), 1 / rows, rtol=1e-6)
 
 
 def test_precomputed_distances_that_are_refused(strip):
