@@ -44,7 +44,8 @@ def read_colors(color: str, points: str | None, table: dict[str, Any] | None = N
     if is_file(color):
         return read_columns(color)
     if not table and (points is None or not is_table(points)):
-        where = "no table is given" if points is None else f"{shown(points)} has no such columns"
+        source = "standard input" if points == "-" else shown(points or "")
+        where = "no table is given" if points is None else f"{source} has no columns to colour by"
         raise ValueError(
             f"--color {color} would be a column of the points, but {where}; give a table with one row per point "
             "instead, such as a .csv file"

@@ -147,9 +147,9 @@ def from_columns(path: Path, table: dict[str, np.ndarray], choice: Choice, index
 
 
 def shown(names: Iterable[str]) -> str:
-    """A few names, for messages."""
+    """The first names and the last, for messages."""
     listed = list(names)
-    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+    return ", ".join(listed if len(listed) <= 9 else [*listed[:6], "...", *listed[-2:]])
 
 
 def needs(path: Path, library: str, extra: str) -> ImportError:

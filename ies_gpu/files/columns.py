@@ -47,6 +47,8 @@ def _from_text(path: Path) -> dict[str, Any]:
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line with names and one line per point, got {len(lines)} lines")
     names = [name.strip() for name in lines[0]]
+    if all(len(line) == len(names) + 1 for line in lines[1:]):  # as R writes row names
+        names = ["", *names]
     if len(set(names)) < len(names):
         raise ValueError(f"{path}: two columns have the same name; rename one of {', '.join(names)}")
     for number, line in enumerate(lines[1:], 2):

@@ -78,7 +78,7 @@ def test_a_picture_has_at_most_nine_panels(folder, drawn):
     ("table", "color", "status", "words"),
     [
         ("table.csv", "size", 1, "has no column 'size'; its columns are cell, x, y, z, side"),
-        ("points.npy", "side", 1, "--color side would be a column of the points, but"),
+        ("points.npy", "side", 1, "points.npy has no columns to colour by; give a table with one row per point"),
         ("table.csv", "short.csv", 1, "has 2 rows, but there are 300 points; give one row per point"),
         ("table.csv", "map.csv", 2, "--color and --coordinates must be different files"),
         ("table.csv", None, 2, "--color is for the pictures of --plot and --report"),

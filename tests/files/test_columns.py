@@ -43,6 +43,16 @@ def test_an_underscore_makes_a_label(tmp_path):
     assert found["a"].tolist() == ["1_0", "10"] and found["b"].tolist() == ["1_0.5", "10.5"]
 
 
+def test_the_row_names_of_r_have_no_name_of_their_own(tmp_path):
+    (tmp_path / "a.csv").write_text('"age","type"\n"A",3,"T"\n"B",4,"C"\n')
+    found = read_columns(tmp_path / "a.csv")
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "": ["A", "B"],
+        "age": [3, 4],
+        "type": ["T", "C"],
+    }
+
+
 def test_an_empty_cell_of_a_single_column_keeps_its_row(tmp_path):
     (tmp_path / "a.csv").write_text("\ntype\nT\n\nB\n\n\n")
     assert read_columns(tmp_path / "a.csv")["type"].tolist() == ["T", None, "B"]

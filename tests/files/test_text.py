@@ -103,6 +103,14 @@ def test_a_range_with_a_wrong_end_is_refused(table, asked, words):
         table(GENES, columns=(asked,))
 
 
+def test_a_wide_header_is_shown_with_its_end(table):
+    names = ["cell", *(f"g{k}" for k in range(30)), "age"]
+    with pytest.raises(
+        ValueError, match=r"no column 'g30', an end of 'g0-g30'; its columns are cell, g0, .* g29, age$"
+    ):
+        table(f"{','.join(names)}\n{','.join('1' * 32)}\n", columns=("g0-g30",))
+
+
 def test_a_name_with_a_dash_is_a_name(table):
     text = "a,b,a-b,b-c,c\n1,2,3,4,5\n6,7,8,9,0\n"
     assert table(text, columns=("a-b",)).columns == ("a-b",)
