@@ -74,6 +74,12 @@ def test_self_loops_are_advised_against_unless_they_are_left_out(folder, capsys)
         assert ("--no-self-loops often gives a better map" in capsys.readouterr().err) is not bool(more)
 
 
+def test_too_many_atoms_for_angles_have_a_way_out(folder, rng, capsys):
+    datasets.write_xyz(folder / "large.xyz", rng.normal(size=(3, 60, 3)), [6] * 60)
+    assert fit(folder, "large.xyz") == 1
+    assert "; use --features distances, or fewer atoms with --atoms" in capsys.readouterr().err
+
+
 def test_some_atoms(folder):
     assert fit(folder, "peroxide.xyz", "--atoms", "0,2-3", "--features", "distances", "--bandwidth", "0.05") == 0
     assert "3 distances between atoms (3 atoms)" in load(folder / "run.npz").diagnostics["features"]
