@@ -39,7 +39,7 @@ def is_molecule(args: argparse.Namespace) -> bool:
     found = args.topology is not None or (args.key is None and holds_molecule(args.points))
     given = [option for option, value in (("--atoms", args.atoms), ("--features", args.features)) if value is not None]
     if given and not found:
-        args.parser.error(f"{' and '.join(given)} is for molecules, and {shown(args.points)} is none")
+        args.parser.error(f"{shown(args.points)} is no molecule; leave out {' and '.join(given)}")
     return found
 
 

@@ -118,7 +118,7 @@ def test_a_trajectory_with_its_topology(folder):
         ("peroxide.xyz", ["--atoms", "3-0"], 2, "rising ranges, such as 0-8,12, got '3-0'"),
         ("peroxide.xyz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
         ("peroxide.xyz", ["--columns", "a"], 2, "are for tables, not for molecules"),
-        ("points.npy", ["--atoms", "0-3"], 2, "--atoms is for molecules"),
+        ("points.npy", ["--atoms", "0-3"], 2, "points.npy is no molecule; leave out --atoms"),
         ("traj.xtc", [], 1, "for a trajectory, use 'ies-gpu fit' with --topology"),
     ],
 )
