@@ -95,10 +95,13 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 
 
 @at_home
-def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST) -> Any:
+def check_real_array(
+    name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None
+) -> Any:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
-    Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted.
+    Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
+    names of the columns for messages, where the array is no frame that has them.
     """
     _check_container(name, array)
     if isinstance(array, str | os.PathLike):
@@ -120,7 +123,7 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
-    _check_finite(name, array, backend, largest)
+    _check_finite(name, array, backend, largest, columns=_names_of_columns(given) or columns)
     return array
 
 
@@ -174,31 +177,54 @@ def _from_objects(name: str, array: Array) -> Any:
 
 
 def _check_finite(
-    name: str, array: Array, backend: Backend, largest: float = LARGEST, indptr: Array | None = None
+    name: str,
+    array: Array,
+    backend: Backend,
+    largest: float = LARGEST,
+    indptr: Array | None = None,
+    columns: Any = None,
 ) -> None:
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
     if array.size == 0 or bool(xp.maximum(array.max(), -array.min()) <= largest):  # False for NaN; nothing is copied
         return
     bad = ~xp.isfinite(array)
-    bad = bad.any(axis=tuple(range(1, array.ndim))) if array.ndim > 1 else bad
-    rows = backend.to_host(xp.nonzero(bad)[0])
+    rows = backend.to_host(xp.nonzero(bad.any(axis=tuple(range(1, array.ndim))) if array.ndim > 1 else bad)[0])
     if indptr is not None:
         rows = np.unique(np.searchsorted(backend.to_host(indptr), rows, side="right") - 1)
     if len(rows):
-        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-        what = "row" if array.ndim > 1 or indptr is not None else "entry"
+        where = _counted("row" if array.ndim > 1 or indptr is not None else "entry", rows)
         axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
-        way = f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
+        these = "the rows" if array.ndim == 2 else "them"
+        way = f"drop {these}, e.g. {name}[np.isfinite({name}){axes}]"
         if name in ("graph", "kernel"):
             way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
-        raise ValueError(
-            f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} ({shown}); {way}"
-        )
+        elif array.ndim == 2:
+            numbers = backend.to_host(xp.nonzero(bad.any(axis=0))[0])
+            where += f" and {_counted('column', numbers if columns is None else [columns[k] for k in numbers])}"
+            if 2 * len(rows) > len(array) and len(numbers) < array.shape[1]:
+                of = name if columns is None else f"{name}.loc"  # of a frame
+                way = f"drop the columns, e.g. {of}[:, np.isfinite({name}).all(axis=0)]"
+        raise ValueError(f"{name} contains NaN or infinite values in {where}; {way}")
     peak = float(xp.maximum(array.max(), -array.min()))
     raise ValueError(
         f"{name} has entries as large as {peak:.0e}, whose squares no float can hold; divide {name} by a constant"
     )
+
+
+def _names_of_columns(given: Any) -> list[str] | None:
+    """What a frame calls its columns; None for anything else."""
+    try:
+        return [str(name) for name in given.columns]
+    except Exception:  # no frame; objects may fail as they like
+        return None
+
+
+def _counted(what: str, which: Any) -> str:
+    """How many there are, and the first of them: 2 rows (3, 77)."""
+    first = ", ".join(repr(k) if isinstance(k, str) else str(k) for k in which[:5])
+    several = {"entry": "entries"}.get(what, f"{what}s")
+    return f"{len(which)} {what if len(which) == 1 else several} ({first}{', ...' * (len(which) > 5)})"
 
 
 @at_home

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..files.remote import file_size, is_remote, shown
 from ..run.options import Options
+from .colours import add_color, by_name, check_length, for_picture, read_colors
 from .console import Console
 from .estimate import duration
 from .job_file import layered
+from .molecule import add_molecule, check_molecule, is_molecule, read_frames
 from .options import (
     add_command,
     add_details,
@@ -75,7 +77,9 @@ def add(commands: Any) -> None:
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
+    add_color(option, "POINTS")
     add_reading(fit.add_argument_group("the file").add_argument)
+    add_molecule(fit.add_argument_group("a molecule").add_argument)
     add_details(fit.add_argument_group("details").add_argument)
     add_machine(fit.add_argument_group("the machine").add_argument)
     option = fit.add_argument_group("a cluster (Dask)").add_argument
@@ -99,6 +103,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
     outputs |= {"--coordinates": args.coordinates}
     check_different(args.parser, {"POINTS": args.points, **outputs})
+    check_different(args.parser, {"--color": args.color, **outputs})
+    if args.color and not (args.plot or args.report):
+        args.parser.error("--color is for the pictures of --plot and --report; give one of them")
     if args.quiet and not (any(outputs.values()) or args.json):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
     if args.components == "each" and args.checkpoint:
@@ -107,7 +114,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
-    from ..files.points import read_table, unchanged
+    molecule = is_molecule(args)
+    if molecule:
+        check_molecule(args)
+    from ..files.points import unchanged
     from ..files.writing import check_output, check_table_output
     from ..results.assembly import labelled
 
@@ -123,22 +133,55 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_page(args.parser, "--report", args.report)
     begin = time.perf_counter()
     console.progress("read", 0, 0)
-    away = stays_away(args)
-    points, rows, columns = (args.points, None, None) if away else read_table(args.points, **chosen_of(args))
+    given = read_given(args, molecule)
     console.progress("read", 1, 1)
+    if molecule and not args.no_self_loops:
+        console.note("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
     if not args.output:
         console.note("no -o: the result will be shown but not saved")
     if not stays_away(args):
-        say_how_long(points, args, console)
+        say_how_long(given.points, args, console)
     announce_compiling(console, args.device)
     with cluster_of(args, console) as client:
-        with unchanged(points):
-            found = select(points, args, console, client)
-        parts = [labelled(part, rows) for part in (found if isinstance(found, list) else [found])]
-        saved = [written(part, points, (rows, columns), args, console) for part in parts]
+        with unchanged(given.points):
+            found = select(given.points, args, console, client)
+        parts = [labelled(part, given.rows) for part in (found if isinstance(found, list) else [found])]
+        saved = [written(part, given, args, console) for part in parts]
         console.close()
         tell(parts, saved, args, time.perf_counter() - begin)
     return 0
+
+
+class Given(NamedTuple):
+    """What was read: points, or the path of those that the workers read, and what is known about them."""
+
+    points: Any
+    rows: Any = None
+    columns: Any = None
+    features: str | None = None  # what the points are, of a molecule
+    colors: dict[str, Any] | None = None
+
+
+def read_given(args: argparse.Namespace, molecule: bool) -> Given:
+    """Read the points and what colours them."""
+    from ..files.points import read_table
+    from ..validation import check_real_array
+
+    values = None
+    if molecule:
+        points, features, values = read_frames(args)
+        given = Given(points, features=features)
+    elif stays_away(args):
+        given = Given(args.points)
+    else:
+        given = Given(*read_table(args.points, **chosen_of(args)))
+        if given.columns is not None:  # of what is no number, say in which column
+            check_real_array(name_of(args.points), given.points, 2, columns=given.columns)
+    if args.color is None:
+        return given
+    colors = read_colors(args.color, args.points, values)
+    check_length(args.color, colors, len(given.points))
+    return given._replace(colors=colors)
 
 
 def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argparse.Namespace, seconds: float) -> None:
@@ -178,15 +221,11 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
         say(f"  report          {address(report)}")
 
 
-def written(
-    selection: Selection, points: Any, names: tuple[Any, Any], args: argparse.Namespace, console: Console
-) -> dict[str, str | None]:
-    """Write what was asked for of one result; returns the names of its files by option.
-
-    ``names`` are those of the rows and columns of the points, or None.
-    """
-    rows, columns = names
+def written(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
+    """Write what was asked for of one result; returns the names of its files by option."""
     selection.diagnostics["configuration"] = args.configuration
+    if given.features is not None:
+        selection.diagnostics["features"] = given.features
     part = selection.diagnostics.get("part")
     own = {
         option: name if name is None or part is None else part_name(name, part["number"])
@@ -207,21 +246,24 @@ def written(
     if own["--model"]:
         from ..results.model import model_of, save_model
 
-        save_model(model_of(selection, points, feature_names=columns), own["--model"])
+        save_model(model_of(selection, given.points, feature_names=given.columns), own["--model"])
     if own["--coordinates"]:
         from ..cluster.returned import len_of, padded, write_rows
         from ..files.writing import write_table
         from ..results.export import in_input_rows
 
-        n = len_of(points) if stays_away(args) else len(points)
+        n = len_of(given.points) if stays_away(args) else len(given.points)
         if by_block(args):
             write_rows(padded(selection.embedding, selection.points, n), own["--coordinates"])
         else:
-            write_table(own["--coordinates"], in_input_rows(selection, n), selection.names, rows=rows, obsm="X_ies")
+            write_table(
+                own["--coordinates"], in_input_rows(selection, n), selection.names, rows=given.rows, obsm="X_ies"
+            )
+    colors = None if given.colors is None else by_name(given.colors, selection)
     if own["--plot"]:
-        draw(selection, own["--plot"])
+        draw(selection, own["--plot"], colors=for_picture(colors, console))
     if own["--report"]:
-        selection.to_html(own["--report"], points=points, title=name_of(args.points))
+        selection.to_html(own["--report"], points=given.points, colors=colors, title=name_of(args.points))
     return own
 
 

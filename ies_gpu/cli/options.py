@@ -99,14 +99,23 @@ def add_details(option: Callable[..., Any]) -> None:
 def add_reading(option: Callable[..., Any]) -> None:
     """Options that say which part of a file to read."""
     option("--key", metavar="NAME", help="which array to read from a file that holds several, such as X_pca")
-    option("--columns", metavar="A,B,...", help="columns of a table to use as coordinates, by name or number from 0")
+    option(
+        "--columns",
+        metavar="A,B,...",
+        help="columns of a table to use as coordinates, by name or number from 0; A-F for all from A to F",
+    )
     option("--index-col", metavar="NAME", help="column of a table that names the rows")
 
 
 def chosen_of(args: argparse.Namespace) -> dict[str, Any]:
     """The same for ``read_table``."""
-    columns = None if args.columns is None else tuple(name.strip() for name in args.columns.split(","))
+    columns = None if args.columns is None else column_names(args.columns)
     return {"key": args.key, "columns": columns, "index_col": args.index_col}
+
+
+def column_names(text: str) -> tuple[str, ...]:
+    """Columns that are separated by commas."""
+    return tuple(name.strip() for name in text.split(","))
 
 
 def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:

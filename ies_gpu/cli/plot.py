@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
+from .colours import add_color, by_name, for_picture, read_colors
 from .console import Console
 from .options import add_command, add_talk
 from .output import say
@@ -22,15 +23,20 @@ def add(commands: Any) -> None:
     plot.add_argument("run_file", metavar="RUN.NPZ")
     plot.add_argument("-o", "--output", metavar="MAP.PNG", help="a .png, .pdf or .svg file (RUN.PNG)")
     plot.add_argument("--kind", choices=KINDS, default="embedding", help="what to draw (embedding)")
+    add_color(plot.add_argument, "")
     add_talk(plot, progress=False)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     output = args.output or os.path.splitext(args.run_file)[0] + ".png"
     check_picture(args.parser, "-o", output)
+    if args.color and args.kind != "embedding":
+        args.parser.error(f"--color is for --kind embedding, got {args.kind}")
     from ..results.storage import load
 
-    draw(load(args.run_file), output, args.kind)
+    selection = load(args.run_file)
+    colors = None if args.color is None else by_name(read_colors(args.color, None), selection)
+    draw(selection, output, args.kind, **({} if colors is None else {"colors": for_picture(colors, console)}))
     say(f"  picture         {output}")
     return 0
 
@@ -49,11 +55,11 @@ def check_picture(parser: argparse.ArgumentParser, option: str, path: str | None
         check_output(path, ending)
 
 
-def draw(selection: Selection, path: str, kind: str = "embedding") -> None:
+def draw(selection: Selection, path: str, kind: str = "embedding", **options: Any) -> None:
     """Write one picture of a result."""
     from .. import plot
     from ..files.writing import whole_or_nothing
 
-    figure = getattr(plot, kind)(selection)
+    figure = getattr(plot, kind)(selection, **options)
     with whole_or_nothing(path) as file:
         figure.savefig(file, format=os.path.splitext(path)[1][1:].lower(), dpi=150)

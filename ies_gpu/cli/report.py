@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files.remote import file_size, is_remote, shown
+from .colours import add_color, by_name, read_colors
 from .console import Console
 from .options import add_command, add_reading, add_talk, check_different, check_ending, chosen_of
 from .output import say
@@ -27,9 +28,7 @@ def add(commands: Any) -> None:
         metavar="POINTS",
         help="the points of the run; adds a view of the input, and the graph to --diagnose",
     )
-    option(
-        "--color", metavar="COLUMNS.CSV", help="columns to colour the points by: a .csv or .tsv file with a header line"
-    )
+    add_color(option, "--points")
     option("--compare", metavar="RUN.NPZ", help="another result, shown beside the first")
     option("--diagnose", action="store_true", help="look for knots, crossings and dependencies, and mark them")
     option("--stability", action="store_true", help="resample the points 200 times; with --points also 20 refits")
@@ -47,14 +46,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     given = [f"--{name.replace('_', '-')}" for name, value in chosen_of(args).items() if value is not None]
     if given and args.points is None:
         args.parser.error(f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for --points, which is missing")
-    from ..files.columns import read_columns
     from ..report.page import write_report
     from ..results.storage import load
 
     selection = load(args.run_file)
     other = None if args.compare is None else load(args.compare)
     points = None if args.points is None else points_of_run(args, selection)
-    colors = None if args.color is None else by_name(read_columns(args.color), selection)
+    colors = None if args.color is None else by_name(read_colors(args.color, args.points), selection)
     names = (name_of(args.run_file), name_of(args.compare or ""))
     write_report(
         selection,
@@ -76,6 +74,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
     """The points in the file, with as many columns as the run had."""
     from ..files.points import read_points
+    from ..results.same_points import used_points
 
     points = read_points(args.points, **chosen_of(args))
     width = selection.diagnostics.get("n_features")
@@ -84,24 +83,8 @@ def points_of_run(args: argparse.Namespace, selection: Any) -> Any:
             f"--points must have the columns of the run, which used {width}, got {points.shape[1]} from "
             f"{name_of(args.points)}; choose them with --columns and --index-col, or --key, as for 'ies-gpu fit'"
         )
+    used_points(selection, points, "--points")
     return points
-
-
-def by_name(colors: dict[str, Any], selection: Any) -> dict[str, Any]:
-    """Columns in the order of the points, if one of them holds their names in another order.
-
-    Numbers may be ranks, which hold the names of rows 1, 2, ... too: they are names in the first column only.
-    """
-    import numpy as np
-
-    from ..results.same_points import rows_by_name
-
-    for number, labels in enumerate(colors.values()):
-        rows = rows_by_name(selection, labels) if number == 0 or labels.dtype.kind == "O" else None
-        if rows is not None:
-            moved = not np.array_equal(rows, np.arange(len(rows))) and not np.array_equal(rows, selection.points)
-            return {name: values[rows] for name, values in colors.items()} if moved else colors
-    return colors
 
 
 def judged(args: argparse.Namespace, selection: Any, points: Any, console: Console) -> dict[str, Any]:
@@ -111,29 +94,13 @@ def judged(args: argparse.Namespace, selection: Any, points: Any, console: Conso
         from ..analysis.diagnosis.diagnose import diagnose
 
         console.progress("diagnosis", 0, 0)
-        found["diagnosis"] = diagnose(selection, laplacian=laplacian_of_run(selection, points))
+        found["diagnosis"] = diagnose(selection, X=points)
         console.progress("diagnosis", 1, 1)
     if args.stability:
         from ..analysis.stability.replicates import selection_stability
 
         found["stability"] = selection_stability(selection, X=points, progress=console.progress)
     return found
-
-
-def laplacian_of_run(selection: Any, points: Any) -> Any:
-    """The graph of a run made from points within a radius, if the points are given."""
-    used = selection.diagnostics.get("parameters", {})
-    if points is None or used.get("entry") != "X" or not isinstance(used.get("bandwidth"), float):
-        return None
-    if used.get("n_neighbors") is not None:
-        return None
-    from ..embedding.laplacian import laplacian_of_points
-    from ..results.same_points import used_points
-
-    points = used_points(selection, points, "--points")
-
-    known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
-    return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
 
 
 def check_page(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:

@@ -13,6 +13,8 @@ SENTENCES = {
     "their rows as stray_points)",
     "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there": "'ies-gpu report --diagnose' shows where",
     "set self_loops=False": "give --no-self-loops",
+    "use fewer features, such as pairwise distances instead of angles, or fewer atoms": "use --features distances, or "
+    "fewer atoms with --atoms",
     "resume=True": "--resume",
     "not work with client": "not work on a cluster",
     "load reads what 'ies-gpu fit -o' or save wrote": "give a file that 'ies-gpu fit -o' wrote",
@@ -28,6 +30,8 @@ def as_options(text: str, known: Collection[str] | None = None) -> str:
     """
     for theirs, ours in SENTENCES.items():
         text = text.replace(theirs, ours)
+    text = re.sub(r"drop the rows, e\.g\. .*\]", "remove these rows (counted from 0) from the file", text)
+    text = re.sub(r"drop the columns, e\.g\. .*\]", "leave them out with --columns", text)
     if known is not None and "--device" not in known:
         text = re.sub(r"\b(use|try) device='(\w+)'", r"set IES_GPU_DEVICE=\2", text)
     text = re.sub(r"\b(bandwidth|components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)

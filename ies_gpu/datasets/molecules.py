@@ -13,13 +13,16 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of
 from ..backend.array import Array
-from ..files.points import check_readable, listed, read_numbers
+from ..errors import brief
+from ..files.chosen import NAMES
+from ..files.points import check_readable, listed, npz_shapes, read_numbers
 from ..files.writing import check_path
 from ..validation import check_integer, check_members, check_real_array
 from .xyz import SYMBOLS, check_atoms, read_xyz
 
 POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
 STRAIGHT = 1e-10  # a sine up to this is rounding error
+ENDINGS = (".npz", ".xyz", ".extxyz")
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")
 
 
@@ -57,7 +60,12 @@ class Trajectory:
         return f"Trajectory({len(self.R):,} frames of {''.join(self.symbols)}{names}; {self.path})"
 
 
-def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
+def load_molecule(
+    path: str | os.PathLike[str],
+    *,
+    topology: str | os.PathLike[str] | None = None,
+    atoms: Sequence[int] | None = None,
+) -> Trajectory:
     """Read a trajectory from a file.
 
     Parameters
@@ -65,7 +73,14 @@ def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
     path : str or path-like
         An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3), and
         atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,); or an ``.xyz`` or ``.extxyz``
-        file, plain or extended, with the same atoms in the same order in every frame.
+        file, plain or extended, with the same atoms in the same order in every frame. With a ``topology``, any
+        trajectory that MDAnalysis or mdtraj reads, such as ``.xtc`` or ``.dcd``.
+    topology : str or path-like, optional
+        The file with the atoms of such a trajectory, such as a ``.pdb``. MDAnalysis is used if it is installed, and
+        mdtraj otherwise.
+    atoms : sequence of int, optional
+        The atoms to keep, 0-based, such as those of a molecule without its solvent, in the order of the file.
+        ``values`` stay as they are.
 
     Returns
     -------
@@ -78,6 +93,8 @@ def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
         If there is no such file.
     ValueError
         If it is damaged or holds something else. The message names the file, and the line of an XYZ file.
+    ImportError
+        If a topology is given, and neither MDAnalysis nor mdtraj is installed.
 
     Examples
     --------
@@ -90,11 +107,42 @@ def load_molecule(path: str | os.PathLike[str]) -> Trajectory:
     """
     path = Path(check_path(path))
     check_readable(path)
+    if topology is not None:
+        from .trajectories import read_trajectory
+
+        return read_trajectory(path, Path(check_path(topology)), atoms)
     suffix = path.suffix.lower()
-    if suffix not in (".npz", ".xyz", ".extxyz"):
-        raise ValueError(f"{path}: molecules are read from .npz, .xyz and .extxyz files, not from '{path.suffix}'")
+    if suffix not in ENDINGS:
+        raise ValueError(
+            f"{path}: molecules are read from .npz, .xyz and .extxyz files, not from '{path.suffix}'; for a trajectory "
+            "of another kind, give its topology too"
+        )
     R, z, values = _read_npz(path) if suffix == ".npz" else read_xyz(path)
-    return Trajectory(*_checked(path, R, z), values, str(path))
+    R, z = _checked(path, R, z)
+    kept = slice(None) if atoms is None else check_atom_numbers(atoms, len(z))
+    return Trajectory(R[:, kept], z[kept], values, str(path))
+
+
+def holds_molecule(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a molecule by its ending, or as an ``.npz`` with positions (n, atoms, 3) and atomic numbers.
+
+    An ``.npz`` that has points as well, such as features in X, holds points.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".npz":
+        return path.suffix.lower() in ENDINGS
+    shapes = npz_shapes(path) if path.is_file() else {}
+    placed = any(len(shapes.get(name, ())) == 3 and shapes[name][2] == 3 for name in POSITIONS)
+    featured = any(len(shapes.get(name, ())) == 2 for name in NAMES)
+    return placed and not featured and any(name in shapes for name in NUMBERS)
+
+
+def check_atom_numbers(atoms: Sequence[int], count: int) -> list[int]:
+    """Numbers of atoms, each once, in rising order."""
+    numbers = [check_integer("atoms", k, low=0) for k in check_members("atoms", atoms, "numbers such as range(22)")]
+    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= count:
+        raise ValueError(f"atoms must be different numbers between 0 and {count - 1}, got {brief(tuple(numbers))}")
+    return sorted(numbers)
 
 
 def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:

@@ -1,14 +1,19 @@
-"""Trajectories that ASE, mdtraj or MDAnalysis hold in memory; none of them is imported."""
+"""Trajectories that ASE, mdtraj or MDAnalysis hold in memory, or read from a file with a topology."""
 
 from __future__ import annotations
 
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import brief
+from ..files.points import check_readable
 from ..validation import check_real_array
-from .molecules import Trajectory
+from .molecules import Trajectory, check_atom_numbers
 from .xyz import SYMBOLS, check_atoms
 
 NANOMETRE = 10.0  # in Angstrom
@@ -56,6 +61,43 @@ def trajectory_of(source: Any) -> Trajectory:
     numbers = np.asarray(z, dtype=int)
     check_atoms(origin, numbers)
     return Trajectory(check_real_array("positions", R, 3), numbers, {}, origin)
+
+
+def read_trajectory(path: Path, topology: Path, atoms: Sequence[int] | None) -> Trajectory:
+    """Read a file whose atoms are in another one, by MDAnalysis, or by mdtraj where there is no MDAnalysis."""
+    check_readable(topology)
+    found = [name for name in READERS if importlib.util.find_spec(name) is not None]
+    if not found:
+        raise ImportError(f"{path} needs MDAnalysis or mdtraj: pip install MDAnalysis")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of these libraries, about fields that we do not use
+            read = trajectory_of(READERS[found[0]](path, topology, atoms))
+    except MemoryError:
+        raise
+    except Exception as error:  # they raise what they like
+        told = " ".join(str(error).split())
+        told = told if len(told) <= 200 else f"{told[:200]}..."
+        raise ValueError(f"{path} cannot be read by {found[0]} with the atoms of {topology}: {told}") from None
+    return Trajectory(read.R, read.z, read.values, str(path))
+
+
+def _by_mdanalysis(path: Path, topology: Path, atoms: Sequence[int] | None) -> Any:
+    import MDAnalysis
+
+    universe = MDAnalysis.Universe(str(topology), str(path), to_guess=("types", "masses", "elements"))
+    return universe if atoms is None else universe.atoms[check_atom_numbers(atoms, len(universe.atoms))]
+
+
+def _by_mdtraj(path: Path, topology: Path, atoms: Sequence[int] | None) -> Any:
+    import mdtraj
+
+    count = mdtraj.load_topology(str(topology)).n_atoms
+    kept = None if atoms is None else check_atom_numbers(atoms, count)
+    return mdtraj.load(str(path), top=str(topology), atom_indices=kept)
+
+
+READERS = {"MDAnalysis": _by_mdanalysis, "mdtraj": _by_mdtraj}
 
 
 def _from_mdtraj(source: Any) -> tuple[np.ndarray, list[int], str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
+NUMBERS = re.compile(r"\d+(\s*-\s*\d+)?")  # of a column, or of the ends of a range
 
 
 class ContentError(ValueError):
@@ -31,7 +33,8 @@ class Choice(NamedTuple):
     key : str or None
         The name of an array in a file that holds several.
     columns : tuple of str or None
-        The columns of a table that are coordinates, by name or by number from 0.
+        The columns of a table that are coordinates, by name or by number from 0. "A-B" that is no name itself stands
+        for all columns from A to B, as they follow each other in the file, without that of ``index_col``.
     index_col : str or None
         The column with the names of the rows, by name or by number from 0.
     """
@@ -40,32 +43,69 @@ class Choice(NamedTuple):
     columns: tuple[str, ...] | None = None
     index_col: str | None = None
 
-    @property
-    def by_name(self) -> bool:
-        """Whether a column is asked for by name, so that there must be a header."""
+    def by_name(self, first: Collection[str]) -> bool:
+        """Whether a column is asked for by name, so that the ``first`` line must be a header."""
         asked = [*(self.columns or ()), *([] if self.index_col is None else [self.index_col])]
-        return any(not name.isdigit() for name in asked)
+        return any(not name.isdigit() and (name in first or not NUMBERS.fullmatch(name)) for name in asked)
 
     def places(self, path: Path, header: Sequence[str] | None, width: int) -> tuple[int | None, list[int] | None]:
         """Where the row names and the coordinates are; None for no names, and for all columns."""
-
-        def place(name: str) -> int:
-            if header is not None and name in header:
-                same = [str(k) for k, other in enumerate(header) if other == name]
-                if len(same) > 1:
-                    raise ContentError(
-                        f"{path} has {len(same)} columns called {name!r}; choose one by its number, {' or '.join(same)}"
-                    )
-                return list(header).index(name)
-            if name.isdigit() and int(name) < width:
-                return int(name)
-            known = "" if header is None else f"; its columns are {shown(header)}"
-            raise ContentError(f"{path} has no column {name!r}{known or f'; it has {width} columns without names'}")
-
-        index = None if self.index_col is None else place(self.index_col)
+        table = Header(path, header, width)
+        index = None if self.index_col is None else table.place(self.index_col)
         if self.columns is not None:
-            return index, [place(name) for name in self.columns]
+            return index, [k for name in self.columns for k in table.span(name, index)]
         return index, None if index is None else [k for k in range(width) if k != index]
+
+
+class Header(NamedTuple):
+    """The columns of a table, with their names or without."""
+
+    path: Path
+    names: Sequence[str] | None
+    width: int
+
+    def has(self, name: str) -> bool:
+        return (self.names is not None and name in self.names) or (name.isdigit() and int(name) < self.width)
+
+    def place(self, name: str, role: str = "") -> int:
+        """Where a column is, by name or by number; ``role`` says what it was asked for."""
+        if self.names is not None and name in self.names:
+            same = [str(k) for k, other in enumerate(self.names) if other == name]
+            if len(same) > 1:
+                raise ContentError(
+                    f"{self.path} has {len(same)} columns called {name!r}; choose one by its number, "
+                    f"{' or '.join(same)}"
+                )
+            return list(self.names).index(name)
+        if self.has(name):
+            return int(name)
+        known = "" if self.names is None else f"its columns are {shown(self.names)}"
+        raise ContentError(
+            f"{self.path} has no column {name!r}{role}; {known or f'it has {self.width} columns without names'}"
+        )
+
+    def span(self, name: str, without: int | None = None) -> list[int]:
+        """Where a column is, or all columns of a range "A-B" ``without`` the one that names the rows."""
+        if self.has(name):
+            return [self.place(name)]
+        ends = [(name[:k].strip(), name[k + 1 :].strip()) for k, letter in enumerate(name) if letter == "-"]
+        whole = [pair for pair in ends if self.has(pair[0]) and self.has(pair[1])]
+        if len(whole) > 1:
+            raise ContentError(
+                f"{self.path}: {name!r} may be any of several ranges; give the numbers of its ends, as in 0-9"
+            )
+        # of a range with one wrong end, that end is named
+        half = [pair for pair in ends if self.has(pair[0]) or self.has(pair[1])]
+        if not half:
+            return [self.place(name)]
+        ends_at = (whole or half)[0]
+        first, last = (self.place(end, f", an end of {name!r}") for end in ends_at)
+        if first > last:
+            raise ContentError(
+                f"{self.path}: {name!r} is the wrong way round, since column {ends_at[0]!r} comes after "
+                f"{ends_at[1]!r}; write {ends_at[1]}-{ends_at[0]}"
+            )
+        return [k for k in range(first, last + 1) if k != without]
 
 
 def only_points(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None) -> str:
@@ -107,9 +147,9 @@ def from_columns(path: Path, table: dict[str, np.ndarray], choice: Choice, index
 
 
 def shown(names: Iterable[str]) -> str:
-    """A few names, for messages."""
+    """The first names and the last, for messages."""
     listed = list(names)
-    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+    return ", ".join(listed if len(listed) <= 9 else [*listed[:6], "...", *listed[-2:]])
 
 
 def needs(path: Path, library: str, extra: str) -> ImportError:

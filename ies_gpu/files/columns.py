@@ -9,43 +9,80 @@ from typing import Any
 
 import numpy as np
 
+from .containers import annotated
 from .points import check_readable
 from .remote import fetched, is_remote, shown
+from .tables import arrow_table, fits_data
 
 TEXT = {".csv": ",", ".tsv": "\t"}
 UNKNOWN = {"", "na", "nan", "none", "null"}
 
 
 def read_columns(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read a ``.csv`` or ``.tsv`` file or URL whose first line names its columns.
+    """Read the named columns of a table: a file or URL whose ending is in ``READERS``.
 
     A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
-    cells are NaN or None.
+    cells are NaN or None. Of an ``.h5ad`` file the columns are those of ``obs``, below the names of the cells.
     """
     suffix = os.path.splitext(shown(os.fspath(path)))[1].lower()
-    if suffix not in TEXT:
+    if suffix not in READERS:
         raise ValueError(
-            f"{shown(os.fspath(path))}: columns are read from {' and '.join(TEXT)} files, not from '{suffix}'"
+            f"{shown(os.fspath(path))}: columns are read from {', '.join(READERS)} files, not from '{suffix}'"
         )
     if is_remote(path):
         with fetched(os.fspath(path)) as local:
             return read_columns(local)
     path = Path(path)
     check_readable(path)
+    return READERS[suffix](path)
+
+
+def _from_text(path: Path) -> dict[str, Any]:
+    """A table of text whose first line names its columns."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            lines = _without_blanks(list(csv.reader(file, delimiter=TEXT[suffix])))
+            lines = _without_blanks(list(csv.reader(file, delimiter=TEXT[path.suffix.lower()])))
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is not a table of text: {error}; save it as UTF-8") from None
     if len(lines) < 2:
         raise ValueError(f"{path} must have a line with names and one line per point, got {len(lines)} lines")
     names = [name.strip() for name in lines[0]]
+    if all(len(line) == len(names) + 1 for line in lines[1:]):  # as R writes row names
+        names = ["", *names]
     if len(set(names)) < len(names):
         raise ValueError(f"{path}: two columns have the same name; rename one of {', '.join(names)}")
     for number, line in enumerate(lines[1:], 2):
         if len(line) != len(names):
             raise ValueError(f"{path}, line {number}: {len(line)} cells, but there are {len(names)} names; correct it")
     return {name: _typed(cells) for name, cells in zip(names, zip(*lines[1:], strict=True), strict=True)}
+
+
+def _from_arrow(path: Path) -> dict[str, Any]:
+    table = arrow_table(path)
+    return {name: _plain_column(table.column(name).to_pylist()) for name in table.column_names}
+
+
+def _from_fits(path: Path) -> dict[str, Any]:
+    data = fits_data(path)
+    named = data if isinstance(data, dict) else {}
+    return {name: _plain_column(column.tolist()) for name, column in named.items() if column.ndim == 1}
+
+
+def _from_h5ad(path: Path) -> dict[str, Any]:
+    cells = annotated(path)
+    columns = {str(name): _plain_column(cells.obs[name].tolist()) for name in cells.obs}
+    return {"name": _plain_column(list(cells.obs_names))} | columns
+
+
+def _plain_column(values: list[Any]) -> np.ndarray:
+    """Python's values as integers, floats or words."""
+    known = [value for value in values if value is not None and value == value]
+    if all(isinstance(value, int | float) for value in known):
+        if len(known) == len(values) and not any(isinstance(value, float) for value in known):
+            return np.array(values)
+        return np.array([np.nan if value is None else float(value) for value in values])
+    words = [None if value is None or value != value else str(value) for value in values]
+    return np.array(words, dtype=object)
 
 
 def _without_blanks(lines: list[list[str]]) -> list[list[str]]:
@@ -75,3 +112,9 @@ def _plain(cell: str) -> str:
     if "_" in cell:
         raise ValueError(cell)
     return cell
+
+
+READERS = {
+    **dict.fromkeys(TEXT, _from_text), ".parquet": _from_arrow, ".feather": _from_arrow, ".h5ad": _from_h5ad,
+    ".fits": _from_fits,
+}  # fmt: skip

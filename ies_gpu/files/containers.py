@@ -32,22 +32,27 @@ def read_hdf5(path: Path, choice: Choice) -> PointFile:
 
 def read_h5ad(path: Path, choice: Choice) -> PointFile:
     """Cells of an AnnData file: ``key`` is X or a name in obsm; by default X_pca if there is one, and X otherwise."""
-    try:
-        import anndata
-    except ImportError:
-        raise needs(path, "anndata", "anndata") from None
-    try:
-        cells = anndata.read_h5ad(path)
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise ContentError(
-            f"{path} is not an .h5ad file, or is damaged: {' '.join(str(error).split())[:200]}"
-        ) from None
+    cells = annotated(path)
     key = choice.key or ("X_pca" if "X_pca" in cells.obsm else "X")
     if key != "X" and key not in cells.obsm:
         raise ContentError(f"{path} has no array {key!r}; it has {', '.join(['X', *cells.obsm])}")
     value = cells.X if key == "X" else cells.obsm[key]
     X = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
     return PointFile(X, np.asarray(cells.obs_names, dtype=str), list(cells.var_names) if key == "X" else None)
+
+
+def annotated(path: Path) -> Any:
+    """The AnnData object in a file."""
+    try:
+        import anndata
+    except ImportError:
+        raise needs(path, "anndata", "anndata") from None
+    try:
+        return anndata.read_h5ad(path)
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise ContentError(
+            f"{path} is not an .h5ad file, or is damaged: {' '.join(str(error).split())[:200]}"
+        ) from None
 
 
 def read_zarr(path: Path, choice: Choice) -> PointFile:

@@ -25,6 +25,7 @@ from .text import DELIMITERS, read_text
 
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
+TRAJECTORIES = (".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro")
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 
 # what a damaged file may raise, depending on where it was cut or changed
@@ -122,7 +123,8 @@ def ending_of(path: str) -> str:
     found = [ending for ending in READERS if name.endswith(ending)]
     if not found:
         suffix = os.path.splitext(path.rpartition("/")[2])[1]
-        raise ValueError(f"{path}: points are read from {', '.join(READERS)} files, not from '{suffix}'")
+        way = "; for a trajectory, use 'ies-gpu fit' with --topology" if suffix.lower() in TRAJECTORIES else ""
+        raise ValueError(f"{path}: points are read from {', '.join(READERS)} files, not from '{suffix}'{way}")
     return max(found, key=len)
 
 
@@ -203,7 +205,7 @@ def _read_npz(path: Path, choice: Choice) -> PointFile:
                     "transform' uses models"
                 )
             check_unpacked(path, archive)
-            shapes = {name[:-4]: _shape(archive, name) for name in archive.namelist() if name.endswith(".npy")}
+            shapes = _shapes(archive)
         key = only_points(path, shapes, choice.key)
         with np.load(path, allow_pickle=False) as arrays:
             return PointFile(arrays[key])
@@ -251,6 +253,19 @@ def _numbers(file: Any, name: str) -> np.ndarray | None:
 def listed(arrays: dict[str, np.ndarray]) -> str:
     """Names and shapes, for messages."""
     return ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
+
+
+def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays in an ``.npz`` by name; none if the file is not sound, which its reader says."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _shapes(archive)
+    except DAMAGED:
+        return {}
+
+
+def _shapes(archive: zipfile.ZipFile) -> dict[str, tuple[int, ...]]:
+    return {name[:-4]: _shape(archive, name) for name in archive.namelist() if name.endswith(".npy")}
 
 
 def _shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:

@@ -12,16 +12,7 @@ from .chosen import Choice, ContentError, PointFile, from_columns, needs
 
 def read_arrow(path: Path, choice: Choice) -> PointFile:
     """A Parquet or Feather file; an index that pandas wrote becomes the row names, its levels joined by commas."""
-    try:
-        import pyarrow.feather
-        import pyarrow.parquet
-    except ImportError:
-        raise needs(path, "pyarrow", "files") from None
-    read = pyarrow.parquet.read_table if path.suffix.lower() == ".parquet" else pyarrow.feather.read_table
-    try:
-        table = read(path, memory_map=False)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ContentError(f"{path} is damaged or of another kind: {' '.join(str(error).split())[:200]}") from None
+    table = arrow_table(path)
     marks = [name for name in index_columns(table.schema) if name != choice.index_col]
     columns = {name: _column(table.column(name)) for name in table.column_names if name not in marks}
     index = None
@@ -29,6 +20,20 @@ def read_arrow(path: Path, choice: Choice) -> PointFile:
         levels = (table.column(name).to_pylist() for name in marks)
         index = [", ".join(map(str, labels)) for labels in zip(*levels, strict=True)]
     return from_columns(path, columns, choice, index)
+
+
+def arrow_table(path: Path) -> Any:
+    """The table in a Parquet or Feather file."""
+    try:
+        import pyarrow.feather
+        import pyarrow.parquet
+    except ImportError:
+        raise needs(path, "pyarrow", "files") from None
+    read = pyarrow.parquet.read_table if path.suffix.lower() == ".parquet" else pyarrow.feather.read_table
+    try:
+        return read(path, memory_map=False)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ContentError(f"{path} is damaged or of another kind: {' '.join(str(error).split())[:200]}") from None
 
 
 def index_columns(schema: Any) -> list[str]:
@@ -49,6 +54,12 @@ def _column(column: Any) -> np.ndarray:
 
 def read_fits(path: Path, choice: Choice) -> PointFile:
     """A FITS file: its first table, or an image with two axes; ``key`` names another extension."""
+    data = fits_data(path, choice.key)
+    return from_columns(path, data, choice) if isinstance(data, dict) else PointFile(data)
+
+
+def fits_data(path: Path, key: str | None = None) -> dict[str, np.ndarray] | np.ndarray:
+    """The columns of the first table of a FITS file or, if it has none, its first image; ``key`` names another part."""
     try:
         from astropy.io import fits
     except ImportError:
@@ -56,16 +67,15 @@ def read_fits(path: Path, choice: Choice) -> PointFile:
     try:
         with fits.open(path, memmap=False) as parts:
             found = {part.name or str(k): part for k, part in enumerate(parts) if part.data is not None}
-            if choice.key is not None and choice.key not in found:
-                raise ContentError(f"{path} has no extension {choice.key!r} with data; it has {', '.join(found)}")
+            if key is not None and key not in found:
+                raise ContentError(f"{path} has no extension {key!r} with data; it has {', '.join(found)}")
             tables = [part for part in found.values() if part.data.dtype.names]
-            part = found[choice.key] if choice.key is not None else (tables or [*found.values(), None])[0]
+            part = found[key] if key is not None else (tables or [*found.values(), None])[0]
             if part is None:
                 raise ContentError(f"{path} holds no data")
             if not part.data.dtype.names:
-                return PointFile(np.array(part.data, dtype=np.float64))
-            columns = {name: _known(part.data[name], part.columns[name]) for name in part.data.dtype.names}
-            return from_columns(path, columns, choice)
+                return np.array(part.data, dtype=np.float64)
+            return {name: _known(part.data[name], part.columns[name]) for name in part.data.dtype.names}
     except ContentError:
         raise
     except (OSError, ValueError, TypeError, IndexError) as error:

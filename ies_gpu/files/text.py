@@ -106,7 +106,7 @@ def _look(path: Path, choice: Choice) -> Look:
             cells = _cells(text, delimiter)
             if over_row_names(cells):
                 return _numbered(path, Look(number, delimiter, cells, len(cells)), _following(lines), choice)
-            if any(map(_is_number, cells)) and not choice.by_name:
+            if any(map(_is_number, cells)) and not choice.by_name(cells):
                 _warn_of_column_numbers(
                     path, cells, [_cells(_without_comment(row), delimiter) for row in _following(lines)]
                 )

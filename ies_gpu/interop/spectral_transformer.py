@@ -123,14 +123,23 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         check_unmasked("X", X)  # scikit-learn shows what is behind a mask
         fewest = FEWEST if reset else 1
         try:
-            checks = {"ensure_min_samples": fewest, "ensure_all_finite": self.metric != PRECOMPUTED}
-            return validate_data(self, host_view(X), reset=reset, dtype=np.float64, **checks)
+            checks = {"ensure_min_samples": fewest, "ensure_all_finite": False}
+            X = validate_data(self, host_view(X), reset=reset, dtype=np.float64, **checks)
         except MemoryError:
             raise
         except Exception as error:  # scikit-learn's reasons, in one line, and those of objects that convert themselves
             kind = TypeError if isinstance(error, TypeError) else ValueError
             reason = " ".join(str(error).split())
             raise kind(f"X cannot be used: {reason if len(reason) < 400 else reason[:400] + '...'}") from None
+        return X if self.metric == PRECOMPUTED else self._finite(X)
+
+    def _finite(self, X: np.ndarray) -> Any:
+        """The same if all are numbers; our own message says where they are not."""
+        try:
+            return check_real_array("X", X, 2, columns=getattr(self, "feature_names_in_", None))
+        except ValueError as error:
+            way = ", or put SimpleImputer before this step" if np.isnan(X).any() and not np.isinf(X).any() else ""
+            raise ValueError(f"{error}{way}") from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -24,6 +24,7 @@ def summary(selection: Any, reworded: Callable[[str], str] = str) -> str:
     verdict, warned = verdict_and_warnings(d.get("automatic") or {}, d["warnings"])
     lines = [
         f"Selection of {', '.join(selection.names)} from phi1..phi{m} ({n:,} points)",
+        f"  features        {d['features']}" if d.get("features") else "",
         f"  zeta            {selection.zeta:.4g}, optimal on [{low:.4g}, {upper}",
         f"  mean score      {selection.ranking.scores[_rank(selection)]:.3f} ({_first_score(selection)})",
         f"  runners-up      {_runners_up(selection)}",

@@ -271,6 +271,34 @@ def test_a_flat_map_of_few_points_is_not_called_clean(n, bandwidth, with_graph):
     found = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi2"))
     assert found.undecided and not found.clean and "overlap found" not in found.verdict
     assert f"% of the points, but neighbourhoods of 15 among {n:,} are too wide" in found.verdict
-    assert ("pass laplacian" in found.verdict) is not with_graph
+    assert ("pass X" in found.verdict) is not with_graph
     sound = diagnose(selection, laplacian=laplacian, subset=("phi1", "phi7"))
     assert sound.clean and not sound.undecided and "too wide" not in sound.verdict
+
+
+@pytest.fixture(scope="module")
+def thin():
+    X = ies_gpu.datasets.load("D1", n_samples=1000).X
+    return X, ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6, n_threads=1)
+
+
+@pytest.mark.parametrize("subset", [("phi1", "phi7"), ("phi1", "phi2")])
+def test_the_points_give_the_graph_of_the_run(thin, subset):
+    X, selection = thin
+    given = diagnose(selection, laplacian=ies_gpu.laplacian_of_points(X, bandwidth=0.6), subset=subset)
+    found = diagnose(selection, X=X, subset=subset)
+    assert found.counts == given.counts and found.notes == given.notes
+
+
+def test_the_points_tell_whether_the_map_follows_them(thin):
+    X, selection = thin
+    good, bad = (diagnose(selection, X=X, subset=subset) for subset in (("phi1", "phi7"), ("phi1", "phi2")))
+    assert good.unexplained_by_all == bad.unexplained_by_all < 0.005
+    width = ((X - X.mean(axis=0)) ** 2).sum(axis=0)
+    across = width[1:].sum() / width.sum()  # which a curve along the strip cannot explain
+    assert good.unexplained < 0.3 * across < 0.8 * across < bad.unexplained
+    assert f"The map leaves {100 * bad.unexplained:.2g} % of the variance of the points unexplained" in bad.verdict
+    bare = diagnose(selection)
+    assert bare.unexplained is None and "unexplained" not in bare.verdict
+    with pytest.raises(ValueError, match="X must be the points that the selection was made from"):
+        diagnose(selection, X=X[::-1])

@@ -356,6 +356,29 @@ def test_help_for_those_who_type_nothing_or_help(capsys):
 
 
 @pytest.mark.parametrize(
+    ("header", "rows", "words"),
+    [
+        ("", [7], "in 1 row (7) and 1 column (2); remove these rows (counted from 0) from the file"),
+        ("a,b,c", [7], "points.csv contains NaN or infinite values in 1 row (7) and 1 column ('c'); remove these rows"),
+        ("a,b,c", range(50), "and 1 column ('c'); leave them out with --columns"),
+    ],
+)
+def test_what_is_no_number_is_named_without_python(header, rows, words, tmp_path, capsys):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    X[list(rows), 2] = np.nan
+    np.savetxt(tmp_path / "points.csv", X, delimiter=",", header=header, comments="")
+    assert cli.main(["fit", str(tmp_path / "points.csv"), "--bandwidth", "1", "-d", "1", "-s", "1"]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert words in told and "[" not in told
+
+
+def test_a_bandwidth_that_joins_all_points_is_named_as_such(points, capsys):
+    """And not by the number of neighbours in the estimate of the time."""
+    assert cli.main(["fit", str(points), "-d", "2", "-s", "2", "--bandwidth", "1000"]) == 1
+    assert "connects every sampled point" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("python", "here"),
     [
         ("try n_neighbors=15, or fewer columns", "try --neighbors 15, or fewer columns"),

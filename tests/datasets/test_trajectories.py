@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets
+from ies_gpu.datasets.trajectories import READERS
 from tests.extras import needed
 
 Z = [8, 1, 1]
@@ -89,3 +90,37 @@ def test_anything_else():
             datasets.trajectory_of(odd)
     with pytest.raises(ValueError, match="there are no frames"):
         datasets.trajectory_of([])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("installed", ["MDAnalysis", "mdtraj"])
+def test_a_file_with_its_topology(frames, tmp_path, installed, monkeypatch):
+    mdtraj, _ = needed("mdtraj", "test-all"), needed("MDAnalysis", "test-all")
+    topology = mdtraj.Topology()
+    residue = topology.add_residue("HOH", topology.add_chain())
+    for name, number in zip(("O", "H1", "H2"), Z, strict=True):
+        topology.add_atom(name, mdtraj.element.Element.getByAtomicNumber(number), residue)
+    made = mdtraj.Trajectory(frames / 10, topology)
+    made[0].save_pdb(str(tmp_path / "water.pdb"))
+    made.save_xtc(str(tmp_path / "water.xtc"))
+    monkeypatch.setattr("ies_gpu.datasets.trajectories.READERS", {installed: READERS[installed]})
+    path, water = tmp_path / "water.xtc", tmp_path / "water.pdb"
+    found = datasets.load_molecule(path, topology=water)
+    np.testing.assert_allclose(found.R, frames, atol=0.011)  # .xtc keeps hundredths of an Angstrom
+    assert found.z.tolist() == Z and found.path == str(path)
+    some = datasets.load_molecule(path, topology=water, atoms=[2, 0])
+    assert some.z.tolist() == [8, 1]  # in the order of the file
+    np.testing.assert_allclose(some.R, frames[:, [0, 2]], atol=0.011)
+    path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=f"water.xtc cannot be read by {installed} with the atoms of"):
+        datasets.load_molecule(path, topology=water)
+
+
+def test_a_topology_without_a_library(tmp_path, monkeypatch):
+    monkeypatch.setattr("ies_gpu.datasets.trajectories.READERS", {})
+    for name in ("a.xtc", "a.pdb"):
+        (tmp_path / name).write_text("x")
+    with pytest.raises(ImportError, match="needs MDAnalysis or mdtraj: pip install MDAnalysis"):
+        datasets.load_molecule(tmp_path / "a.xtc", topology=tmp_path / "a.pdb")
+    with pytest.raises(FileNotFoundError, match=r"b\.pdb does not exist"):
+        datasets.load_molecule(tmp_path / "a.xtc", topology=tmp_path / "b.pdb")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ies_gpu.files.columns import read_columns
+from tests.extras import needed
 
 
 def test_columns_have_the_kinds_of_their_cells(tmp_path):
@@ -42,8 +43,42 @@ def test_an_underscore_makes_a_label(tmp_path):
     assert found["a"].tolist() == ["1_0", "10"] and found["b"].tolist() == ["1_0.5", "10.5"]
 
 
+def test_the_row_names_of_r_have_no_name_of_their_own(tmp_path):
+    (tmp_path / "a.csv").write_text('"age","type"\n"A",3,"T"\n"B",4,"C"\n')
+    found = read_columns(tmp_path / "a.csv")
+    assert {name: values.tolist() for name, values in found.items()} == {
+        "": ["A", "B"],
+        "age": [3, 4],
+        "type": ["T", "C"],
+    }
+
+
 def test_an_empty_cell_of_a_single_column_keeps_its_row(tmp_path):
     (tmp_path / "a.csv").write_text("\ntype\nT\n\nB\n\n\n")
     assert read_columns(tmp_path / "a.csv")["type"].tolist() == ["T", None, "B"]
     (tmp_path / "a.csv").write_text("a,b\n1,2\n\n3,4\n")
     assert read_columns(tmp_path / "a.csv")["a"].tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "h5ad", "fits"])
+def test_other_tables_have_columns_too(tmp_path, ending):
+    path = tmp_path / f"table.{ending}"
+    pandas = needed("pandas", "test")
+    frame = pandas.DataFrame({"age": [3, 4, 5], "weight": [1.5, np.nan, 2000.0], "type": ["T", "B", "T"]})
+    if ending == "h5ad":
+        cells = needed("anndata", "anndata").AnnData(X=np.zeros((3, 1)), obs=frame.set_index(pandas.Index(list("abc"))))
+        cells.write_h5ad(path)
+    elif ending == "fits":
+        needed("astropy", "astro")
+        from astropy.table import Table
+
+        Table.from_pandas(frame).write(path)
+    else:
+        needed("pyarrow", "files")
+        getattr(frame, f"to_{ending}")(path)
+    found = read_columns(path)
+    assert list(found)[-3:] == ["age", "weight", "type"]
+    assert found["age"].dtype.kind == "i" and found["age"].tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(found["weight"], [1.5, np.nan, 2000.0])
+    assert found["type"].tolist() == ["T", "B", "T"]
+    assert ending != "h5ad" or found["name"].tolist() == ["a", "b", "c"]

@@ -68,6 +68,64 @@ def test_a_name_that_is_there_twice_is_not_guessed(table):
     assert np.array_equal(table(text, columns=("2", "y")).X, [[3, 2], [6, 5]])
 
 
+GENES = "cell,g0,g1,age,g2\n7,1,2,3,4\n8,5,6,7,8\n"
+
+
+@pytest.mark.parametrize(
+    ("columns", "index", "wanted"),
+    [
+        (("g0-g2",), None, ("g0", "g1", "age", "g2")),  # as they stand in the file
+        (("g1-g1",), None, ("g1",)),
+        (("1-2", "g2"), None, ("g0", "g1", "g2")),
+        (("g1 - 4",), None, ("g1", "age", "g2")),
+        (("0-2",), "cell", ("g0", "g1")),  # what names the rows is no coordinate
+    ],
+)
+def test_a_range_of_columns(table, columns, index, wanted):
+    found = table(GENES, columns=columns, index_col=index)
+    assert found.columns == wanted
+    np.testing.assert_array_equal(found.X, np.hstack([table(GENES, columns=(name,)).X for name in wanted]))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("g0-g9", "no column 'g9', an end of 'g0-g9'; its columns are cell, g0, g1, age, g2"),
+        ("h0-g1", "no column 'h0', an end of 'h0-g1'"),
+        ("0-5", "no column '5', an end of '0-5'"),
+        ("h0-h1", "no column 'h0-h1'"),
+        ("g0-", "no column '', an end of 'g0-'"),
+        ("g2-g0", "'g2-g0' is the wrong way round.*write g0-g2"),
+    ],
+)
+def test_a_range_with_a_wrong_end_is_refused(table, asked, words):
+    with pytest.raises(ValueError, match=words):
+        table(GENES, columns=(asked,))
+
+
+def test_a_wide_header_is_shown_with_its_end(table):
+    names = ["cell", *(f"g{k}" for k in range(30)), "age"]
+    with pytest.raises(
+        ValueError, match=r"no column 'g30', an end of 'g0-g30'; its columns are cell, g0, .* g29, age$"
+    ):
+        table(f"{','.join(names)}\n{','.join('1' * 32)}\n", columns=("g0-g30",))
+
+
+def test_a_name_with_a_dash_is_a_name(table):
+    text = "a,b,a-b,b-c,c\n1,2,3,4,5\n6,7,8,9,0\n"
+    assert table(text, columns=("a-b",)).columns == ("a-b",)
+    assert table(text, columns=("a-b-b-c",)).columns == ("a-b", "b-c")
+    assert table(text, columns=("b-a-b",)).columns == ("b", "a-b")
+    with pytest.raises(ValueError, match="'a-b-c' may be any of several ranges"):  # a to b-c, or a-b to c
+        table(text, columns=("a-b-c",))
+    years = "2019,2019-2020\n1.5,2.5\n3.5,4.5\n"
+    assert table(years, columns=("2019-2020",)).X.tolist() == [[2.5], [4.5]]
+
+
+def test_a_range_of_numbers_needs_no_header(table):
+    assert table("1,2,3\n4,5,6\n", columns=("1-2",)).X.tolist() == [[2, 3], [5, 6]]
+
+
 @pytest.mark.parametrize("above", ["", "# made by pandas\n", "\n"])
 @pytest.mark.parametrize("name", ["cell", ""])
 def test_the_numbered_header_of_pandas_is_no_point(table, above, name):

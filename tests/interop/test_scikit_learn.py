@@ -25,8 +25,10 @@ from ies_gpu import (
     IESWarning,
     IndependentCoordinates,
     datasets,
+    load,
     load_model,
     model_of,
+    save,
     save_model,
     select_coordinates,
 )
@@ -324,6 +326,14 @@ def test_precomputed_distances_in_a_search_and_in_parts(strip):
     np.testing.assert_allclose(placed[:300], fitted.embedding_[:300], atol=1e-6)
 
 
+@pytest.mark.parametrize(("scale", "rows"), [("rms", 1), ("unit", 1000)])
+def test_a_result_says_how_it_is_scaled(strip, scale, rows, tmp_path):
+    save(chooser(scale=scale).fit(strip.X).selection_, tmp_path / "run.npz")
+    found = load(tmp_path / "run.npz")
+    assert found.diagnostics["parameters"]["scale"] == scale
+    np.testing.assert_allclose((found.coordinates**2).mean(axis=0), 1 / rows, rtol=1e-6)
+
+
 def test_precomputed_distances_that_are_refused(strip):
     D = pairwise_distances(strip.X[:200])
     fitted = chooser(bandwidth=2.0, metric="precomputed").fit(D)
@@ -359,3 +369,19 @@ def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():
 def test_copies_in_the_metric_are_called_copies(rng):
     with pytest.raises(ValueError, match="X must not consist of 50 copies of one point"):
         IndependentCoordinates(metric="cosine").fit(rng.uniform(1, 2, (50, 1)))
+
+
+@pytest.mark.parametrize("estimator", [DiffusionMap(bandwidth=1.2), chooser()])
+def test_what_is_no_number_is_named_with_its_row_and_column(estimator, frame):
+    spoiled = frame.copy()
+    spoiled.iloc[[3, 77], 1] = np.nan
+    where = r"X contains NaN or infinite values in 2 rows \(3, 77\) and 1 column \('y'\); drop the rows"
+    with pytest.raises(ValueError, match=where + ".*SimpleImputer"):
+        estimator.fit(spoiled)
+    fitted = clone(estimator).fit(frame)
+    with pytest.raises(ValueError, match=where):
+        fitted.transform(spoiled)
+    bare = frame.to_numpy(copy=True)
+    bare[9, 0] = np.inf  # which no imputer takes
+    with pytest.raises(ValueError, match=r"in 1 row \(9\) and 1 column \(0\); drop the rows, e.g. X\[.*\]$"):
+        clone(estimator).fit(bare)

@@ -53,7 +53,8 @@ ASYMMETRIC = scipy.sparse.csr_array(np.triu(np.ones((10, 10))))
 # fmt: off
 REFUSED = {
     "Points": {
-        "NaN in two rows": ({"X": spoiled(np.nan)}, ValueError, r"X contains NaN or infinite values in 2 rows \(3, 77\)"),
+        "NaN in two rows": ({"X": spoiled(np.nan)}, ValueError, r"X contains NaN or infinite values in 2 rows \(3, 77\) and 1 column \(1\); drop the rows"),
+        "a column without numbers": ({"X": np.hstack([X, np.full((600, 1), np.nan)])}, ValueError, r"and 1 column \(3\); drop the columns"),
         "infinity in one row": ({"X": spoiled(np.inf, [9])}, ValueError, r"in 1 row \(9\)"),
         "None among objects": ({"X": objects(None)}, ValueError, r"NaN or infinite values in 1 row \(5\)"),
         "masked entries": ({"X": np.ma.masked_greater(X, 0.9)}, ValueError, "X has masked entries"),

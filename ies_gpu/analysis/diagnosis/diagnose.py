@@ -28,10 +28,11 @@ from ...backend.array import Array
 from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, collapse_ratio, evenly_steep, flatness_of, spread
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.graph import knn_graph
-from ...embedding.laplacian import check_laplacian
-from ...results.same_points import is_whole
+from ...embedding.laplacian import Laplacian, check_laplacian, laplacian_of_points
+from ...parameters.explained import unexplained_variance
+from ...results.same_points import is_whole, used_points
 from ...results.selection import Selection
-from ...validation import check_integer, check_number
+from ...validation import check_integer, check_number, check_points
 from .sheets import Sheets, find_sheets
 
 Groups = tuple[np.ndarray, ...]
@@ -68,6 +69,9 @@ class Diagnosis:
         What could not be examined.
     undecided : bool
         Whether the map is flat nearly everywhere, but neighbourhoods are too wide to tell thin from folded.
+    unexplained, unexplained_by_all : float or None
+        The share of the variance of the points that the map leaves unexplained, and that all coordinates together leave
+        (see :func:`ies_gpu.unexplained_variance`); None where the points were not given.
     """
 
     subset: tuple[int, ...]
@@ -82,6 +86,8 @@ class Diagnosis:
     angles: np.ndarray
     notes: tuple[str, ...] = ()
     undecided: bool = False
+    unexplained: float | None = None
+    unexplained_by_all: float | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -121,7 +127,14 @@ class Diagnosis:
             found.append(f"overlapping: {count['overlap']:,} points on sheets that lie on top of each other")
         nothing = "not decided" if self.undecided else "no dependency, knot, crossing or overlap found"
         text = f"{names}: " + ("; ".join(found) if found else nothing)
-        return ". ".join([text, *self.notes]) + "."
+        return ". ".join([text, *self._followed(), *self.notes]) + "."
+
+    def _followed(self) -> tuple[str, ...]:
+        """How well the map follows the points, if they are known."""
+        if self.unexplained is None or self.unexplained_by_all is None:
+            return ()
+        own, every = (f"{100 * share:.2g} %" for share in (self.unexplained, self.unexplained_by_all))
+        return (f"The map leaves {own} of the variance of the points unexplained, all coordinates together {every}",)
 
     def _repr_html_(self) -> str:
         from ...report.notebook import diagnosis_card
@@ -136,6 +149,7 @@ class Diagnosis:
 def diagnose(
     selection: Selection,
     *,
+    X: Array = None,
     laplacian: Any = None,
     subset: Sequence[int | str] | None = None,
     n_neighbors: int = 15,
@@ -154,9 +168,12 @@ def diagnose(
     ----------
     selection : Selection
         A result with its tangent bases.
+    X : array-like of shape (n_samples, n_features), optional
+        The points of the run. They give its graph, which says which points are connected, and show what the map leaves
+        unexplained of them. Without a graph, the ``n_neighbors`` nearest points in all eigenvectors stand in.
     laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples), optional
-        The Laplacian (or ``I - P``) whose graph says which points are connected, for all points of the input or for
-        those that were used. Without it, the ``n_neighbors`` nearest points in all eigenvectors stand in.
+        The Laplacian (or ``I - P``) with the graph, for all points of the input or for those that were used; for runs
+        from a graph, a kernel or a Laplacian of your own.
     subset : sequence of int or str, optional
         The set to examine, as 0-based numbers or names such as "phi7"; the chosen set by default.
     n_neighbors : int, default=15
@@ -180,17 +197,16 @@ def diagnose(
     Raises
     ------
     ValueError
-        If the tangent bases were not kept, or the Laplacian is for other points.
+        If the tangent bases were not kept, or X or the Laplacian is for other points.
 
     Examples
     --------
-    >>> from ies_gpu import datasets, diagnose, laplacian_of_points, select_coordinates
+    >>> from ies_gpu import datasets, diagnose, select_coordinates
     >>> X = datasets.load("D1", n_samples=1000).X
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6)
-    >>> laplacian = laplacian_of_points(X, bandwidth=0.6)
-    >>> diagnose(selection, laplacian=laplacian).clean
+    >>> diagnose(selection, X=X).clean
     True
-    >>> diagnose(selection, laplacian=laplacian, subset=("phi1", "phi2")).counts["dependency"] > 100
+    >>> diagnose(selection, X=X, subset=("phi1", "phi2")).counts["dependency"] > 100
     True
     """
     if not isinstance(selection, Selection):
@@ -207,8 +223,13 @@ def diagnose(
     collapse, flatness = check_number("collapse", collapse, low=1.0), check_number("flatness", flatness, high=1.0)
     angle = check_number("angle", angle, high=90.0)
     volumes = np.exp(host(selection.score(chosen)))  # checks the set and the bases
-    adjacency, notes = _adjacency(laplacian, Y, values, k, host(selection.points), not is_whole(selection))
     members = list(chosen)
+    left: tuple[float | None, float | None] = (None, None)
+    if X is not None:
+        points = used_points(selection, check_points(X))
+        left = unexplained_variance(points, Y[:, members]), unexplained_variance(points, Y)
+        laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
+    adjacency, notes = _adjacency(laplacian, Y, values, k, host(selection.points), not is_whole(selection))
     every = evenly_steep(Y, values)
     ratio, near, within = collapse_ratio(every, members, k)
     copied = float((within < COPY).mean())
@@ -223,7 +244,7 @@ def diagnose(
     share = float((flat < flatness).mean())
     undecided = share >= max(region, MOSTLY) and not large
     if undecided:
-        more = "" if laplacian is not None else ", pass laplacian"
+        more = "" if laplacian is not None or X is not None else ", pass X"
         notes = (
             f"The map is flat at {share:.0%} of the points, but neighbourhoods of {k} among {n:,} are too wide to tell "
             f"thin from folded; lower n_neighbors{more}, or use more points",
@@ -241,10 +262,22 @@ def diagnose(
         **_reported(sheets, least),
         notes=notes,
         undecided=undecided,
+        unexplained=left[0],
+        unexplained_by_all=left[1],
     )
 
 
-def _reported(sheets: Sheets, least: int) -> dict[str, np.ndarray]:
+def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
+    """The Laplacian of a run from these points within a radius; None of another."""
+    used = selection.diagnostics.get("parameters", {})
+    within = used.get("entry") == "X" and used.get("n_neighbors") is None
+    if not within or not isinstance(used.get("bandwidth"), float):
+        return None
+    known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
+    return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
+
+
+def _reported(sheets: Sheets, least: int) -> dict[str, Any]:
     """The pairs, unless there are so few that they may be chance."""
     none = np.empty((0, 2), dtype=np.int64)
     many = len(sheets.crossings) >= least
@@ -301,5 +334,5 @@ def _adjacency(
             return P if given == len(Y) else P[points][:, points], ()
         note = "The graph is too dense to examine, so nearest neighbours in all eigenvectors were used instead"
     else:
-        note = "No laplacian was given, so nearest neighbours in all eigenvectors were used as the graph"
+        note = "The graph of the run is not known, so nearest neighbours in all eigenvectors were used instead"
     return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), (note,)

@@ -215,9 +215,7 @@ def add_missed(
             return bool(found[0] + residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
 
         locked = xp.ascontiguousarray(vectors.T)
-        more, _ = lanczos(
-            operator, 1, fresh, tol, sure=1, locked=locked, enough=enough, size=size, max_products=2000
-        )
+        more, _ = lanczos(operator, 1, fresh, tol, sure=1, locked=locked, enough=enough, size=size, max_products=2000)
         if float(more[0]) <= edge + tol:
             return values, vectors
         # guards are only roughly eigenvectors: what was found beside them is one only roughly, so once more without

@@ -1,0 +1,93 @@
+"""``--color``: what colours the points, from a file or from columns of the table that holds the points."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..files.remote import shown
+from .console import Console
+from .options import column_names
+
+PANELS = 9  # of one picture
+
+
+def add_color(option: Callable[..., Any], table: str) -> None:
+    """The option; ``table`` is what the command calls the points, or nothing if it does not know them."""
+    also = f"; or columns of {table} by name, such as type,age" if table else ""
+    option(
+        "--color",
+        metavar="COLUMNS" if table else "COLUMNS.CSV",
+        help=f"what to colour the points by: a table with one row per point (.csv, .parquet, .h5ad, ...){also}",
+    )
+
+
+def is_file(color: str) -> bool:
+    """Whether a file with columns is meant, not columns of the points."""
+    return is_table(color) or (os.path.splitext(color)[1] != "" and os.path.isfile(color))
+
+
+def is_table(points: str) -> bool:
+    """Whether the points are in a file that has columns of other kinds too."""
+    from ..files.columns import READERS
+
+    return os.path.splitext(shown(points))[1].lower() in READERS
+
+
+def read_colors(color: str, points: str | None, table: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The columns of a file, or those of the points that are named; ``table`` has the latter if they were read."""
+    from ..files.chosen import Header
+    from ..files.columns import read_columns
+
+    if is_file(color):
+        return read_columns(color)
+    if not table and (points is None or not is_table(points)):
+        source = "standard input" if points == "-" else shown(points or "")
+        where = "no table is given" if points is None else f"{source} has no columns to colour by"
+        raise ValueError(
+            f"--color {color} would be a column of the points, but {where}; give a table with one row per point "
+            "instead, such as a .csv file"
+        )
+    table = table or read_columns(str(points))
+    names = list(table)
+    header = Header(Path(shown(str(points))), names, len(table))
+    chosen = [k for name in column_names(color) for k in header.span(name)]
+    return {names[k]: table[names[k]] for k in chosen}
+
+
+def check_length(color: str, colors: dict[str, Any], n: int) -> None:
+    """One row per point; asked before long work."""
+    rows = len(next(iter(colors.values())))
+    if rows != n:
+        raise ValueError(
+            f"--color {shown(color)} has {rows:,} rows, but there are {n:,} points; give one row per point"
+        )
+
+
+def for_picture(colors: dict[str, Any] | None, console: Console) -> dict[str, Any] | None:
+    """As many columns as a picture has room for, without those that name each point."""
+    if colors is None:
+        return None
+    kept = {name: v for name, v in colors.items() if v.dtype.kind != "O" or len(set(v)) < len(v)} or colors
+    if len(kept) > PANELS:
+        console.note(f"the picture has the first {PANELS} of {len(kept)} columns of --color; a report has all of them")
+    return dict(list(kept.items())[:PANELS])
+
+
+def by_name(colors: dict[str, Any], selection: Any) -> dict[str, Any]:
+    """Columns in the order of the points, if one of them holds their names in another order.
+
+    Numbers may be ranks, which hold the names of rows 1, 2, ... too: they are names in the first column only.
+    """
+    import numpy as np
+
+    from ..results.same_points import rows_by_name
+
+    for number, labels in enumerate(colors.values()):
+        rows = rows_by_name(selection, labels) if number == 0 or labels.dtype.kind == "O" else None
+        if rows is not None:
+            moved = not np.array_equal(rows, np.arange(len(rows))) and not np.array_equal(rows, selection.points)
+            return {name: values[rows] for name, values in colors.items()} if moved else colors
+    return colors
