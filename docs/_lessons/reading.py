@@ -162,7 +162,7 @@ print(shown.stdout)
 #   dimensions.
 # "branch and bound stopped at its limit"
 #   The set is good but not proven to be the best; the message says by how much another set could win.
-# "... chosen, and UMAP makes 2 by default"
+# "... chosen, but UMAP makes 2 by default"
 #   Pass ``n_components=`` to UMAP, or two coordinates to ``umap_init``.
 #
 # About new points

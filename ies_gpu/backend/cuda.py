@@ -97,7 +97,7 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
         importlib.import_module("cupyx.scipy.sparse.linalg")
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
-        advice = "pip install 'cupy-cuda12x[ctk]' brings them"
+        advice = "install them with: pip install 'cupy-cuda12x[ctk]'"
         return Probe(False, "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}")
     return None
 

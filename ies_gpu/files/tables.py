@@ -21,7 +21,8 @@ def read_arrow(path: Path, choice: Choice) -> PointFile:
     try:
         table = read(path, memory_map=False)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ContentError(f"{path} is damaged or of another kind: {' '.join(str(error).split())[:200]}") from None
+        why = " ".join(str(error).split())[:200]
+        raise ContentError(f"{path} is damaged, or not a {path.suffix} file: {why}") from None
     marks = [name for name in index_columns(table.schema) if name != choice.index_col]
     columns = {name: _column(table.column(name)) for name in table.column_names if name not in marks}
     index = None

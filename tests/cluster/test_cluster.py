@@ -366,7 +366,7 @@ def test_a_result_knows_its_points(client, tmp_path):
         assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
         assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
     assert ies_gpu.model_of(found, X).names == found.names
-    with pytest.raises(ValueError, match="in the same order; these are others"):
+    with pytest.raises(ValueError, match="in the same order; these are different points"):
         ies_gpu.model_of(found, X[::-1])
 
 
