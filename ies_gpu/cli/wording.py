@@ -12,7 +12,7 @@ SENTENCES = {
     "leave out the rows in diagnostics['stray_points']": "leave out the stray points ('ies-gpu show --json' lists "
     "their rows as stray_points)",
     "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there": "'ies-gpu report --diagnose' shows where",
-    "set self_loops=False": "give --no-self-loops",
+    "set self_loops=False": "pass --no-self-loops",
     "resume=True": "--resume",
     "not work with client": "not work on a cluster",
     "load reads what 'ies-gpu fit -o' or save wrote": "give a file that 'ies-gpu fit -o' wrote",
