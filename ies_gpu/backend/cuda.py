@@ -46,7 +46,7 @@ def probe(number: int = 0) -> Probe:
         cupy = importlib.import_module("cupy")
     except ModuleNotFoundError as error:
         if error.name == "cupy":
-            return Probe(False, "not-installed", "CuPy is not installed; pip install 'ies-gpu[cuda12]' brings it")
+            return Probe(False, "not-installed", "CuPy is not installed; install it: pip install 'ies-gpu[cuda12]'")
         return _broken(error)
     except Exception as error:  # a broken wheel can raise anything
         return _broken(error)
@@ -106,7 +106,7 @@ def _check_memory(cupy: Any, number: int) -> Probe | None:
     with cupy.cuda.Device(number):
         free = cupy.cuda.runtime.memGetInfo()[0]
     if free < MIN_FREE:
-        need = f"{MIN_FREE >> 20} MB are needed to begin; close other programs on it"
+        need = f"{MIN_FREE >> 20} MB are needed to start; close other programs on it"
         return Probe(False, "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}")
     return None
 
