@@ -2,7 +2,7 @@
 An astronomer's first half hour
 ===============================
 
-A FITS table of magnitudes: colours of stars, a map of them, and a table with the names of the stars for further work.
+From a FITS table of magnitudes to a map of the stars by their colours, and a table with their names for further work.
 
 Run it with ``python examples/astronomer.py [number of stars]`` (``pip install astropy pandas``). **The stars are made
 up**: black bodies whose metals absorb in the blue. :doc:`/real-data` has spectra.
@@ -33,7 +33,7 @@ for a, b in colours:
 stars.write("stars.fits", overwrite=True)
 
 # %%
-# A data frame of the colours, with the names of the stars as its index.
+# Read the colours into a data frame, with the names of the stars as its index.
 
 frame = Table.read("stars.fits").to_pandas().set_index("name")
 selection = select_coordinates(frame[colours], intrinsic_dim=2, subset_size=2)
@@ -43,7 +43,7 @@ truth = {"temperature / K": kelvin[selection.points], "metals": metals[selection
 plot.embedding(selection, colors=truth).savefig("astronomer.png")
 
 # %%
-# The same from a shell, straight from the file to a table.
+# The same from a shell, from file to table.
 
 command = "fit stars.fits --index-col name --columns ug,gr,ri,iz -d 2 -s 2 --bandwidth 0.06 --coordinates map.csv -q"
 subprocess.run([sys.executable, "-m", "ies_gpu", *command.split()], check=True)

@@ -2,7 +2,7 @@
 A biologist's first half hour
 =============================
 
-Blood cells from scanpy: coordinates that scanpy's plots find, cells that came later, and a file for colleagues.
+Blood cells from scanpy: coordinates for scanpy's plots, a place for cells that came later, and a file for colleagues.
 
 Run it with ``python examples/biologist.py`` (``pip install scanpy``).
 """
@@ -15,15 +15,15 @@ cells = scanpy.datasets.pbmc68k_reduced()  # 700 cells, with PCA, neighbours and
 old, new = cells[::2].copy(), cells[1::2].copy()
 
 # %%
-# By the graph of ``scanpy.pp.neighbors``: every cell, whatever the distances between clusters.
+# From the graph of ``scanpy.pp.neighbors``: every cell gets a place, however far apart the clusters are.
 
 selection = ies_gpu.anndata.select(cells, use="connectivities", subset_size=2)
 print(selection)
 ies_gpu.plot.embedding(selection, colors=cells.obs["bulk_labels"]).savefig("biologist-graph.png")
 
 # %%
-# By the principal components, so that other cells can be placed later. Cosine distances compare what a cell does, not
-# how much was read of it. Now ``scanpy.pl.embedding(old, basis="ies", color="bulk_labels")`` works too.
+# From the principal components, so that other cells can be placed later. Cosine distances compare the profiles of
+# cells, not their sequencing depth. Now ``scanpy.pl.embedding(old, basis="ies", color="bulk_labels")`` works too.
 
 known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.5}
 ies_gpu.anndata.select(old, metric="cosine", self_loops=False, components="largest", **known)
@@ -32,6 +32,6 @@ print("old cells", old.obsm["X_ies"].shape, "new cells", new.obsm["X_ies"].shape
 ies_gpu.plot.points(new.obsm["X_ies"], colors=new.obs["bulk_labels"]).savefig("biologist-new.png")
 
 # %%
-# One file with everything. ``ies-gpu fit cells.h5ad --key X_pca`` would start from it.
+# One file holds everything. ``ies-gpu fit cells.h5ad --key X_pca`` can start from it.
 
 new.write_h5ad("cells.h5ad")

@@ -1,9 +1,9 @@
 """
-Blood cells, by the graph of scanpy
-===================================
+Blood cells, from scanpy's graph
+================================
 
-700 cells that come with scanpy (``pip install scanpy``), by the graph of ``scanpy.pp.neighbors``. :doc:`/anndata` says
-what the picture shows, and what it does not.
+A map of 700 cells that come with scanpy (``pip install scanpy``), from the graph of ``scanpy.pp.neighbors``.
+:doc:`/anndata` says what the picture shows, and what it does not.
 
 Run it with ``python examples/blood.py``.
 """

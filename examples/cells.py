@@ -2,8 +2,8 @@
 Cells along a path, in AnnData
 ==============================
 
-Coordinates go into ``adata.obsm["X_ies"]``, everything else into ``adata.uns["ies"]``. The cells are made up: a strip,
-seen through 40 genes.
+Coordinates go into ``adata.obsm["X_ies"]``, and everything else into ``adata.uns["ies"]``. The cells are made up: a
+strip, seen through 40 genes.
 
 Run it with ``python examples/cells.py [number of cells]``.
 """
@@ -33,7 +33,7 @@ ies_gpu.plot.embedding(selection, colors=old.obs["along"]).savefig("cells.png")
 # or scanpy.pl.embedding(old, basis="ies", color="along")
 
 # %%
-# Cells that came later, in the same principal components.
+# Place cells that came later. They must be in the same principal components.
 
 ies_gpu.anndata.transform(old, new, isolated="nearest")
 print("new cells:", new.obsm["X_ies"].shape)

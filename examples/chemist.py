@@ -2,7 +2,7 @@
 A chemist's first half hour
 ===========================
 
-Ethanol from ASE: two torsions turn, all atoms vibrate, and the map finds the torsions without being told.
+Ethanol from ASE: two torsions turn, all atoms vibrate, and the map finds the torsions by itself.
 
 Run it with ``python examples/chemist.py [number of frames]`` (``pip install ase``). **The frames are made up**; pass
 your own list of ``ase.Atoms``, or an mdtraj or MDAnalysis trajectory, to ``datasets.trajectory_of``.
@@ -27,18 +27,19 @@ for hydroxyl, methyl in rng.uniform(0, 360, (n, 2)):
     frames.append(frame)
 
 # %%
-# Angles of all triangles of atoms do not change when the molecule moves or turns as a whole.
+# The features are the angles of all triangles of atoms. They do not change when the molecule moves or turns as a whole.
 
 trajectory = datasets.trajectory_of(frames)
 print(trajectory)
 X = datasets.pca(trajectory.R, 20, transform=datasets.planar_angles).scores
 
 # %%
-# Vibrations are noise in many dimensions, so no frame is its own neighbour. A torus needs four coordinates.
+# Vibrations are noise in many dimensions, so we pass ``self_loops=False``: no frame counts as its own neighbour. This
+# torus needs four coordinates.
 
 chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=4, self_loops=False, components="largest").fit(X)
 print(chooser.selection_)
 torsions = {"OH torsion": (3, 2, 1, 0), "methyl torsion": (6, 0, 1, 2)}
 colors = {name: datasets.torsion(trajectory.R, atoms)[chooser.selection_.points] for name, atoms in torsions.items()}
 plot.embedding(chooser.selection_, colors=colors, cmap="twilight").savefig("chemist.png")
-print("what the map does not explain of the shape:", round(chooser.inverse_error_.unexplained, 3))
+print("share of the variance that the map does not explain:", round(chooser.inverse_error_.unexplained, 3))

@@ -2,11 +2,11 @@
 A job that may be killed
 ========================
 
-What a job in a batch service needs: how much memory to ask for, and stages that survive when it is killed.
+A job in a batch service must know how much memory to request, and keep its finished stages when it is killed.
 
-Run it with ``python examples/cluster.py [number of points]``. :doc:`/jobs` has the same on the command line, and
-:doc:`/project/containers` has ready jobs for SLURM, Kubernetes, AWS Batch and Google Batch. This job runs on one
-machine; :doc:`/cluster` spreads one over several.
+Run it with ``python examples/cluster.py [number of points]``. :doc:`/jobs` does the same on the command line, and
+:doc:`/project/containers` has jobs for SLURM, Kubernetes, AWS Batch and Google Batch. This job runs on one machine;
+:doc:`/cluster` uses several.
 """
 
 import sys
@@ -18,16 +18,16 @@ X = datasets.load("D1", n_samples=n).X
 options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25 * (10_000 / n) ** 0.5}
 
 # %%
-# A small run tells the number of neighbours per point. With the bandwidth kept, it grows with the number of points.
+# A small run tells us the number of neighbours per point. At the same bandwidth, it grows with the number of points.
 
 few = select_coordinates(X[: n // 2], **options)
 degree = 2 * few.diagnostics["mean_degree"]
 job = estimate_resources(n=n, dim=X.shape[1], degree=degree)
-print(f"ask for {job.request_bytes / 1e6:.0f} MB of memory, and {job.checkpoint_bytes / 1e6:.0f} MB of disk")
+print(f"request {job.request_bytes / 1e6:.0f} MB of memory and {job.checkpoint_bytes / 1e6:.0f} MB of disk")
 
 # %%
-# The job saves every finished stage. Killed and started again with the same call, it goes on after the last one. Here
-# the first run is stopped while the tangent bases are computed.
+# The job saves every finished stage. If it is killed and started again with the same call, it continues after the last
+# one. Here we stop the first run while it computes the tangent bases.
 
 
 def stopped(stage, done, total):

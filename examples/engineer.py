@@ -2,7 +2,7 @@
 An engineer's first half hour
 =============================
 
-A data frame, a pipeline, a grid search, points that the fit has not seen, and the way back from coordinates to columns.
+A data frame in a pipeline with a grid search, new points, and the way back from coordinates to columns.
 
 Run it with ``python examples/engineer.py [number of points]`` (``pip install pandas``).
 """
@@ -23,7 +23,7 @@ frame = pandas.DataFrame(roll.X, columns=["x", "y", "z"], index=[f"row{k}" for k
 train, test, along, along_test = train_test_split(frame, roll.truth[:, 0], random_state=0)
 
 # %%
-# Coordinates have root mean square 1, so a ridge can follow without a scaler.
+# The coordinates have root mean square 1, so a ridge regression can follow without a scaler.
 
 chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=2)
 pipeline = make_pipeline(chooser, Ridge(0.1)).set_output(transform="pandas")
@@ -34,7 +34,7 @@ print("best:", search.best_params_, "R2 on the rows held out:", round(search.sco
 print("R2 of the columns themselves:", round(Ridge(0.1).fit(train, along).score(test, along_test), 3))
 
 # %%
-# The rows held out, in the map of the others, and back.
+# Put the held-out rows into the map, and go back from the map to the columns.
 
 best = search.best_estimator_[0]
 placed = best.transform(test)
@@ -45,7 +45,7 @@ print(f"back to columns: off by {rms:.2f} (rms), {best.inverse_error_.rms:.2f} b
 plot.points(placed, colors=pandas.Series(along_test, name="along the strip")).savefig("engineer.png")
 
 # %%
-# A model for the service that will meet new rows.
+# Save a model for a service that will get new rows.
 
 save_model(best.model_, "model.npz")
 print(load_model("model.npz"))

@@ -2,11 +2,11 @@
 A molecule with two torsions
 ============================
 
-From positions of atoms to the torus of ethanol's two torsions.
+From the positions of atoms to the torus of ethanol's two torsions.
 
 Run it with ``python examples/ethanol.py [trajectory.npz] [number of frames]``. Without a file it makes up a trajectory:
-a skeleton like ethanol's, both of whose torsions turn freely while all atoms vibrate. **This page shows the made-up
-one.** :doc:`/real-data` has what simulated trajectories of the real force field give.
+a skeleton like ethanol's, in which both torsions turn freely and all atoms vibrate. **This page shows the made-up
+one.** :doc:`/real-data` has the results for trajectories that were simulated with a published force field.
 """
 
 import sys
@@ -26,7 +26,7 @@ SKELETON = np.array(
 
 
 def made_up(n):
-    """Frames in which the methyl group and the hydroxyl hydrogen turn, and every atom trembles."""
+    """Frames in which the methyl group and the hydroxyl hydrogen turn, and every atom vibrates."""
     rng = np.random.default_rng(0)
     R = np.tile(SKELETON, (n, 1, 1))
     for group, (a, b) in (([8], (0, 2)), ([5, 6, 7], (0, 1))):
@@ -42,23 +42,23 @@ R = datasets.load_molecule(sys.argv[1]).R if len(sys.argv) > 1 else made_up(n)
 R = R[:: max(1, len(R) // n)]
 
 # %%
-# The features are all angles of all triangles of atoms, then principal components: they do not change when the
+# The features are the principal components of the angles of all triangles of atoms. They do not change when the
 # molecule moves or turns as a whole.
 
 X = datasets.pca(R, 50, transform=datasets.planar_angles).scores
 print(X.shape)
 
 # %%
-# A molecule vibrates in all of its dimensions, so that no frame has near neighbours. Without self-loops its own
-# weight does not outweigh theirs. Three coordinates show ethanol's torus. The two made-up torsions turn alike, and
-# such a torus takes four: a circle for each.
+# A molecule vibrates in all of its dimensions, so no frame has near neighbours. Without self-loops, the frame's own
+# weight cannot outweigh theirs. Three coordinates show ethanol's torus. The two made-up torsions turn alike, and their
+# torus needs four: a circle for each.
 
 s = 3 if len(sys.argv) > 1 else 4
 selection = select_coordinates(X, intrinsic_dim=2, subset_size=s, components="largest", self_loops=False)
 print(selection)
 
 # %%
-# The map is judged by what it was not told: the two torsions.
+# We judge the map by something it has not seen: the two torsions.
 
 torsions = {"OH torsion": (8, 2, 0, 1), "methyl torsion": (5, 1, 0, 2)}  # as sGDML and MD17 number the atoms
 colors = {name: datasets.torsion(R, atoms)[selection.points] for name, atoms in torsions.items()}

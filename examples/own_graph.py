@@ -2,8 +2,8 @@
 Your own graph or kernel
 ========================
 
-Points are not needed. A sparse matrix of distances is enough, or one of weights, from any program. Here the distances
-are great circles on a globe, between places in a belt along the equator.
+You do not need points. A sparse matrix of distances or of weights is enough, from any program. Here the distances are
+great circles on a globe, between places in a belt along the equator.
 
 Run it with ``python examples/own_graph.py [number of places]``.
 """
@@ -22,7 +22,7 @@ graph = radius_neighbors_graph(places, 0.2, mode="distance", metric="haversine")
 print(f"{graph.nnz / n:.0f} neighbours for each of {n:,} places")
 
 # %%
-# Distances need a bandwidth. A third of the radius is what the package itself takes.
+# Distances need a bandwidth. The package itself uses a third of the radius.
 
 selection = select_coordinates(graph=graph, bandwidth=0.2 / 3, intrinsic_dim=2, subset_size=2)
 print(selection)
@@ -30,8 +30,8 @@ colors = {"longitude": places[:, 1], "latitude": places[:, 0]}
 plot.embedding(selection, colors=colors).savefig("places.png")
 
 # %%
-# Weights go in as they are. These give the same result, because they are the weights that the call above has computed
-# from the distances.
+# Weights are used as they are. These give the same result, because the call above computed the same weights from the
+# distances.
 
 kernel = graph.copy()
 kernel.data = np.exp(-((kernel.data / (0.2 / 3)) ** 2))

@@ -2,7 +2,7 @@
 A scikit-learn pipeline
 =======================
 
-Scale, choose coordinates, regress; cross-validated, searched, with named columns.
+Scale, choose coordinates and regress, with cross-validation, a grid search and named columns.
 
 Run it with ``python examples/pipeline.py [number of points]``.
 """
@@ -28,7 +28,7 @@ print("R2 of a straight line on the columns:", cross_val_score(LinearRegression(
 print("R2 of a straight line on the chosen coordinates:", cross_val_score(pipeline, X, along, cv=folds).round(2))
 
 # %%
-# The bandwidth can be searched like any other parameter.
+# You can search for the bandwidth as for any other parameter.
 
 search = GridSearchCV(pipeline, {"independentcoordinates__bandwidth": [0.35, 0.5]}, cv=folds).fit(X, along)
 print("best:", search.best_params_, round(search.best_score_, 3))

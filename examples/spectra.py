@@ -2,7 +2,7 @@
 Spectra
 =======
 
-Spectra of a family with two parameters: a temperature, which changes them a lot, and the depth of an absorption line,
+A family of spectra with two parameters: a temperature, which changes them a lot, and the depth of an absorption line,
 which changes them a little. That makes a long, narrow sheet.
 
 Run it with ``python examples/spectra.py [number of spectra]``. The spectra are made by Planck's formula;
@@ -25,7 +25,7 @@ brightness = rng.lognormal(sigma=1.0, size=(n, 1))
 np.savez("spectra.npz", flux=brightness * planck * line, wavelengths=wavelengths)
 
 # %%
-# Brightness says how far away a star is, not what it is: each spectrum is scaled to unit length.
+# Brightness says how far away a star is, not what it is, so we scale each spectrum to unit length.
 
 spectra = datasets.load_spectra("spectra.npz").normalized()
 print(spectra)
@@ -38,6 +38,6 @@ colors = {"temperature / K": kelvin[selection.points], "depth of the line": dept
 plot.embedding(selection, colors=colors).savefig("spectra.png")
 
 # %%
-# The first two eigenvectors see the temperature only.
+# The first two eigenvectors see only the temperature.
 
 plot.embedding(selection, (0, 1), colors=colors).savefig("spectra-first.png")

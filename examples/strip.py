@@ -2,7 +2,7 @@
 A long strip
 ============
 
-The first two eigenvectors of a strip of 25 by 4 make a curve. The two that are chosen make the strip.
+The first two eigenvectors of a strip of 25 by 4 give a curve. The chosen two give the strip.
 
 Run it with ``python examples/strip.py [number of points]``.
 """
@@ -14,7 +14,7 @@ from ies_gpu import datasets, plot, save, select_coordinates
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 strip = datasets.load("D1", n_samples=n)
-bandwidth = 0.25 * (10_000 / n) ** 0.5  # as many neighbours for each point, however many points
+bandwidth = 0.25 * (10_000 / n) ** 0.5  # the same number of neighbours per point, however many points
 
 selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth)
 print(selection)
@@ -32,7 +32,7 @@ plot.embedding(selection, (0, 1), colors=strip.colors, title="The first two").sa
 plot.embedding(selection, colors=strip.colors, title="The chosen two").savefig("strip-chosen.png")
 
 # %%
-# How the choice depends on the penalty zeta: the upper line at each zeta wins, and the regret decides which stretch of
-# it is taken.
+# The path shows how the choice depends on the penalty zeta: at each zeta the uppermost line wins, and the regret
+# decides between the winners.
 
 plot.path(selection).savefig("strip-path.png")

@@ -2,7 +2,7 @@
 A swiss roll
 ============
 
-scikit-learn's roll is a sheet of 90 by 21, rolled up. Everything is found from the points.
+scikit-learn's roll is a sheet of 90 by 21, rolled up. We pass only its points.
 
 Run it with ``python examples/swiss_roll.py [number of points]``.
 """
@@ -21,10 +21,9 @@ colors = {"along the roll": along, "across": X[:, 1]}
 plot.points(X, colors={"along the roll": along}).savefig("roll-points.png")
 
 # %%
-# The number of coordinates is given here. With 500 to 1,500 points the automatic choice takes three, a sheet that is
-# still curled.
+# The bandwidth, the dimension and the number of coordinates are found from the points.
 
-selection = select_coordinates(X, subset_size=2)
+selection = select_coordinates(X)
 print(selection)
 plot.embedding(selection, colors=colors).savefig("roll-chosen.png")
 

@@ -2,8 +2,8 @@
 A high torus, and new points
 ============================
 
-A torus is a surface, but no two coordinates can show it: it takes three. A second sample of it is put into the map of
-the first.
+A torus is a surface, but no two coordinates can show it: it takes three. We put a second sample into the map of the
+first.
 
 Run it with ``python examples/torus.py [number of points]``.
 """
@@ -23,12 +23,12 @@ print(selection)
 plot.embedding(selection, colors=torus.colors, cmap="twilight").savefig("torus.png")
 
 # %%
-# The first three are all functions of the height: the torus becomes a curve.
+# The first three are all functions of the height, so the torus becomes a curve.
 
 plot.embedding(selection, (0, 1, 2), colors=torus.colors, cmap="twilight").savefig("torus-first.png")
 
 # %%
-# New points get their place by the Nyström extension.
+# The Nyström extension gives new points their place.
 
 model = model_of(selection, torus.X)
 save_model(model, "torus-model.npz")

@@ -2,14 +2,14 @@
 A workstation with a GPU
 ========================
 
-Points from a file, everything on the device, results into files. **This script was not run for this page, and never on
-a GPU**: see :doc:`/gpu`.
+Read points from a file, compute on the device, write the results to files. **This script was not run for this page, and
+never on a GPU**: see :doc:`/gpu`.
 
-``python examples/workstation.py points.npy results -d 2 -s 2 --bandwidth 0.25``, and with ``--device cpu`` where there
-is no GPU.
+Run it with ``python examples/workstation.py points.npy results -d 2 -s 2 --bandwidth 0.25``. Add ``--device cpu`` if
+you have no GPU.
 
-The points are mapped from the file, not read into memory first. Asking for "cuda" never falls back silently: without a
-GPU that works, it ends with a sentence that says what is missing.
+The points are mapped from the file, not read into memory first. ``--device cuda`` never falls back silently: without a
+working GPU, the script ends with an error that says what is missing.
 """
 
 import argparse

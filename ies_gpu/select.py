@@ -141,7 +141,7 @@ def select_coordinates(
     coordinates, the first among them, that maximises ``R(S) - zeta * sum of the eigenvalues of S``. ``R(S)`` is 0 for
     coordinates that are independent at every point and very negative for a set that loses rank.
 
-    Give the points, or start later from your own graph, kernel or eigenvectors: exactly one of ``X``, ``graph``,
+    Pass the points, or start later from your own graph, kernel or eigenvectors: exactly one of ``X``, ``graph``,
     ``kernel`` and ``laplacian`` is required. If you know ``intrinsic_dim``, ``subset_size`` and ``bandwidth``, pass
     them: the run is several times faster.
 
@@ -184,7 +184,7 @@ def select_coordinates(
         How distances between the rows of ``X`` are measured. "cosine" and "correlation" are chords between rows of unit
         length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". "manhattan", "chebyshev", "canberra", "braycurtis",
         "hamming" and "haversine" are measured by scikit-learn on the CPU, and need numbers for everything that may be
-        "auto". For distances of your own pass ``graph``.
+        "auto". For your own distances, pass ``graph``.
     alpha : float, default=1.0
         How strongly the sampling density is corrected for, from 0 to 1: 1 as in the paper, so that only the shape
         counts; 1/2 for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the
@@ -204,7 +204,7 @@ def select_coordinates(
         regressors and plots; or to lengths ``(1 - lambda_k)^t``, so that distances in all coordinates are the
         diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
     diffusion_time : float, default=1.0
-        The time t of ``scale="diffusion"``: the larger, the shorter are fast coordinates.
+        The time t of ``scale="diffusion"``: the larger it is, the shorter the fast coordinates become.
     components : {"auto", "raise", "most", "largest", "each"}, default="auto"
         What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
         of the points, or 90 % where all others are scattered ("most"), or continue in any case ("largest"). A warning
@@ -279,12 +279,12 @@ def select_coordinates(
 
     Notes
     -----
-    Eigenvectors have no sign of their own. Each coordinate gets the sign that makes the first of these positive that is
-    at least four standard errors from zero: its third moment, its correlation with the squared distance from the mean
-    of ``X``, and its correlation with each column of ``X`` in turn. If none is so clear, the clearest decides, and
-    another sample may decide differently. Neither the seed nor the order of rows matters. Eigenvectors that share an
-    eigenvalue, as on a circle, can also be rotated among themselves; no rule prevents that. With ``client``, signs
-    follow ``random_state`` instead.
+    Eigenvectors have no sign of their own, so a rule chooses one. It looks at these numbers in order: the third moment
+    of the coordinate, its correlation with the squared distance from the mean of ``X``, and its correlation with each
+    column of ``X``. The first that is at least four standard errors from zero is made positive. If none is that clear,
+    the clearest decides, and another sample may decide differently. Neither the seed nor the order of the rows matters.
+    Eigenvectors that share an eigenvalue, as on a circle, can also rotate among themselves; no rule prevents that. With
+    ``client``, signs follow ``random_state`` instead.
 
     References
     ----------

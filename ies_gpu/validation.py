@@ -40,8 +40,8 @@ def check_length(name: str, value: Any) -> float:
     length = check_number(name, value)
     if not 1 / LARGEST < length < LARGEST:
         raise ValueError(
-            f"{name} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, where squares are floats, got {brief(value)}"
-            "; measure the points in another unit"
+            f"{name} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, so that its square is a float, got "
+            f"{brief(value)}; measure the points in another unit"
         )
     return length
 
@@ -156,7 +156,7 @@ def _check_container(name: str, value: Any) -> None:
     if ("astropy", "Table") in kinds:
         columns = ", ".join(repr(str(column)) for column in value.colnames[:2])
         raise TypeError(
-            f"{name} is an astropy Table; pass the columns that count as an array, e.g. "
+            f"{name} is an astropy Table; pass the columns you need as an array, e.g. "
             f"np.column_stack([{name}[c] for c in ({columns}, ...)])"
         )
 
@@ -280,8 +280,8 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
         matrix.sum_duplicates()
     if not add and stored is not None and matrix.nnz < stored:
         raise ValueError(
-            f"{name} stores {stored - matrix.nnz} of its {stored} entries again for a pair that has one; keep one "
-            f"distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
+            f"{name} must store each pair once, but {stored - matrix.nnz} of its {stored} entries repeat a pair; keep "
+            f"one distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
         )
     _check_finite(name, matrix.data, backend, indptr=matrix.indptr)
     return matrix

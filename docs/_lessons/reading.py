@@ -16,16 +16,16 @@ print(selection)
 # ------------
 #
 # **Selection of phi1, ... from phi1..phi20 (... points)**
-#   The chosen coordinates. ``phi1`` is the first non-constant eigenvector. In arrays counting starts at 0, so
-#   ``phi7`` is ``selection.coordinates[:, 6]``. If fewer points are named than you gave, some were left out, and a
-#   warning says which.
+#   The chosen coordinates. ``phi1`` is the first non-constant eigenvector. In arrays counting starts at 0, so ``phi7``
+#   is ``selection.coordinates[:, 6]``. If there are fewer points than you passed, some were left out, and a warning
+#   says which.
 # **zeta**
-#   The weight of the penalty on fast coordinates, and the interval in which the same set is the best. A wide interval
-#   is a good sign. Do not compare zeta between data sets; ``selection.zeta_dimensionless`` can be compared.
+#   The weight of the penalty on fast coordinates, and the interval in which the same set wins. A wide interval is a
+#   good sign. Do not compare zeta between data sets; ``selection.zeta_dimensionless`` can be compared.
 # **mean score**
 #   The mean logarithm of the volumes: 0 is perfect, -0.7 is half the volume. Compare it with the score of the first
-#   coordinates in brackets. Far below (-3 or less) means that these have lost a dimension. Nearly equal means that
-#   they would do just as well.
+#   coordinates, in brackets. If that is far below (-3 or less), the first coordinates have lost a dimension. If the two
+#   are nearly equal, the first coordinates would do just as well.
 # **runners-up**
 #   The next best sets. If one of them differs from the chosen set by a neighbouring number (``phi8`` for ``phi7``),
 #   the two have close eigenvalues, and another sample may choose the other. See :doc:`/stability`.
@@ -37,25 +37,25 @@ print(selection)
 #   Neighbours per point. 100 to 600 is usual. Below 20 the graph is thin; near the number of points there is no shape
 #   left.
 # **automatic**
-#   What was found because you did not give it, and how much of the variance of X the chosen coordinates explain.
+#   What was found because you did not pass it, and how much of the variance of X the chosen coordinates explain.
 # **verdict**
-#   With *automatic*: how sure that choice is, in one word, and the reasons, the gravest first. With *sure*, go on.
-#   With *likely*, look at the pictures first. With *doubtful* there is a warning too: :doc:`/parameters` says what to
-#   look at then.
+#   With *automatic*: how sure that choice is, in one word, and the reasons, the most serious first. If it is *sure*, go
+#   on. If it is *likely*, look at the pictures first. If it is *doubtful*, there is a warning too, and
+#   :doc:`/parameters` says what to look at.
 # **residuals**
 #   How accurate the eigenvectors are. Below 1e-6 is good.
 # **device**
-#   Where it ran, and in brackets why not on a GPU, if one was expected.
+#   Where it ran. If you could expect a GPU, the reason why none was used is in brackets.
 # **warning**
 #   What may be wrong. See below.
 #
 # The path
 # --------
 #
-# Each set is a straight line: it starts at its score and falls with its penalty. At each zeta the uppermost line
-# wins. Below are the sets that win somewhere, and for each of them the regret of the points. The first set from the
-# left whose upper quartile is not above 0 is chosen: for three quarters of the points no other set is better. It is a
-# *loss* that is **maximised**, because the paper calls the penalised score a loss (:doc:`/theory/criterion`).
+# Each set is a straight line: it starts at its score and falls with its penalty. At each zeta the uppermost line wins.
+# Below are the sets that win somewhere, and for each of them the regret of the points. The first set from the left
+# whose upper quartile is not above 0 is chosen: three quarters of the points know no better set. The *loss* is
+# **maximised**, because the paper calls the penalised score a loss (:doc:`/theory/criterion`).
 
 plot.path(selection).savefig("path.png")
 
@@ -63,8 +63,8 @@ plot.path(selection).savefig("path.png")
 # The volumes
 # -----------
 #
-# One volume per point: how far the tangent vectors of the map are from being dependent. The chosen set has most of
-# its points well above 0, the first two have nearly all of them at 0.
+# One volume per point: how far the tangent vectors of the map are from being dependent. With the chosen set, most
+# points are well above 0; with the first two coordinates, nearly all are at 0.
 
 plot.volumes(selection).savefig("volumes.png")
 
@@ -72,9 +72,9 @@ plot.volumes(selection).savefig("volumes.png")
 # ``ies-gpu show``
 # ----------------
 #
-# The same, followed by four tables. The *path* in numbers, from zeta = inf down: for each set the interval of zeta, the
-# mean score and the 75th percentile of its regret. The *best sets* at the chosen zeta, by loss. Then the *settings*,
-# the *seconds* by stage and the *versions*, to repeat the run.
+# ``ies-gpu show`` prints the same, followed by tables. The *path* lists, from zeta = inf down, each set with its
+# interval of zeta, its mean score and the 75th percentile of its regret. The *best sets* are those at the chosen zeta,
+# by loss. The *settings*, the *seconds* by stage and the *versions* let you repeat the run.
 
 import subprocess
 import sys
@@ -94,20 +94,20 @@ print(shown.stdout)
 # ...............
 #
 # "the graph has ... parts; ... of ... points"
-#   Rows were left out; ``selection.points`` has those that were used. If they are strays, all is well. If they are
-#   many, you have clusters: see :doc:`when_not_to_use_it`.
+#   Rows were left out; ``selection.points`` has those that were used. If the rows left out are strays, all is well. If
+#   they are many, you have clusters: see :doc:`when_not_to_use_it`.
 # "... in none of the ... maps"
-#   With ``components="each"``: these rows are strays, or in parts with too few points for a map.
+#   With ``components="each"``: these rows are strays, or belong to parts with too few points for a map.
 # "part ... of ...:"
 #   With ``components="each"``: the message applies to this part only.
 # "... connects ... of all pairs of points"
-#   Nearly everything is a neighbour of everything. Lower the bandwidth, or leave it on ``"auto"``. With
+#   Nearly all points are neighbours of each other. Lower the bandwidth, or leave it on ``"auto"``. If you passed
 #   ``n_neighbors``, lower that.
 # "... concentrated on a few stray points"
 #   Single points have coordinates of their own, because they are barely connected to the rest. Pass
 #   ``self_loops=False`` (molecules), raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.
 # "... so none could be excluded; the choice is doubtful:"
-#   The same, for nearly all coordinates. Do not trust the map before one of these has helped.
+#   The same, for nearly all coordinates. Do not trust the map until one of these steps has helped.
 #
 # About parameters that were found
 # ................................
@@ -117,24 +117,24 @@ print(shown.stdout)
 # "the chosen coordinates explain ... of the variance of X"
 #   The map leaves out much of the data. It may be noise, or a part of the shape: colour the map by the columns.
 # "of the points, the map has several sheets on top of each other"
-#   The map folds. Try one coordinate more.
+#   The map folds. Try one more coordinate.
 # "no set passes the regret test"
 #   See "About the choice" below.
 # "only one bandwidth keeps the points together"
 #   There was nothing to compare with. Leave out strays and run again.
 # "no fixed bandwidth keeps the points together, only one that follows their density"
-#   The density varies very much. Take logarithms where that makes sense, or look at the sparse part on its own.
+#   The density varies a lot. Take logarithms if that makes sense, or look at the sparse part on its own.
 # "of the points, parts that are far apart in X ... in the map"
-#   Points that are far apart lie side by side in the map. Look at it in three dimensions; with more points, or one
-#   coordinate more, the parts may come apart.
+#   Points that are far apart lie side by side in the map. Look at it in three dimensions; with more points, or one more
+#   coordinate, the parts may separate.
 # "the leading ... X just as well (for trees and clusters, prefer ...)"
-#   The chosen coordinates bring nothing that the first ones do not have. See :doc:`when_not_to_use_it`.
+#   The chosen coordinates add nothing to the first ones. See :doc:`when_not_to_use_it`.
 # "other bandwidths near ... explain visibly less"
 #   Try values in between.
 # "coordinates, the most that were tried, may be too few"
 #   Pass a larger ``subset_size``.
 # "coordinates may be better than"
-#   Run with this number too.
+#   Run it with this number too, and compare.
 # "the points seem to have ... dimensions, but subset_size and n_components leave room for"
 #   You asked for fewer coordinates than the data seem to need. Raise ``subset_size``, or set ``intrinsic_dim`` if you
 #   know it.
@@ -143,9 +143,9 @@ print(shown.stdout)
 # "the points look like a line along one column, which may be in another unit"
 #   The same, as a reason for doubt.
 # "... points are too few to estimate anything from them"
-#   Fewer than 100 points. The values are guesses; give your own.
+#   There are fewer than 100 points. The values are guesses; pass your own.
 # "n_components=... needs at least ... points"
-#   It was lowered. Fine in small folds of a cross-validation.
+#   It was lowered. That is fine for small folds in cross-validation.
 #
 # About the choice
 # ................
@@ -157,18 +157,19 @@ print(shown.stdout)
 #   The eigenvectors to choose from do not see all dimensions. Raise ``n_components``; a strip L times as long as wide
 #   needs more than L. If that does not help, ``intrinsic_dim`` is too large.
 # "the points look like a shape of dimension ..."
-#   Nearest neighbours lie along a curve, say, but ``intrinsic_dim`` is 2. A second coordinate then shows bends and
-#   noise. Lower ``intrinsic_dim``. The other way round nothing can be said: noise looks like more dimensions.
+#   For example, nearest neighbours lie along a curve, but ``intrinsic_dim`` is 2. A second coordinate then shows bends
+#   and noise. Lower ``intrinsic_dim``. There is no warning for the opposite case, because noise looks like more
+#   dimensions.
 # "branch and bound stopped at its limit"
-#   The set is good but not proven to be the best; the message says by how much another could win.
-# "... chosen, and UMAP makes 2 by default"
+#   The set is good but not proven to be the best; the message says by how much another set could win.
+# "... chosen, but UMAP makes 2 by default"
 #   Pass ``n_components=`` to UMAP, or two coordinates to ``umap_init``.
 #
 # About new points
 # ................
 #
 # "... new points have no training point within radius="
-#   They are far from everything the map was made of, and get NaN or their nearest point. Do not interpret them.
+#   They are far from all training points, and get NaN or the coordinates of the nearest one. Do not interpret them.
 # "the diffusion damps ... by more than"
 #   These coordinates are too fast to be continued to new points. Lower ``n_components`` or the bandwidth.
 #
@@ -176,7 +177,8 @@ print(shown.stdout)
 # .....................
 #
 # "the eigensolver reached a residual of"
-#   The eigenvectors are less accurate than asked for. Harmless at 1e-6; treat close eigenvalues with care otherwise.
+#   The eigenvectors are less accurate than you asked for. Up to 1e-6 that is harmless; otherwise, treat close
+#   eigenvalues with care.
 # "the kernel ... differs from plain code by"
 #   A compiled kernel disagreed with plain code on sampled rows. The stage was repeated without it, so the result is
 #   right. Please report it.
@@ -193,15 +195,15 @@ print(shown.stdout)
 # ...........................
 #
 # "the first line, ..., is read as a point"
-#   A table without a header whose first line looks like column numbers, or like years above other numbers. Delete
+#   The table has no header, and its first line looks like column numbers, or like years above other numbers. Delete
 #   that line if it is not one of your points.
 # "the first line, ..., is read as the names of the columns"
-#   It numbers the columns behind the row names, as pandas does, but might be a point. Put a line with names above it
-#   if it is one.
+#   The line numbers the columns after the row names, as pandas does, but it could also be a point. If it is one, put a
+#   line with column names above it.
 # "the stage ... was not saved in"
 #   The disk was full or not writable. The result is right; a restart would take longer.
 # "... is damaged; the stage is recomputed"
 #   A checkpoint file was incomplete. The result is right.
 # "... holds a checkpoint of another job"
-#   The checkpoint folder belongs to other data or options. Everything was computed again, and the folder now holds
-#   this job.
+#   The checkpoint folder belongs to other data or options. Everything was recomputed, and the folder now holds this
+#   job.

@@ -1,16 +1,16 @@
 """
-Tutorial: from points to a map that you have judged
-===================================================
+Tutorial: make a map, then judge it
+===================================
 
-We have 2,000 measurements of 8 numbers each, and suspect that they depend on two hidden quantities. We look for a map
-of these, and then try to prove it wrong. It takes a minute on a laptop.
+We have 2,000 measurements of 8 numbers each, and suspect that they depend on two hidden quantities. We make a map of
+these, and then try to prove it wrong. It takes a minute on a laptop.
 """
 
 # %%
 # The data
 # --------
 #
-# In practice nobody would tell you, but here is where they come from: a long sheet, bent into an S, turned in eight
+# In practice you would not know where the points come from. Here they are a long sheet, bent into an S, turned in eight
 # dimensions, with some noise. We set the two hidden quantities aside until the end.
 
 import numpy as np
@@ -28,7 +28,7 @@ X += rng.normal(scale=0.05, size=X.shape)
 # Choose coordinates
 # ------------------
 #
-# Nothing is given, so the bandwidth, the dimension and the number of coordinates are found as well.
+# We pass only the points, so the bandwidth, the dimension and the number of coordinates are found as well.
 
 from ies_gpu import plot, select_coordinates
 
@@ -36,8 +36,8 @@ selection = select_coordinates(X)
 print(selection)
 
 # %%
-# :doc:`reading` explains every line. Two coordinates were chosen, and they are not the first two. Here are both,
-# coloured by two columns of the data.
+# :doc:`reading` explains every line. Two coordinates were chosen, and they are not the first two. Here are the first
+# two, coloured by two columns of the data.
 
 columns = {"column 1 of X": X[:, 0], "column 2 of X": X[:, 1]}
 plot.embedding(selection, (0, 1), colors=columns, title="The first two").savefig("first.png")
@@ -55,13 +55,13 @@ plot.embedding(selection, colors=columns, title="The chosen").savefig("chosen.pn
 # ----------------------
 #
 # The volume at each point says how far the chosen coordinates are from losing a dimension there. Volumes near 1 are
-# good. A heap near 0 would mean a fold, or too few eigenvectors to choose from.
+# good. A peak near 0 would mean a fold, or too few eigenvectors to choose from.
 
 plot.volumes(selection).savefig("volumes.png")
 
 # %%
 # ``diagnose`` looks for the places where a map fails: coordinates that depend on each other, knots, sheets that pass
-# through each other. For comparison, the first two as well.
+# through each other. For comparison, we also look at the first two.
 
 from ies_gpu import diagnose
 
@@ -69,8 +69,8 @@ print("chosen:   ", diagnose(selection).verdict)
 print("first two:", diagnose(selection, subset=(0, 1)).verdict)
 
 # %%
-# Would another sample give the same?
-# -----------------------------------
+# Would another sample give the same set?
+# ---------------------------------------
 #
 # Refits on parts of the data say how often the same set is chosen.
 
@@ -79,7 +79,7 @@ from ies_gpu import selection_stability
 print(selection_stability(selection, X=X, n_refits=10))
 
 # %%
-# A low share does not condemn the map. Here the output says why it is low: the eigenvalues of two neighbours are so
+# A low share does not make the map wrong. Here the output says why it is low: the eigenvalues of two neighbours are so
 # close that a sample may swap them. Up to such a swap the choice is safe, and the next check shows that the map stays
 # the same.
 #
@@ -99,8 +99,8 @@ for factor in (0.8, 1.25):
 # Compare with what you know
 # --------------------------
 #
-# The best judge is something that the map has not seen. Here that is the two hidden quantities; in practice it may
-# be a temperature, a label, a time. Colour by it, and ask how well the map predicts it.
+# The best test is something that the map has not seen. Here that is the two hidden quantities; in practice it may be a
+# temperature, a label or a time. Colour by it, and ask how well the map predicts it.
 
 plot.embedding(selection, colors={"along": along, "across": across}).savefig("truth.png")
 
@@ -113,7 +113,7 @@ for name, Y in {"chosen": selection.embedding, "first two": selection.coordinate
         print(f"{name:10} predict {what:7} with R2 = {score:.2f}")
 
 # %%
-# Keep it
+# Save it
 # -------
 #
 # Save the result, and a model that puts new points into the same map.
@@ -124,5 +124,5 @@ save(selection, "run.npz")  # ies_gpu.load("run.npz"), or 'ies-gpu show run.npz'
 save_model(model_of(selection, X), "model.npz")  # load_model("model.npz").transform(new)
 
 # %%
-# From here: :doc:`/parameters` if a choice is doubtful, :doc:`/new-points`, :doc:`/scikit-learn` for pipelines, and
-# :doc:`when_not_to_use_it`.
+# Where to go from here: :doc:`/parameters` if a choice is doubtful, :doc:`/new-points`, :doc:`/scikit-learn` for
+# pipelines, and :doc:`when_not_to_use_it`.

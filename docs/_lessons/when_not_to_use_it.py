@@ -3,7 +3,7 @@ When not to use it
 ==================
 
 The method assumes that the points lie near *one* smooth shape of *one* low dimension, and that there are enough of them
-to see it. Here is what happens when that is not so, and what to do instead.
+to see it. Here is what happens when that is not the case, and what to do instead.
 """
 
 import warnings
@@ -37,7 +37,7 @@ def told(selection):
 # Clusters
 # --------
 #
-# Three groups with gaps between them. Nothing connects the groups, so there is no map that shows where they are in
+# Here are three groups with gaps between them. Nothing connects the groups, so no map can show where they are in
 # relation to each other. The error says how large they are.
 
 centres = np.repeat([[0, 0, 0], [9, 0, 0], [4, 8, 0]], 400, axis=0)
@@ -56,15 +56,15 @@ told(wide)
 side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "their map: three spots"), "clusters.png")
 
 # %%
-# **Instead**: one map per group. ``components="each"`` makes them where gaps separate the groups. Where groups touch,
-# cluster first (HDBSCAN, Leiden) and call ``select_coordinates(X[labels == k])``. For a picture of all groups at once:
-# UMAP or t-SNE.
+# **Instead**: make one map per group. If gaps separate the groups, pass ``components="each"``. If they touch, cluster
+# first (HDBSCAN, Leiden) and call ``select_coordinates(X[labels == k])``. For a picture of all groups at once, use UMAP
+# or t-SNE.
 #
 # Trees
 # -----
 #
 # A Y has dimension 1 on its arms, and no dimension at the fork. With d = 1 all scores are 0 and the first coordinates
-# are taken. With d = 2 the method looks for a second direction that is not there, and may take noise for it.
+# are chosen. With d = 2 the method looks for a second direction that does not exist, and may mistake noise for it.
 
 arm, place = rng.integers(0, 3, 1500), rng.uniform(0, 5, 1500)
 directions = np.array([[0, -1], [0.87, 0.5], [-0.87, 0.5]])
@@ -74,9 +74,10 @@ told(line)
 side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms kept apart"), "tree.png")
 
 # %%
-# For a tree the *first* coordinates are the right ones: one for each arm but one. With nothing given, the choice on a
-# noisy tree is doubtful, and one of the reasons is that the first coordinates explain the points just as well.
-# **Instead**: use those (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or PAGA.
+# For a tree the *first* coordinates are the right ones: one fewer than there are arms. If you pass only the points, the
+# choice on a noisy tree is doubtful, and one of the reasons is that the first coordinates explain the points just as
+# well. **Instead**: use the first coordinates (``DiffusionMap``), or a method for trajectories, such as
+# ``scanpy.tl.dpt`` or PAGA.
 #
 # Density that varies by orders of magnitude
 # ------------------------------------------
@@ -89,9 +90,9 @@ fan = np.exp(4 * flat[:, :1]) * np.column_stack([np.cos(flat[:, 1]), np.sin(flat
 told(select_coordinates(fan, bandwidth="fixed"))
 
 # %%
-# With nothing given, the bandwidth follows the density here. All points are in the map, and it is the whole fan,
-# coloured by the angle. But the few points at the rim remain uncertain: two of them may be neighbours, or there may be
-# a gap between them.
+# If you pass only the points, the bandwidth follows the density here. All points are in the map, which shows the whole
+# fan, coloured by the angle. But the few points at the rim remain uncertain: two of them may be neighbours, or there
+# may be a gap between them.
 
 followed = select_coordinates(fan)
 told(followed)
@@ -99,14 +100,14 @@ print("verdict:", followed.verdict, "- bandwidth:", followed.diagnostics["parame
 side_by_side(fan, followed.embedding, flat[:, 1], ("dense tip, sparse rim", "its map"), "uneven.png")
 
 # %%
-# **Instead**: thin the dense part out, or take logarithms where that makes sense. Compare the map with and without
-# the sparse end.
+# **Instead**: thin out the dense part, or take logarithms if that makes sense. Compare the map with and without the
+# sparse end.
 #
 # Too few points
 # --------------
 #
-# The same strip, with 2,000 and with 120 points. With few points each has few neighbours, and the coordinates that
-# are chosen change from sample to sample.
+# Here is the same strip with 2,000 and with 120 points. With few points, each has few neighbours, and the chosen
+# coordinates change from sample to sample.
 
 for size, bandwidth in ((2000, 0.25), (120, 1.0)):
     chosen = []
@@ -120,7 +121,7 @@ for size, bandwidth in ((2000, 0.25), (120, 1.0)):
     print(f"{size:5} points: phi1 with", ", ".join(chosen))
 
 # %%
-# **Instead**: PCA, or a model with parameters. If you must, look at :doc:`/stability` before you believe a choice.
+# **Instead**: use PCA, or a parametric model. If you must, look at :doc:`/stability` before you believe a choice.
 #
 # Many dimensions
 # ---------------
@@ -133,13 +134,14 @@ found = estimate_dimension(cube)
 print("dimension", found.value, "-", found.confidence)
 
 # %%
-# **Instead**: PCA to the few directions that matter, and a map of these; or features that do not see the others.
+# **Instead**: reduce the data to the few directions that matter with PCA and map these, or use features that do not see
+# the others.
 #
 # No manifold at all
 # ------------------
 #
-# Gaussian noise in ten dimensions. There is nothing to find, but there are always eigenvectors, and there is always a
-# best set. Here they belong to single points far out, and the run says so.
+# In Gaussian noise in ten dimensions there is nothing to find, but there are always eigenvectors, and there is always
+# a best set. Here they belong to single points far out, and the run says so.
 
 noise = rng.normal(size=(1500, 10))
 cloud = select_coordinates(noise, intrinsic_dim=2, subset_size=2, bandwidth=1.6, components="largest")
@@ -147,5 +149,5 @@ told(cloud)
 side_by_side(noise[cloud.points], cloud.embedding, noise[cloud.points, 0], ("noise", "its map"), "noise.png")
 
 # %%
-# A result is believable when it survives the checks of the :doc:`tutorial`: other bandwidths, other samples, and
-# above all something that the map has not seen.
+# Believe a result if it survives the checks of the :doc:`tutorial`: other bandwidths, other samples, and above all
+# something that the map has not seen.

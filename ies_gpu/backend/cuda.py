@@ -50,7 +50,7 @@ def probe(number: int = 0) -> Probe:
         cupy = importlib.import_module("cupy")
     except ModuleNotFoundError as error:
         if error.name == "cupy":
-            return Probe(False, "not-installed", "CuPy is not installed; pip install 'ies-gpu[cuda12]' brings it")
+            return Probe(False, "not-installed", "CuPy is not installed; install it: pip install 'ies-gpu[cuda12]'")
         return _broken(error)
     except Exception as error:  # a broken wheel can raise anything
         return _known(error) or _broken(error)
@@ -119,7 +119,7 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
         importlib.import_module("cupyx.scipy.sparse.linalg")
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
-        advice = f"pip install '{_wheel()}[ctk]' brings them"
+        advice = f"install them with: pip install '{_wheel()}[ctk]'"
         return Probe(False, "missing-library", f"CUDA libraries are missing ({first_line(error)}); {advice}")
     return None
 
@@ -131,7 +131,7 @@ def _check_memory(cupy: Any, number: int) -> Probe | None:
             cupy.get_default_memory_pool().free_all_blocks()
             free = cupy.cuda.runtime.memGetInfo()[0]
     if free < MIN_FREE:
-        need = f"{MIN_FREE >> 20} MB are needed to begin; close other programs on it"
+        need = f"{MIN_FREE >> 20} MB are needed to start; close other programs on it"
         return Probe(False, "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}")
     return None
 

@@ -25,14 +25,14 @@ def cuda_device(array: Array) -> int | None:
         kind, number = (int(part) for part in array.__dlpack_device__())
     except Exception as error:  # a tensor without memory
         raise DeviceError(
-            f"{type(array).__name__} does not say where it lives ({error}); move it to the host"
+            f"{type(array).__name__} does not say which device it is on ({error}); move it to the host"
         ) from None
     if kind in (CPU, CUDA_HOST):
         return None
     if kind in (CUDA, CUDA_MANAGED):
         return number
     raise DeviceError(
-        f"{type(array).__name__} lives on a device (DLPack kind {kind}) that is neither the host nor CUDA; move it to "
+        f"{type(array).__name__} is on a device (DLPack kind {kind}) that is neither the host nor CUDA; move it to "
         "the host"
     )
 
@@ -59,7 +59,7 @@ def shared(array: Array, xp: Any) -> Array:
         kind = type(array).__name__
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if getattr(array, "requires_grad", False):
-            way = f"this {kind} requires grad, and no gradient goes through here; pass its .detach()"
+            way = f"this {kind} requires grad, but gradients cannot pass through here; pass its .detach()"
         elif "readonly" in said.lower().replace("-", "").replace(" ", ""):
             way = f"this {kind} is read-only and cannot be shared with {xp.__name__} ({said}); pass a copy"
         else:

@@ -63,10 +63,11 @@ def judge_size(best: tuple[int, ...], ranking: Iterable[Any], share: Callable[[t
     union = tuple(sorted({*best, *runner_up}))
     one, two, both = share(best), share(runner_up), share(union)
     spike, falls = one >= SPIKE, both <= FALL * one
+    near = f"{one:.1%} of the points have a volume below {NEAR_ZERO}"
     if not spike:
-        words = f"enough: only {one:.1%} of the points have a volume below {NEAR_ZERO}"
+        words = f"enough: only {near}"
     elif falls:
-        words = f"too small: {one:.1%} of the points have a volume below {NEAR_ZERO}, under the union {both:.1%}"
+        words = f"too small: {near}, but only {both:.1%} under the union with the runner-up"
     else:
-        words = f"enough: {one:.1%} of the points have a volume below {NEAR_ZERO}, and under the union still {both:.1%}"
+        words = f"enough: {near}, and still {both:.1%} under the union with the runner-up"
     return SizeVerdict(best, runner_up, union, one, two, both, spike and falls, f"s = {len(best)} is {words}")

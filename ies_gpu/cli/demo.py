@@ -28,7 +28,7 @@ FEWEST = 22  # points for 20 eigenvectors
 
 def add(commands: Any) -> None:
     demo = add_command(commands, "demo", run, "see it work on a long strip, with pictures", "ies-gpu demo -o my-folder")
-    demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="folder (ies-gpu-demo)")
+    demo.add_argument("-o", "--output", metavar="DIR", default="ies-gpu-demo", help="output folder (ies-gpu-demo)")
     demo.add_argument("-n", "--n", type=count, metavar="N", help="number of points (10,000)")
     demo.add_argument("--seed", type=seed, default=0, metavar="N", help="random seed of the points (0)")
     add_talk(demo)

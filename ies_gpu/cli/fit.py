@@ -95,7 +95,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     check_numbers(args)
     if args.workers and args.scheduler:
-        args.parser.error("--workers starts a cluster here and --scheduler uses another; give one of them")
+        args.parser.error("--workers starts a cluster here and --scheduler uses another; pass only one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
         check_ending(args.parser, option, output, ".npz")
     if not by_block(args):
@@ -334,22 +334,22 @@ def check_cluster(args: argparse.Namespace) -> None:
     if args.n_neighbors or args.bandwidth == "local":
         asked = f"--neighbors {args.n_neighbors}" if args.n_neighbors else "--bandwidth local"
         args.parser.error(
-            f"{asked} does not work on a cluster; give a number for --bandwidth instead, or leave out {cluster}"
+            f"{asked} does not work on a cluster; pass a number for --bandwidth instead, or leave out {cluster}"
         )
     found = {"-d": args.intrinsic_dim, "-s": args.subset_size, "--bandwidth": args.bandwidth}
     missing = [option for option, value in found.items() if isinstance(value, str)]
     if missing:
         args.parser.error(
-            f"a cluster needs numbers for {', '.join(missing)}; find them with 'ies-gpu fit' on some ten thousand "
-            "points without one"
+            f"a cluster needs numbers for {', '.join(missing)}; find them with 'ies-gpu fit' on about ten thousand "
+            "points, without a cluster"
         )
     if args.components == "each":
         args.parser.error(
-            "--components each does not work on a cluster; give --components largest for the map of the largest part, "
+            "--components each does not work on a cluster; pass --components largest for the map of the largest part, "
             f"or leave out {cluster}"
         )
     if args.workers and args.n_threads:
-        args.parser.error("--workers start with one thread each; leave out --threads, and give more workers instead")
+        args.parser.error("--workers start with one thread each; leave out --threads, and start more workers instead")
     limits = {"--memory-limit": args.memory_limit, "--threads": args.n_threads} if args.scheduler else {}
     given = [option for option, value in limits.items() if value is not None]
     if given:

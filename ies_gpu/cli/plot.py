@@ -20,7 +20,7 @@ ENDINGS = (".png", ".pdf", ".svg")
 
 def add(commands: Any) -> None:
     plot = add_command(commands, "plot", run, "draw a result that 'fit' wrote", "ies-gpu plot run.npz -o map.png")
-    plot.add_argument("run_file", metavar="RUN.NPZ")
+    plot.add_argument("run_file", metavar="RUN.NPZ", help="file that 'ies-gpu fit -o' wrote")
     plot.add_argument("-o", "--output", metavar="MAP.PNG", help="a .png, .pdf or .svg file (RUN.PNG)")
     plot.add_argument("--kind", choices=KINDS, default="embedding", help="what to draw (embedding)")
     add_color(plot.add_argument, "")

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         check_different(args.parser, {option: path, "-o": output})
     given = [f"--{name.replace('_', '-')}" for name, value in chosen_of(args).items() if value is not None]
     if given and args.points is None:
-        args.parser.error(f"{' and '.join(given)} {'is' if len(given) == 1 else 'are'} for --points, which is missing")
+        args.parser.error(f"{' and '.join(given)} {'needs' if len(given) == 1 else 'need'} --points, the file to read")
     from ..report.page import write_report
     from ..results.storage import load
 

@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         "ies-gpu transform model.npz new.npy -o new_phi.npy",
     )  # fmt: skip
     transform.add_argument("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
-    transform.add_argument("points", metavar="POINTS", help="file, columns as in training, or - for standard input")
+    transform.add_argument("points", metavar="POINTS", help="file with the same columns, or - for standard input")
     transform.add_argument(
         "-o",
         "--output",
@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
         metavar="PHI.NPY",
         help="file for the coordinates (.npy, .csv, .parquet or .h5ad)",
     )
-    transform.add_argument("--every", action="store_true", help="all coordinates, not only the chosen ones")
+    transform.add_argument("--every", action="store_true", help="write all coordinates, not only the chosen ones")
     transform.add_argument(
         "--isolated",
         choices=("nan", "nearest"),

@@ -12,7 +12,7 @@ SENTENCES = {
     "leave out the rows in diagnostics['stray_points']": "leave out the stray points ('ies-gpu show --json' lists "
     "their rows as stray_points)",
     "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there": "'ies-gpu report --diagnose' shows where",
-    "set self_loops=False": "give --no-self-loops",
+    "set self_loops=False": "pass --no-self-loops",
     "use fewer features, such as pairwise distances instead of angles, or fewer atoms": "use --features distances, or "
     "fewer atoms with --atoms",
     "resume=True": "--resume",

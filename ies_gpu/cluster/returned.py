@@ -193,7 +193,7 @@ def check_rows_output(path: Path) -> None:
     if path.suffix not in (".npy", ".zarr"):
         raise ValueError(f"{path}: the workers write .npy or .zarr; choose one of them")
     if path.suffix == ".zarr" and path.exists():
-        raise ValueError(f"{path} is there already; choose another name, or delete it")
+        raise ValueError(f"{path} already exists; choose another name, or delete it")
     if path.suffix == ".npy":
         check_output(path, ".npy")
     elif not path.absolute().parent.is_dir():

@@ -108,7 +108,7 @@ def _columns(values: Any, frames: int) -> dict[str, Any]:
             raise ValueError(f"values: {key!r} names the columns of an XYZ file; rename it")
         twin = next((other for other in columns if other.lower() == key.lower()), None)
         if twin is not None:
-            raise ValueError(f"values: {twin!r} and {key!r} are one name to who reads the file; rename one of them")
+            raise ValueError(f"values: {twin!r} and {key!r} are one name in an XYZ file; rename one of them")
         columns[key] = backend_of(column).to_host(check_array(f"values[{key!r}]", column))
         if columns[key].shape != (frames,) or columns[key].dtype.kind not in "buif":
             shape, kind = columns[key].shape, columns[key].dtype

@@ -133,7 +133,7 @@ def check_pairs(values: Array, residuals: Array, tol: float, place: str, warn: C
         )
     if float(values[1]) > 1 - 1e-13:
         raise DisconnectedGraphError(
-            "the graph is in parts, or these are joined only by weights so small that they are lost to rounding (the "
+            "the graph is in parts, or its parts are joined only by weights that are lost to rounding (the "
             "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
         )
 

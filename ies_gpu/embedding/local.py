@@ -80,7 +80,7 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     rows, ones = rows_of(K), kernel.backend.xp.ones(len(rho))
     q = (kernel @ ones) / rho**d
     if not bool((q > 0).all()):
-        raise ValueError(f"{int((q <= 0).sum())} points are too far from their neighbours for a weight; drop them")
+        raise ValueError(f"{int((q <= 0).sum())} points are too far from their neighbours to have a weight; drop them")
     power = q ** (1 / d - 0.5)
     K.data = K.data * power[rows] * power[K.indices]
     weights = (kernel @ ones) * rho * rho

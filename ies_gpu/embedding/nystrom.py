@@ -193,7 +193,7 @@ def extended(
     if len(faint):
         shown = ", ".join(f"phi{k + 1}" for k in faint[:5]) + (", ..." if len(faint) > 5 else "")
         warn_caller(
-            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so that new points get mostly noise "
+            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get mostly noise "
             "there; lower n_components or bandwidth"
         )
         mu[np.abs(mu) < TINY] = TINY

@@ -33,7 +33,8 @@ def arrow_table(path: Path) -> Any:
     try:
         return read(path, memory_map=False)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ContentError(f"{path} is damaged or of another kind: {' '.join(str(error).split())[:200]}") from None
+        why = " ".join(str(error).split())[:200]
+        raise ContentError(f"{path} is damaged, or not a {path.suffix} file: {why}") from None
 
 
 def index_columns(schema: Any) -> list[str]:

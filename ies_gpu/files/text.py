@@ -137,7 +137,7 @@ def _numbered(path: Path, look: Look, following: list[str], choice: Choice) -> L
     header = look.header or []
     if choice.index_col is None and choice.columns is None:
         raise ContentError(
-            f"{path}: the first line numbers the columns behind the first, as when pandas writes row names; pass "
+            f"{path}: the first line numbers the columns after the first, as when pandas writes row names; pass "
             "--index-col 0 to keep them as names, or write the file with index=False"
         )
     whole = any(_whole(_cells(_without_comment(line), look.delimiter)[1:]) for line in following)

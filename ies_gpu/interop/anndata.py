@@ -231,7 +231,7 @@ def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, 
         middle = float(np.median(apart)) if len(apart) else 1.0
         raise ValueError(
             f"use={use!r} needs bandwidth, the length over which neighbours count; the median of these distances is "
-            f"{middle:.3g}, so bandwidth={middle:.3g} is a start"
+            f"{middle:.3g}, so try bandwidth={middle:.3g} first"
         )
     d, s = (options.pop(name, AUTO) for name in ("intrinsic_dim", "subset_size"))
     if not (is_auto(d) or is_auto(s)):

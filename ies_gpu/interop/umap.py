@@ -83,8 +83,8 @@ def _check_two(selection: Selection) -> None:
         return
     two = selection.names[:2] if s > 2 else (*selection.names, *coordinate_names(range(1, 2)))
     warn_caller(
-        f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, and UMAP makes 2 by default: use "
-        f"umap.UMAP(n_components={s}, init=...), or give two here, such as subset={two}. "
+        f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default: use "
+        f"umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}. "
         "With subset=selection.names there is no warning"
     )
 

@@ -179,9 +179,9 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float) -> Dim
         words = f"low: no direction of the local spectrum ({shown}) reaches {THRESHOLD}; 1 is the least there can be"
     elif doubtful:
         near = ", ".join(f"{v:.2f}" for v in doubtful)
-        words = f"fair: of the local spectrum ({shown}) {near} is near the threshold {THRESHOLD}"
+        words = f"fair: in the local spectrum ({shown}), {near} is near the threshold {THRESHOLD}"
     else:
-        words = f"high: the local spectrum ({shown}) keeps clear of the threshold {THRESHOLD}"
+        words = f"high: the local spectrum ({shown}) is well away from the threshold {THRESHOLD}"
     return DimensionEstimate(
         value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, words
     )

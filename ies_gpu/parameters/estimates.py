@@ -210,7 +210,7 @@ def estimate_bandwidth(
     grid = bandwidth_grid(centre)
     degrees = np.array([mean_degree(distances, eps) for eps in grid])
     if method == "degree":
-        words = "fair: a rule of thumb, with no look at the result; method='fvu' compares results"
+        words = "fair: a rule of thumb that does not look at the result; method='fvu' compares results"
         return BandwidthEstimate(centre, method, grid, degrees, degrees, (), words)
     if method == "slope":
         curve = kernel_sum_slopes(distances, grid)

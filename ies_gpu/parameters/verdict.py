@@ -263,7 +263,7 @@ def doubts_of(
     seen = facts.get("seen_dimension")
     if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
         found.append(
-            f"the points look like a shape of dimension {seen:.1f} to their nearest neighbours, so intrinsic_dim={d} "
+            f"the points look like a shape of dimension {seen:.1f} by their nearest neighbours, so intrinsic_dim={d} "
             "may be too large: the chosen coordinates then follow bends and noise; lower it (see estimate_dimension)"
         )
     stray = facts["stray_coordinates"]

@@ -221,7 +221,7 @@ class Model:
     def _invertible(self) -> tuple[Any, Any]:
         """The training points and their chosen coordinates."""
         if self.metric == PRECOMPUTED:
-            raise ValueError("a model of precomputed distances knows no points; fit with points to go back to them")
+            raise ValueError("a model of precomputed distances has no points to go back to; fit with points instead")
         return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
 
     def _checked(self, X_new: Array) -> Any:

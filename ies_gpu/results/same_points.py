@@ -65,7 +65,7 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
                 f"column{'s' * (width != 1)}, got {X.shape[1]}; pass the columns of the run"
             )
         raise ValueError(
-            f"{name} must be the points that the selection was made from, in the same order; these are others "
-            f"({len(X):,} rows of {X.shape[1]} columns)"
+            f"{name} must be the points that the selection was made from, in the same order; these are different "
+            f"points ({len(X):,} rows of {X.shape[1]} columns)"
         )
     return used

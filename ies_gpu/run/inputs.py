@@ -21,7 +21,7 @@ class Inputs(NamedTuple):
         """Check that exactly one entry was given, and eigenvectors only with a Laplacian."""
         entries = [name for name in ENTRIES if values.get(name) is not None]
         if len(entries) != 1:
-            raise ValueError(f"give exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
+            raise ValueError(f"pass exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
         late = [name for name in ("coordinates", "eigenvalues") if values.get(name) is not None]
         if entries[0] != "laplacian" and late:
             raise ValueError(f"coordinates and eigenvalues work only with laplacian, not with {entries[0]}")

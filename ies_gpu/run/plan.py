@@ -236,7 +236,7 @@ def products(size: Size) -> float:
 
 def slow(chosen: Plan, limit: float, folder: str, disk: float, asked: bool) -> str:
     """The sentence about a choice that takes much longer than with more memory."""
-    ways = {"file": f"kept in a temporary file in {folder}", "recomputed": "computed anew for every product"}
+    ways = {"file": f"kept in a temporary file in {folder}", "recomputed": "recomputed for every product"}
     reason = f"the kernel is {ways[chosen.storage]}" if chosen.storage in ways else "a slower eigensolver is used"
     if chosen.storage == "recomputed":
         reason += f" ({folder} has room for {disk / 1e9:.1f} GB of temporary files; set TMPDIR to one with more)"

@@ -239,7 +239,7 @@ def test_subsamples_that_fall_apart_are_told():
 
 def test_points_in_another_order_are_suspected(strip):
     points, fit = strip
-    with pytest.raises(ValueError, match="in the same order; these are others"):
+    with pytest.raises(ValueError, match="in the same order; these are different points"):
         selection_stability(fit, X=points[::-1], n_bootstrap=5, n_refits=2)
     fit = replace(fit, diagnostics=fit.diagnostics | {"points_digest": None})  # as in a file of an older version
     found = selection_stability(fit, X=points[::-1], n_bootstrap=5, n_refits=2)

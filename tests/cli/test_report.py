@@ -119,7 +119,7 @@ def test_points_are_read_as_fit_reads_them_and_may_be_the_colours_too(table, cap
     assert cli.main([*both, "--columns", "a,b", "--index-col", "cell", "-o", str(table / "both.html"), "-q"]) == 0
     assert '"dimensions":2' in (table / "both.html").read_text()
     assert cli.main([*both[:2], "--columns", "a,b", "--key", "X"]) == 2
-    assert "--key and --columns are for --points, which is missing" in error_of(capsys)
+    assert "--key and --columns need --points, the file to read" in error_of(capsys)
 
 
 def test_no_input_is_written_over(table, capsys):

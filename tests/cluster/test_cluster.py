@@ -366,7 +366,7 @@ def test_a_result_knows_its_points(client, tmp_path):
         assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
         assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
     assert ies_gpu.model_of(found, X).names == found.names
-    with pytest.raises(ValueError, match="in the same order; these are others"):
+    with pytest.raises(ValueError, match="in the same order; these are different points"):
         ies_gpu.model_of(found, X[::-1])
 
 
@@ -399,7 +399,7 @@ def test_refusals_name_what_was_given_and_a_way_out(client, tmp_path, capsys):
         (["--workers", "1", "--threads", "1"], "--workers start with one thread each; leave out --threads"),
         (
             ["--workers", "1", "--neighbors", "10"],
-            "--neighbors 10 does not work on a cluster; give a number for --band",
+            "--neighbors 10 does not work on a cluster; pass a number for --band",
         ),
         (["--workers", "1", "--components", "each"], "--components each does not work on a cluster"),
         (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit does not work with --scheduler; set it when"),

@@ -84,7 +84,7 @@ def table() -> str:
             entries |= compile_source(name, arch)
     header = ["entry point", *(f"sm_{arch}" for arch in found), "spilled bytes", "shared memory, static + dynamic"]
     lines = [
-        f"Registers a thread, NVRTC {version()}:",
+        f"Registers per thread, NVRTC {version()}:",
         "",
         "| " + " | ".join(header) + " |",
         "|---" * len(header) + "|",

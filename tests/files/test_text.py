@@ -136,7 +136,7 @@ def test_the_numbered_header_of_pandas_is_no_point(table, above, name):
         assert found.columns == ("0", "1", "2")
     assert table(text, index_col="0", columns=("0", "2")).X.tolist() == [[1.5, 3.5], [4.5, 6.5]]
     assert table(text, columns=("1",)).X.tolist() == [[2.5], [5.5]]
-    with pytest.raises(ValueError, match=r"numbers the columns behind the first, .* pass --index-col 0 to keep"):
+    with pytest.raises(ValueError, match=r"numbers the columns after the first, .* pass --index-col 0 to keep"):
         table(text)
     with pytest.raises(ValueError, match="the header has 4 names"):
         table(f"{name},0,1,2\nA,1.5,2.5\n", index_col="0")

@@ -117,7 +117,7 @@ def test_the_page_names_what_does_not_fit(strip, torus, tmp_path):
     selection, X, _ = strip
     with pytest.raises(ValueError, match="made from, 1,000 rows, got 999 rows"):
         report_page(selection, points=X[:-1])
-    with pytest.raises(ValueError, match="in the same order; these are others"):
+    with pytest.raises(ValueError, match="in the same order; these are different points"):
         report_page(selection, points=X[::-1])
     with pytest.raises(ValueError, match=r"points contains NaN or infinite values in 1 row \(7\)"):
         report_page(selection, points=np.where(np.arange(len(X))[:, None] == 7, np.nan, X))

@@ -301,7 +301,7 @@ def test_the_way_back_of_odd_coordinates(model):
     assert np.isnan(back[3]).all() and np.isfinite(back[:3]).all()
     with pytest.raises(ValueError, match=r"Y must have 2 columns \(phi1, phi\d\), got 3"):
         model.inverse_transform(np.zeros((4, 3)))
-    with pytest.raises(ValueError, match="knows no points"):
+    with pytest.raises(ValueError, match="has no points to go back to"):
         dataclasses.replace(model, metric="precomputed").inverse_transform(Y)
 
 
@@ -310,5 +310,5 @@ def test_points_whose_last_digits_differ_are_the_same():
     X = datasets.load("D1", n_samples=300).X
     selection = select_coordinates(X, bandwidth=0.9, intrinsic_dim=2, subset_size=2)
     assert model_of(selection, np.nextafter(X, np.inf)) is not None
-    with pytest.raises(ValueError, match="these are others"):
+    with pytest.raises(ValueError, match="these are different points"):
         model_of(selection, X * (1 + 1e-4))

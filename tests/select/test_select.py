@@ -400,5 +400,5 @@ def test_rows_without_neighbours_are_named():
 
 def test_a_graph_in_parts_is_said_to_be_in_parts():
     points, _ = two_strips()
-    with pytest.raises(DisconnectedGraphError, match="the graph is in parts, or these are joined only by weights so"):
+    with pytest.raises(DisconnectedGraphError, match="the graph is in parts, or its parts are joined only by weights"):
         diffusion_map(laplacian_of_points(points[:400], bandwidth=0.4), n_components=4)

@@ -72,7 +72,7 @@ REFUSED = {
         "a three-dimensional array": ({"X": X[None]}, ValueError, r"X must have 2 axes, got shape \(1, 600, 3\)"),
         "sparse points": ({"X": scipy.sparse.csr_array(X)}, TypeError, r"X must be a dense array.*X.toarray\(\)"),
         "a path": ({"X": "points.npy"}, TypeError, "X must be an array, got the path 'points.npy'; load the file first"),
-        "no input": ({"X": None}, ValueError, "give exactly one of X, graph, kernel, laplacian; got none"),
+        "no input": ({"X": None}, ValueError, "pass exactly one of X, graph, kernel, laplacian; got none"),
         "two inputs": ({"kernel": np.eye(600)}, ValueError, "got X, kernel"),
     },
     "Bandwidth and radius": {
@@ -217,19 +217,19 @@ INTRODUCTION = """# Input: what is accepted, and what is refused
 <!-- Written by `python -m tests.validation.cases`. Edit tests/validation/cases.py instead. -->
 
 All input is checked before any long work begins. This takes a fraction of a second even for 100,000 points: a hopeless
-bandwidth, for example, shows in a sample of 400 rows. Each row below is a test, and the messages are those of the code.
-Files are checked in the same way: a missing, truncated or foreign file is reported in one line, and an output that
-cannot be written is found before the run begins.
+bandwidth, for example, shows up in a sample of 400 rows. Each row below is a test, and the messages come from the code.
+Files are checked in the same way: one line says that a file is missing, truncated or of the wrong kind, and an output
+that cannot be written is refused before the run begins.
 
 ## What is refused
 
 In these examples the points have shape (600, 3), with `intrinsic_dim=2`, `subset_size=2` and `n_components=8`.
 """
 
-TENSORS = """Tensors of PyTorch, JAX and other libraries that support DLPack or `__cuda_array_interface__` are used without a copy
-if they are in float64 and C order, by NumPy on the host and by CuPy on a GPU. Read-only tensors are not copied either if
-their library can mark them as such (DLPack 1.0). A tensor that requires grad is refused (pass `X.detach()`), and so are
-sparse tensors and dtypes or devices that NumPy and CuPy do not know. `tests/backend/test_dlpack.py` has the cases.
+TENSORS = """Tensors of PyTorch, JAX and other libraries that support DLPack or `__cuda_array_interface__` are used without a copy if
+they are in float64 and C order: by NumPy on the host, by CuPy on a GPU. Read-only tensors are not copied either, if their
+library can mark them as read-only (DLPack 1.0). A tensor that requires grad is refused (pass `X.detach()`). So are sparse
+tensors, and dtypes and devices that NumPy and CuPy do not know. `tests/backend/test_dlpack.py` has the cases.
 """
 
 

@@ -180,8 +180,8 @@ def _our_own(
         better = _library_or_none(operator, count, start, tol, info) or found
     if better is None:
         raise NotConvergedError(
-            f"no eigensolver succeeded; the last one said: {info['fallback']}. Where eigenvalues crowd, a factorised "
-            "matrix is needed: raise memory_limit to make room for it, or raise bandwidth"
+            f"no eigensolver succeeded; the last one said: {info['fallback']}. If many eigenvalues are nearly "
+            "equal, a factorised matrix is needed: raise memory_limit to make room for it, or raise bandwidth"
         )
     return better
 
