@@ -186,7 +186,7 @@ def _check_finite(
 ) -> None:
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
-    if array.size == 0 or bool(xp.maximum(array.max(), -array.min()) <= largest):  # False for NaN; nothing is copied
+    if array.size == 0 or float(xp.maximum(array.max(), -array.min())) <= largest:  # False for NaN; nothing is copied
         return
     bad = ~xp.isfinite(array)
     rows = backend.to_host(xp.nonzero(bad.any(axis=tuple(range(1, array.ndim))) if array.ndim > 1 else bad)[0])

@@ -82,14 +82,14 @@ def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_stat
         raise ValueError(f"column {flat[0]} of coordinates is constant on the {n} points used; leave it out")
     few = np.sort(rng.choice(n, MEDIAN_POINTS, replace=False)) if n > MEDIAN_POINTS else np.arange(n)
     with backend.active():
-        # unit vectors have entries like 1e-2; neither h nor r_k depends on the units
-        Y = Y * np.sqrt(n)
+        unit = float(abs(Y).max())  # neither h nor r_k depends on it, and squares neither overflow nor vanish
+        Y = Y / unit
         bandwidths = median_distances(Y[backend.asarray(few)], backend) / 3
         residuals = np.ones(Y.shape[1])
         for k in range(1, Y.shape[1]):
             residuals[k] = leave_one_out(Y[:, :k] / bandwidths[k], Y[:, k], backend)
     order = tuple(int(k) for k in np.argsort(-residuals, kind="stable"))
-    return LLRRanking(order, residuals, bandwidths / np.sqrt(n))
+    return LLRRanking(order, residuals, bandwidths * unit)
 
 
 def median_distances(Y: Array, backend: Backend) -> np.ndarray:

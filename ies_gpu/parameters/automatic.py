@@ -17,14 +17,13 @@ from ..run.options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.stage import Run, Stage
 from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
-from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
+from .dimension import COPIES, SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows, times_each
 from .scan import FACTORS, SCAN, SHARE, Scan
 from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
 from .verdict import Reason, describe, worth_a_warning
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
-COPIES = 1.25  # times that a point comes on average, itself counted
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
 
 
@@ -150,7 +149,7 @@ def look(run: Run, report: Report, Z: Array) -> tuple[Distances, float, Dimensio
     distances = sampled_distances(Z, random_state=run.options.random_state)
     centre = degree_bandwidth(distances)
     wanted = is_auto(run.options.intrinsic_dim)
-    return distances, centre, local_pca_dimension(Z, distances, centre) if wanted else None
+    return distances, centre, local_pca_dimension(Z, distances, None) if wanted else None
 
 
 def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
@@ -167,7 +166,7 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
 
 def copies_in(distances: Distances) -> list[Reason]:
     """A reason to doubt where points come several times: copies predict each other, and hide what is around them."""
-    times = float((distances.table == 0).sum()) / len(distances.rows)
+    times = times_each(distances)
     if times < COPIES:
         return []
     return [Reason(True, f"each point comes {times:.1f} times on average, and copies explain each other; drop them")]

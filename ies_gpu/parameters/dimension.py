@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 METHODS = ("local_pca", "levina_bickel", "two_nn", "slope")
 THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
+COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
 SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
 
 
@@ -117,12 +118,8 @@ def estimate_dimension(
     distances = sampled_distances(X, random_state=seed)
     if method == "slope":
         return _slope(distances)
-    eps = (
-        degree_bandwidth(distances)
-        if isinstance(bandwidth, str) and bandwidth == "auto"
-        else check_length("bandwidth", bandwidth)
-    )
-    return local_pca_dimension(X, distances, eps)
+    automatic = isinstance(bandwidth, str) and bandwidth == "auto"
+    return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))
 
 
 def subsample(X: Array, size: int, random_state: int) -> Any:
@@ -168,8 +165,26 @@ def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarr
     return total / len(distances.rows)
 
 
-def local_pca_dimension(X: Array, distances: Distances, bandwidth: float) -> DimensionEstimate:
-    """Count the local principal directions at one scale."""
+def times_each(distances: Distances) -> float:
+    """How many times a point comes on average, itself counted."""
+    return float((distances.table == 0).sum()) / len(distances.rows)
+
+
+def distinct(X: Array) -> Array:
+    """The points without copies, in their order."""
+    backend = backend_of(X)
+    return X[backend.asarray(np.sort(np.unique(backend.to_host(X), axis=0, return_index=True)[1]))]
+
+
+def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None) -> DimensionEstimate:
+    """Count the local principal directions at one scale, by default the one with 6 % neighbours.
+
+    Many copies are left out: a neighbourhood of them holds fewer directions than points.
+    """
+    if times_each(distances) >= COPIES:
+        X = distinct(X)
+        distances = sampled_distances(X)
+    bandwidth = degree_bandwidth(distances) if bandwidth is None else bandwidth
     spectrum = local_spectrum(X, distances, bandwidth)[:20]
     value = max(1, int((spectrum >= THRESHOLD).sum()))
     low, high = DOUBTFUL

@@ -115,3 +115,13 @@ def test_on_the_high_torus_the_bandwidth_decides():
     assert order_of(scan[1 / 3])[0] == 1
     assert set(order_of(scan[2**0.5 / 3])[:2]) == {3, 4}
     assert abs(np.corrcoef(Y[:, 1], np.cos(data.colors["alpha"]))[0, 1]) > 0.8
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-3, 1e150])
+def test_units_do_not_matter(rng, unit):
+    Y = rng.normal(size=(120, 3))
+    Y[:, 1] = Y[:, 0] ** 2
+    usual, other = llr_ranking(Y), llr_ranking(unit * Y)
+    assert other.order == usual.order
+    np.testing.assert_allclose(other.residuals, usual.residuals, rtol=1e-6)
+    np.testing.assert_allclose(other.bandwidths[1:], unit * usual.bandwidths[1:], rtol=1e-9)

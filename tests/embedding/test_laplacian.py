@@ -98,6 +98,12 @@ def test_a_plain_matrix_is_taken_as_a_laplacian(cloud):
         check_laplacian(scipy.sparse.identity(5))
 
 
+def test_a_laplacian_in_single_precision_is_taken_without_a_warning(cloud):
+    laplacian = graph_laplacian(gaussian_kernel(radius_graph(cloud, radius=1.5), bandwidth=0.5))
+    single = Laplacian(laplacian.transition.astype(np.float32), laplacian.weights)
+    np.testing.assert_allclose(cometric(cloud, single), cometric(cloud, laplacian.matrix), rtol=1e-4, atol=1e-6)
+
+
 def test_the_negative_of_a_laplacian_is_refused(cloud):
     """Its co-metric is negative, and its leading eigenvectors are those that should come last."""
     laplacian = graph_laplacian(gaussian_kernel(radius_graph(cloud, radius=1.5), bandwidth=0.5))

@@ -109,6 +109,13 @@ def test_copies_are_left_out_of_nearest_neighbour_estimates():
         levina_bickel_dimension(np.repeat(X[:3], 30, axis=0))
 
 
+@pytest.mark.parametrize("times", [2, 3, 5])
+def test_copies_take_no_dimension_away(on, times):
+    X = np.random.default_rng(0).uniform(size=(300, 2)) * [4, 1.3]
+    found = on(estimate_dimension)(np.repeat(X, times, axis=0))
+    assert found.value == 2 and found.curve[1] == pytest.approx(estimate_dimension(X).curve[1], rel=0.1)
+
+
 @pytest.mark.parametrize("average", ["harmonic", "mean"])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_a_uniform_torus_has_its_levina_bickel_dimension(rng, dimension, average):
