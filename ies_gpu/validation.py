@@ -12,7 +12,7 @@ import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
 from .backend.array import Array
-from .errors import brief
+from .errors import brief, first_few, one_line
 
 LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 
@@ -138,8 +138,8 @@ def check_array(name: str, array: Array) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
-        why = " ".join(str(error).split())[:200]
-        raise TypeError(f"{name} must be an array of numbers: {why or type(error).__name__}") from None
+        why = one_line(error) or type(error).__name__
+        raise TypeError(f"{name} must be an array of numbers: {why}") from None
 
 
 def _check_container(name: str, value: Any) -> None:
@@ -186,14 +186,14 @@ def _check_finite(
     if indptr is not None:
         rows = np.unique(np.searchsorted(backend.to_host(indptr), rows, side="right") - 1)
     if len(rows):
-        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         what = "row" if array.ndim > 1 or indptr is not None else "entry"
         axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
         way = f"drop them, e.g. {name}[np.isfinite({name}){axes}]"
         if name in ("graph", "kernel"):
             way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
         raise ValueError(
-            f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} ({shown}); {way}"
+            f"{name} contains NaN or infinite values in {len(rows)} {what}{'s' * (len(rows) > 1)} "
+            f"({first_few(rows)}); {way}"
         )
     peak = float(xp.maximum(array.max(), -array.min()))
     raise ValueError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..backend.array import Array
-from ..errors import DisconnectedGraphError
+from ..errors import DisconnectedGraphError, first_few
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
@@ -174,7 +174,7 @@ def disconnected(sizes: np.ndarray, radius: float | None = None, own_radius: boo
 
     Where a radius was set, it must grow with the bandwidth. ``each`` says whether one map per part can be made.
     """
-    shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
+    shown = first_few(f"{size:,}" for size in np.sort(sizes)[::-1])
     few = sizes.sum() - sizes.max()
     way = "pass components='largest' to continue with the largest part"
     if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..errors import first_few
 from ..validation import (
     check_flag,
     check_kernel,
@@ -255,11 +256,10 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > 0).all()):
         rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= 0))
-        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
         raise ValueError(
-            f"kernel has {one} without a positive entry ({shown}): points without neighbours; drop them, or raise "
-            "bandwidth"
+            f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours; drop them, "
+            "or raise bandwidth"
         )
     w = w**alpha
     wt = (kernel @ (1 / w)) / w

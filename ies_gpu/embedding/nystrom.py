@@ -12,7 +12,7 @@ import numpy as np
 from ..backend import Backend, at_home, backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_ends, column_means
-from ..errors import warn_caller
+from ..errors import first_few, warn_caller
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
 from .laplacian import check_alpha
@@ -186,7 +186,7 @@ def extended(
     mu = 1.0 - eigenvalues
     faint = np.flatnonzero(np.abs(mu) < FAINT)
     if len(faint):
-        shown = ", ".join(f"phi{k + 1}" for k in faint[:5]) + (", ..." if len(faint) > 5 else "")
+        shown = first_few(f"phi{k + 1}" for k in faint)
         warn_caller(
             f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so that new points get mostly noise "
             "there; lower n_components or bandwidth"
@@ -202,10 +202,9 @@ def extended(
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
     if len(lonely):
         got = "NaN" if isolated == "nan" else "the coordinates of the nearest training point"
-        rows = ", ".join(map(str, lonely[:5])) + (", ..." if len(lonely) > 5 else "")
         warn_caller(
             f"{len(lonely):,} of {len(new):,} new points have no training point within radius={radius:g} and get {got} "
-            f"(rows {rows})"
+            f"(rows {first_few(lonely)})"
         )
         if isolated == "nearest":
             where = backend.asarray(lonely)

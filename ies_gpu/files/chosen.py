@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ..errors import first_few
 
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
 
@@ -59,7 +61,7 @@ class Choice(NamedTuple):
                 return list(header).index(name)
             if name.isdigit() and int(name) < width:
                 return int(name)
-            known = "" if header is None else f"; its columns are {shown(header)}"
+            known = "" if header is None else f"; its columns are {first_few(header, 8)}"
             raise ContentError(f"{path} has no column {name!r}{known or f'; it has {width} columns without names'}")
 
         index = None if self.index_col is None else place(self.index_col)
@@ -104,12 +106,6 @@ def from_columns(path: Path, table: dict[str, np.ndarray], choice: Choice, index
     if not chosen:
         raise ContentError(f"{path} has no columns of numbers")
     return PointFile(np.column_stack([table[name].astype(np.float64) for name in chosen]), rows, chosen)
-
-
-def shown(names: Iterable[str]) -> str:
-    """A few names, for messages."""
-    listed = list(names)
-    return ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
 
 
 def needs(path: Path, library: str, extra: str) -> ImportError:

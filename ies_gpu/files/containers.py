@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import one_line
 from .chosen import Choice, ContentError, PointFile, needs, only_points
 
 
@@ -39,9 +40,7 @@ def read_h5ad(path: Path, choice: Choice) -> PointFile:
     try:
         cells = anndata.read_h5ad(path)
     except (OSError, KeyError, ValueError, TypeError) as error:
-        raise ContentError(
-            f"{path} is not an .h5ad file, or is damaged: {' '.join(str(error).split())[:200]}"
-        ) from None
+        raise ContentError(f"{path} is not an .h5ad file, or is damaged: {one_line(error)}") from None
     key = choice.key or ("X_pca" if "X_pca" in cells.obsm else "X")
     if key != "X" and key not in cells.obsm:
         raise ContentError(f"{path} has no array {key!r}; it has {', '.join(['X', *cells.obsm])}")
@@ -59,7 +58,7 @@ def read_zarr(path: Path, choice: Choice) -> PointFile:
     try:
         store = zarr.open(str(path), mode="r")
     except Exception as error:  # Zarr's own errors are many
-        raise ContentError(f"{path} is not a Zarr store, or is damaged: {' '.join(str(error).split())[:200]}") from None
+        raise ContentError(f"{path} is not a Zarr store, or is damaged: {one_line(error)}") from None
     arrays = {"X": store} if isinstance(store, zarr.Array) else dict(_zarr_arrays(store, ""))
     safe = {
         name: array
@@ -93,6 +92,4 @@ def read_mat(path: Path, choice: Choice) -> PointFile:
     except ContentError:
         raise
     except (ValueError, OSError, TypeError, EOFError, KeyError) as error:
-        raise ContentError(
-            f"{path} is not a MATLAB file, or is damaged: {' '.join(str(error).split())[:200]}"
-        ) from None
+        raise ContentError(f"{path} is not a MATLAB file, or is damaged: {one_line(error)}") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import one_line
 from .chosen import Choice, ContentError, PointFile, from_columns, needs
 
 
@@ -21,7 +22,7 @@ def read_arrow(path: Path, choice: Choice) -> PointFile:
     try:
         table = read(path, memory_map=False)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ContentError(f"{path} is damaged or of another kind: {' '.join(str(error).split())[:200]}") from None
+        raise ContentError(f"{path} is damaged or of another kind: {one_line(error)}") from None
     marks = [name for name in index_columns(table.schema) if name != choice.index_col]
     columns = {name: _column(table.column(name)) for name in table.column_names if name not in marks}
     index = None
@@ -68,7 +69,7 @@ def read_fits(path: Path, choice: Choice) -> PointFile:
     except ContentError:
         raise
     except (OSError, ValueError, TypeError, IndexError) as error:
-        raise ContentError(f"{path} is not a FITS file, or damaged: {' '.join(str(error).split())[:200]}") from None
+        raise ContentError(f"{path} is not a FITS file, or damaged: {one_line(error)}") from None
 
 
 def _native(column: Any) -> np.ndarray:

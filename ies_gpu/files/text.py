@@ -14,8 +14,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import warn_caller
-from .chosen import Choice, ContentError, PointFile, shown
+from ..errors import first_few, warn_caller
+from .chosen import Choice, ContentError, PointFile
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
 QUOTED = re.compile(r'"[^"]*"')
@@ -143,8 +143,8 @@ def _numbered(path: Path, look: Look, following: list[str], choice: Choice) -> L
     whole = any(_whole(_cells(_without_comment(line), look.delimiter)[1:]) for line in following)
     if header[0] and (len(header) == 2 or (len(header) <= 4 and whole)):
         warn_caller(
-            f"{path}: the first line, {_start(header)}, is read as the names of the columns; if it is a point, put a "
-            "line with names above it",
+            f"{path}: the first line, {first_few(header, 4)}, is read as the names of the columns; if it is a "
+            "point, put a line with names above it",
         )
     matched = _matched(path, look, following[0] if following else None, choice)
     return matched._replace(row_names=matched.row_names or choice.index_col in ("0", header[0]))
@@ -165,8 +165,8 @@ def _matched(path: Path, look: Look, data: str | None, choice: Choice) -> Look:
     way = "if the first column names the rows, pass --index-col 0; otherwise correct" if more else "correct"
     cut = " before the '#', which begins a comment unless it is in quotes" if "#" in data else ""
     raise ContentError(
-        f"{path}: the header has {len(header)} name{'s' * (len(header) != 1)} ({shown(header)}), but the first line of "
-        f"data has {len(cells)} cell{'s' * (len(cells) != 1)}{cut}; {way} the {'line' if cut else 'header'}"
+        f"{path}: the header has {len(header)} name{'s' * (len(header) != 1)} ({first_few(header, 8)}), but the first "
+        f"line of data has {len(cells)} cell{'s' * (len(cells) != 1)}{cut}; {way} the {'line' if cut else 'header'}"
     )
 
 
@@ -195,17 +195,13 @@ def _warn_of_column_numbers(path: Path, cells: list[str], following: list[list[s
     broken = bool(rows) and all(all(map(_is_number, row)) and not _whole(row) for row in rows)
     if numbered or (named and broken):
         warn_caller(
-            f"{path}: the first line, {_start(cells)}, is read as a point; if it "
+            f"{path}: the first line, {first_few(cells, 4)}, is read as a point; if it "
             f"{'numbers' if numbered else 'names'} the columns, delete it",
         )
 
 
 def _whole(cells: list[str]) -> bool:
     return all(cell.isdecimal() for cell in cells)
-
-
-def _start(cells: list[str]) -> str:
-    return ", ".join(cells[:4]) + (", ..." if len(cells) > 4 else "")
 
 
 def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | None:

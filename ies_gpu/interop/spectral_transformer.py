@@ -13,7 +13,7 @@ from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, check_scales
-from ..errors import IESWarning, warn_caller, warnings_held
+from ..errors import IESWarning, first_few, warn_caller, warnings_held
 from ..results.model import InverseError, Model, make_model
 from ..run.options import FIXED, Options, is_auto, is_each, is_local
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array
@@ -172,11 +172,11 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def _of_training(self, rows: np.ndarray, n: int) -> str:
         """What to say of training points without a place in the map: they are no new points, and have other numbers."""
         one = len(rows) == 1
-        listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
         return (
             f"{len(rows):,} of {n:,} training points {'has' if one else 'have'} no neighbour in the map within "
-            f"radius={self.model_.radius:g} and {'gets' if one else 'get'} {got} (row{'s' * (not one)} {listed})"
+            f"radius={self.model_.radius:g} and {'gets' if one else 'get'} {got} "
+            f"(row{'s' * (not one)} {first_few(rows)})"
         )
 
     def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:

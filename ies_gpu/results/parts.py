@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..errors import DisconnectedGraphError, warn_caller, warnings_held
+from ..errors import DisconnectedGraphError, first_few, warn_caller, warnings_held
 from ..run.inputs import Inputs
 from ..run.stages.graph import CONTINUING
 from ..validation import check_array, check_integer, check_points
@@ -108,8 +108,7 @@ def say_left_out(everything: np.ndarray, parts: list[Selection], m: int, refused
     why = f", or in parts without one ({refused[0]})" if refused else ""
     left = np.setdiff1d(everything, np.concatenate([part.points for part in parts]))
     if len(left):
-        rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
         warn_caller(
-            f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps ({rows}): "
-            f"too far from the others, or in parts too small for a map with n_components={m}{why}"
+            f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps "
+            f"({first_few(left)}): too far from the others, or in parts too small for a map with n_components={m}{why}"
         )

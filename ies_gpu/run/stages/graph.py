@@ -36,7 +36,7 @@ from ...embedding.laplacian import (
 from ...embedding.local import LocalKernel, local_laplacian
 from ...embedding.order import in_order, matrix_order, spatial_order
 from ...embedding.transition import Kernel, SparseKernel
-from ...errors import DisconnectedGraphError
+from ...errors import DisconnectedGraphError, first_few
 from ...validation import check_kernel, check_points, check_real_array
 from ..audit import audit_products
 from ..inputs import Inputs
@@ -270,8 +270,7 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
     left = np.setdiff1d(np.arange(n_input), points)
     if len(left) == 0:
         return
-    rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
-    gone = f"Row {rows} was" if len(left) == 1 else f"Rows {rows} were"
+    gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"
     run.log.warn(
         f"the graph has {parts} parts; {CONTINUING}, {len(points):,} of {n_input:,} points. {gone} left out; "
         "selection.points has the rows that were used"
