@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, to_host
 from ..choice.naming import coordinate_numbers
 from ..choice.search import ranked, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
@@ -70,7 +70,7 @@ def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, 
     m = selection.coordinates.shape[1]
     chosen = selection.subset if subset is None else tuple(sorted(coordinate_numbers(subset, m)))
     logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
-    logs = backend_of(logs).to_host(logs)
+    logs = to_host(logs)
     # rounding may lift a volume above 1 by 1e-16
     counts, edges = np.histogram(np.minimum(np.exp(logs), 1.0), bins, range=(0, 1))
     return VolumeHistogram(chosen, counts, edges, share_near_zero(logs))
@@ -121,7 +121,7 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
         if selection.bases is None:
             raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
         found = search_exhaustive(selection.bases, selection.eigenvalues, subset_size=subset_size)
-        values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
+        values = to_host(selection.eigenvalues)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
     if len(subsets) < 2:
         raise ValueError("there is only one set of this size, and no other to compare it with; raise n_components")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_sums
 from ..validation import check_real_array
@@ -75,9 +75,9 @@ def regularization_path(scores: Array, subsets: Array, eigenvalues: Array) -> tu
     >>> round(path[0].low, 6)
     5.0
     """
-    values = _host(check_real_array("eigenvalues", eigenvalues, 1))
-    sets = check_subsets(_host(subsets), len(values))
-    heights = _host(check_real_array("scores", scores, 1))
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    sets = check_subsets(to_host(subsets) if hasattr(subsets, "shape") else subsets, len(values))
+    heights = to_host(check_real_array("scores", scores, 1))
     if len(heights) != len(sets):
         raise ValueError(f"scores has {len(heights)} entries for {len(sets)} subsets")
     slopes = penalties(sets, values)
@@ -155,7 +155,3 @@ def first_acceptable(path: tuple[Segment, ...], percentiles: np.ndarray) -> int 
 def segment_at(path: tuple[Segment, ...], zeta: float) -> int:
     """The segment that holds zeta; at a breakpoint the one with the smaller penalty."""
     return next(i for i, segment in enumerate(path) if segment.low <= zeta)
-
-
-def _host(array: Array) -> Array:
-    return backend_of(array).to_host(array) if hasattr(array, "shape") else array

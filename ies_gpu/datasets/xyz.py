@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import to_host
 from ..backend.array import Array
 from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
@@ -82,7 +82,7 @@ def write_xyz(path: str | os.PathLike[str], R: Array, z: Array, *, values: dict[
     [-1.17]
     """
     check_output(path, ".xyz")
-    R, z = (backend_of(array).to_host(check_array(name, array)) for name, array in (("R", R), ("z", z)))
+    R, z = (to_host(check_array(name, array)) for name, array in (("R", R), ("z", z)))
     R, z = check_real_array("R", R, 3), check_real_array("z", z, 1)
     if R.shape[2] != 3 or z.shape != R.shape[1:2]:
         raise ValueError(f"R must have shape (frames, atoms, 3) and z (atoms,), got {R.shape} and {z.shape}")
@@ -109,7 +109,7 @@ def _columns(values: Any, frames: int) -> dict[str, Any]:
         twin = next((other for other in columns if other.lower() == key.lower()), None)
         if twin is not None:
             raise ValueError(f"values: {twin!r} and {key!r} are one name to who reads the file; rename one of them")
-        columns[key] = backend_of(column).to_host(check_array(f"values[{key!r}]", column))
+        columns[key] = to_host(check_array(f"values[{key!r}]", column))
         if columns[key].shape != (frames,) or columns[key].dtype.kind not in "buif":
             shape, kind = columns[key].shape, columns[key].dtype
             raise ValueError(

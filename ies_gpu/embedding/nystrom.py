@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, at_home, backend_of, to_device
+from ..backend import Backend, at_home, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_ends, column_means
 from ..errors import first_few, warn_caller
@@ -107,7 +107,7 @@ def nystrom_extension(
     Y = home.asarray(check_real_array("coordinates", coordinates, 2))
     if len(Y) != len(X):
         raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
-    values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != Y.shape[1]:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     new = moved_points(X_new, X)

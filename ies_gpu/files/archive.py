@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import to_host
 from .points import HEADER
 from .writing import whole_or_nothing
 
@@ -40,7 +40,7 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Record
         if all(isinstance(key, str) and not key.startswith("@") for key in value):
             return {key: encode(item, f"{name}.{key}", arrays, records) for key, item in value.items()}
         return {"@dict": [encode(list(pair), f"{name}.{k}", arrays, records) for k, pair in enumerate(value.items())]}
-    array = backend_of(value).to_host(value)
+    array = to_host(value)
     if array.dtype.hasobject:
         raise TypeError(f"{name} cannot be saved, because it is a {type(value).__name__}")
     arrays[name] = array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..embedding.graph import from_pairs
 from ..errors import brief
@@ -142,7 +142,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     X_new = entry_of(new, use)[1]
     kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
     model = make_model(
-        np.asarray(backend_of(X).to_host(X), dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
+        np.asarray(to_host(X), dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
         float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
         self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
         alpha=float(params.get("alpha", 1.0)),
@@ -229,8 +229,8 @@ def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, 
     best, left = None, np.inf
     for size in range(d, 2 * d + 1):  # as for points: one more as long as it explains more of their variance
         found = select_coordinates(**given, intrinsic_dim=d, subset_size=size, **options)
-        rows = backend_of(found.points).to_host(found.points)
-        still = unexplained_variance(points[rows], backend_of(found.embedding).to_host(found.embedding))
+        rows = to_host(found.points)
+        still = unexplained_variance(points[rows], to_host(found.embedding))
         if best is not None and left - still < FALL:
             break
         best, left = found, still
@@ -248,7 +248,7 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
             f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
             f"adata.obsm[{space!r}], which is missing. Give both, or run scanpy.pp.pca(adata)"
         )
-    return np.asarray(backend_of(adata.obsm[space]).to_host(adata.obsm[space]), dtype=float)
+    return np.asarray(to_host(adata.obsm[space]), dtype=float)
 
 
 def with_self(kernel: Array) -> Any:

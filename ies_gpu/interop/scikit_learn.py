@@ -8,7 +8,7 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
 
-from ..backend import at_home, backend_of, to_device
+from ..backend import at_home, to_device, to_host
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import IESWarning, warn_caller, warnings_held
@@ -359,7 +359,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
-        points = backend_of(found.points).to_host(found.points)
+        points = to_host(found.points)
         self._keep(X, points, self._model(X, points, found.coordinates, found.subset, used["bandwidth"]))
         return self
 
@@ -369,7 +369,7 @@ def few_points_bandwidth(X: Array) -> float:
 
     The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
     """
-    Z = backend_of(X).to_host(X)
+    Z = to_host(X)
     unit = float(np.abs(Z - Z[0]).max())  # in this unit, squares neither overflow nor vanish
     distances = pdist((Z - Z[0]) / unit)
     longest = linkage(distances, "single")[:, 2].max()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import to_host
 from ..errors import brief
 from ..validation import check_array, check_integer, check_members, check_text
 from .style import COLORS
@@ -70,7 +70,7 @@ def label_sizes(axes: Any, sizes: Sequence[int]) -> None:
 def on_host(array: Any, name: str = "values") -> np.ndarray:
     """An array of any device, or what becomes one, as NumPy's."""
     found = check_array(name, array)
-    return np.asarray(backend_of(found).to_host(found))
+    return np.asarray(to_host(found))
 
 
 def heading(title: str | None, usual: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of, to_device
+from ..backend import to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
@@ -152,7 +152,7 @@ def labelled(selection: Selection, labels: Any) -> Selection:
         return selection
     if labels.dtype.hasobject:  # which no file of ours can hold
         labels = np.array([label.decode() if isinstance(label, bytes) else str(label) for label in labels])
-    return replace(selection, index=labels[backend_of(selection.points).to_host(selection.points)])
+    return replace(selection, index=labels[to_host(selection.points)])
 
 
 RESULT = Stage("result", assembled)

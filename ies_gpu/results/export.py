@@ -55,11 +55,11 @@ def in_input_rows(selection: Any, n: int) -> Any:
     """The chosen coordinates (n, s), one row per point of the input; those that were left out are NaN."""
     import numpy as np
 
-    from ..backend import backend_of
+    from ..backend import to_host
 
-    Y = backend_of(selection.embedding).to_host(selection.embedding)
+    Y = to_host(selection.embedding)
     whole = np.full((n, Y.shape[1]), np.nan)
-    whole[backend_of(selection.points).to_host(selection.points)] = Y
+    whole[to_host(selection.points)] = Y
     return whole
 
 
@@ -69,11 +69,11 @@ def as_frame(selection: Any, every: bool) -> Any:
         import pandas
     except ImportError:
         raise ImportError("to_pandas needs pandas: pip install pandas") from None
-    from ..backend import backend_of
+    from ..backend import to_host
 
     Y = selection.coordinates if every else selection.embedding
     names = coordinate_names(range(Y.shape[1])) if every else selection.names
     index = selection.index
     if index is None:
-        index = pandas.Index(backend_of(selection.points).to_host(selection.points), name="point")
-    return pandas.DataFrame(backend_of(Y).to_host(Y), index=index, columns=list(names))
+        index = pandas.Index(to_host(selection.points), name="point")
+    return pandas.DataFrame(to_host(Y), index=index, columns=list(names))

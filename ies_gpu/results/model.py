@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of, device_near, get_backend, to_device
+from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import PRECOMPUTED
@@ -161,7 +161,7 @@ class Model:
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
-            values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
+            values = np.array(to_host(self.eigenvalues))[chosen]
             new = to_device(X_new, backend) if self.metric == PRECOMPUTED else moved_points(X_new, X)
             ways = (self.bandwidth, self.radius, isolated, report, self.self_loops, self.metric, self.alpha)
             return to_device(extended(new, X, Y[:, chosen], values, w, *ways), home)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..run.fingerprint import points_digest
 from .selection import Selection
@@ -50,7 +50,7 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     A result knows its points by a digest of some rows. Where there is none, as in an older file, only the number of
     rows is checked.
     """
-    rows = backend_of(selection.points).to_host(selection.points)
+    rows = to_host(selection.points)
     whole = is_whole(selection)
     if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
         wanted = f"{int(rows[-1]) + 1:,} rows" + ("" if whole else " or more")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..embedding.laplacian import Laplacian
 from ..validation import check_real_array
@@ -80,7 +80,7 @@ def _add_input(total: Any, name: str, value: Any) -> None:
         label, parts = value.operator.parts()
         total.update(label.encode())
         for part in parts:
-            add_array(total, backend_of(part).to_host(part))
+            add_array(total, to_host(part))
         if value.weights is not None:
             _add_input(total, name, value.weights)
         return

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import at_home, backend_of, device_near, get_backend
+from ...backend import at_home, backend_of, device_near, get_backend, to_host
 from ...backend.array import Array
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
@@ -121,7 +121,7 @@ def selection_stability(
         )
     chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
     refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
-    pairs = near_pairs(backend_of(selection.eigenvalues).to_host(selection.eigenvalues), near)
+    pairs = near_pairs(to_host(selection.eigenvalues), near)
     rivals = {
         s for s, k in (Counter(chosen) + Counter(refits)).items() if k >= 0.05 * max(len(chosen) + len(refits), 1)
     }
@@ -199,7 +199,7 @@ def weighted_choices(
     backend = backend_of(bases)
     sets = _pool(selection)
     totals = _totals(bases, sets, counts)
-    values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
+    values = to_host(selection.eigenvalues)
     paths = [regularization_path(row / c.sum(), sets, values) for row, c in zip(totals, counts, strict=True)]
     on_paths = sorted({segment.subset for path in paths for segment in path})
     place = {subset: k for k, subset in enumerate(on_paths)}
@@ -259,7 +259,7 @@ def _refitted(
     """The sets that subsamples choose, numbered as in the full sample; correlations of the matches; failed fits."""
     chosen, correlations, failed = [], [], 0
     n = len(selection.coordinates)
-    host = backend_of(selection.coordinates).to_host(selection.coordinates)
+    host = to_host(selection.coordinates)
     if count:  # found once, so that a word on the device comes once too
         near = device_near(backend_of(X), options.get("device", "auto"))
         options = options | {"device": get_backend(near).device}
@@ -274,7 +274,7 @@ def _refitted(
             if "n_components" not in str(error):
                 raise
             fit = None
-        points = None if fit is None else backend_of(fit.points).to_host(fit.points)
+        points = None if fit is None else to_host(fit.points)
         if fit is None or points is None or len(points) < KEPT * len(rows):
             failed += 1
         else:
@@ -293,7 +293,7 @@ def matched_subset(coordinates: np.ndarray, fit: Selection) -> tuple[tuple[int, 
     """
     from scipy.optimize import linear_sum_assignment
 
-    other = backend_of(fit.coordinates).to_host(fit.coordinates)
+    other = to_host(fit.coordinates)
     correlation = np.abs(_unit(coordinates).T @ _unit(other))
     rows, columns = linear_sum_assignment(-correlation)
     partner = dict(zip(columns.tolist(), rows.tolist(), strict=True))

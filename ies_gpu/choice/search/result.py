@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import backend_of
+from ...backend import backend_of, to_host
 from ...backend.array import Array
 from ...validation import check_choice, check_integer, check_number, check_real_array
 from ..criterion import Scores, penalties, score_pass
@@ -114,7 +114,7 @@ def check_bases(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
     n, m, d = bases.shape
     if n < 2 or not 1 <= d <= m:
         raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
-    values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != m:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     return bases, values

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import backend_of, to_device
+from ...backend import backend_of, to_device, to_host
 from ...backend.array import Array
 from ...embedding.connectivity import (
     CROWDED,
@@ -223,7 +223,7 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
         raise ValueError("eigenvalues must be ascending; sort them, and the columns of coordinates with them")
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
-    embedding = Embedding(Y, backend_of(values).to_host(values), ())
+    embedding = Embedding(Y, to_host(values), ())
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
 
 
