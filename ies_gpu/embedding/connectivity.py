@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..backend.array import Array
+from ..backend.kernels.arrays import extent
 from ..errors import DisconnectedGraphError, first_few
 from .graph import TILE_COLUMNS, in_units_of
 
@@ -109,8 +110,7 @@ def holds_enough(sizes: np.ndarray, n: int, components: str) -> bool:
 
 def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:
     """The longest of the distances from given points to their nearest neighbours."""
-    xp = backend.xp
-    unit = float(xp.abs(X - X[:1]).max())
+    unit = extent(X)
     return unit * max(nearest_square(X, X[row], row, unit, backend) for row in rows.tolist()) ** 0.5
 
 
@@ -138,7 +138,7 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
     The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
     """
     xp = backend.xp
-    unit = float(xp.abs(X - X[:1]).max())  # squares of these neither overflow nor vanish
+    unit = extent(X)
     X = X / unit
     sizes = np.bincount(labels)
     largest = np.argsort(-sizes, kind="stable")[:50]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import entry_rows
 from ..errors import first_few
 from ..validation import (
     check_flag,
@@ -143,7 +144,7 @@ def with_unit_diagonal(matrix: Array) -> Array:
     backend = backend_of(matrix.data)
     xp = backend.xp
     n = matrix.shape[0]
-    rows = xp.repeat(xp.arange(n, dtype=matrix.indices.dtype), matrix.indptr[1:] - matrix.indptr[:-1])
+    rows = entry_rows(matrix)
     right = matrix.indices > rows
     # row i moves right by i places, and by one more behind its own diagonal
     place = xp.arange(matrix.nnz) + rows + right

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import entry_rows
 from .graph import knn_graph
 from .laplacian import Laplacian, with_unit_diagonal
 from .transition import SparseKernel
@@ -57,7 +58,7 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
             "found; drop the copies, raise n_neighbors, or set bandwidth"
         )
     graph = knn_graph(X, n_neighbors=n_neighbors)
-    rows = rows_of(graph)
+    rows = entry_rows(graph)
     ratio = graph.data / eps
     graph.data = xp.exp(-(ratio * ratio) / (rho[rows] * rho[graph.indices]))
     return LocalKernel(graph, rho, eps)
@@ -76,7 +77,7 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     factor ``4 / eps^2`` keep their meaning. No point is its own neighbour: among few, that would be a bias.
     """
     K, rho = kernel.matrix, kernel.rho
-    rows, ones = rows_of(K), kernel.backend.xp.ones(len(rho))
+    rows, ones = entry_rows(K), kernel.backend.xp.ones(len(rho))
     q = (kernel @ ones) / rho**d
     if not bool((q > 0).all()):
         raise ValueError(f"{int((q <= 0).sum())} points are too far from their neighbours for a weight; drop them")
@@ -87,16 +88,10 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     return Laplacian(with_diagonal(K, 1 - 1 / (rho * rho)), weights, kernel.eps)
 
 
-def rows_of(matrix: Array) -> Array:
-    """The row of each entry of a CSR."""
-    xp = backend_of(matrix.data).xp
-    return xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
-
-
 def with_diagonal(matrix: Array, diagonal: Array) -> Any:
     """A CSR without a diagonal, with one inserted."""
     full = with_unit_diagonal(matrix)
-    full.data[full.indices == rows_of(full)] = diagonal
+    full.data[full.indices == entry_rows(full)] = diagonal
     return full
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_device, to_host
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_ends, column_means
+from ..backend.kernels.arrays import column_ends, column_means, starts_of
 from ..errors import first_few, warn_caller
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
@@ -257,7 +257,7 @@ def kernel_sums(
             for columns in cells.columns_of(cells.near_box(low, high)):
                 counts, place, distance = backend.kernels.tile_graph(Q[part], Z[columns], reach)
                 ratio = distance * (unit / bandwidth)
-                indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+                indptr = starts_of(counts)
                 weights = xp.exp(-ratio * ratio)
                 if not self_loops:
                     weights *= ~first_equal(distance, counts, indptr, found_itself)
@@ -282,7 +282,7 @@ def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Arr
     """Marks the first distance of zero in each row of a CSR, but for rows in ``before``, where such rows are added."""
     xp = backend_of(distance).xp
     equal = distance == 0
-    running = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(equal)])
+    running = starts_of(equal)
     first = equal & (running[1:] - xp.repeat(running[indptr[:-1]], counts) == 1)
     first &= ~xp.repeat(before, counts)
     before |= running[indptr[1:]] > running[indptr[:-1]]

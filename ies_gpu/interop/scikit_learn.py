@@ -10,6 +10,7 @@ from scipy.spatial.distance import pdist
 
 from ..backend import at_home, to_device, to_host
 from ..backend.array import Array
+from ..backend.kernels.arrays import extent
 from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import IESWarning, warn_caller, warnings_held
 from ..parameters.verdict import DOUBTFUL, TOUCH
@@ -370,7 +371,7 @@ def few_points_bandwidth(X: Array) -> float:
     The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
     """
     Z = to_host(X)
-    unit = float(np.abs(Z - Z[0]).max())  # in this unit, squares neither overflow nor vanish
+    unit = extent(Z)
     distances = pdist((Z - Z[0]) / unit)
     longest = linkage(distances, "single")[:, 2].max()
     return float(unit * np.sqrt(longest * distances.max()) / 3)

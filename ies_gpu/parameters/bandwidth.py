@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import extent
 
 QUERIES = 200
 REACH = 3.0  # the radius of the graph in units of the bandwidth
@@ -28,7 +29,7 @@ def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0
     backend = backend_of(X)
     xp, (n, D) = backend.xp, X.shape
     rows = np.sort(np.random.default_rng(random_state).choice(n, size=min(queries, n), replace=False))
-    unit = float(xp.abs(X - X[:1]).max())  # squares of these neither overflow nor vanish
+    unit = extent(X)
     Z = (X - X[:1]) / unit
     table = xp.empty((len(rows), n))
     for block in backend.blocks(len(rows), 24.0 * n * D, "calibration"):

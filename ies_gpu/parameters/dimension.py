@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import extent
 from ..validation import check_choice, check_integer, check_length, check_points
 from .bandwidth import Distances, bandwidth_grid, degree_bandwidth, kernel_sum_slopes, neighbours_of, sampled_distances
 from .levina_bickel import levina_bickel_dimension
@@ -189,9 +190,8 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float) -> Dim
 
 def _nearest_distances(X: Array, k: int) -> np.ndarray:
     backend = backend_of(X)
-    unit = float(backend.xp.abs(X - X[:1]).max())
     with backend.active():
-        return np.asarray(backend.to_host(backend.nearest((X - X[:1]) / unit, k)[0]))
+        return np.asarray(backend.to_host(backend.nearest((X - X[:1]) / extent(X), k)[0]))
 
 
 def _rounded(raw: float) -> int:

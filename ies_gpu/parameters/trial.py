@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_spreads
+from ..backend.kernels.arrays import column_units
 from ..choice.collapse import touching_share
 from ..choice.criterion import log_volumes
 from ..choice.search import SearchResult, ranked
@@ -110,9 +110,8 @@ class Trial:
         """The share of points a fifth of whose 10 nearest in the map are no neighbours: near 1 for two sheets."""
         backend, Y = self.run.backend, self.embedding.coordinates[:, list(self.search(s).subset)]
         rows = np.linspace(0, len(Y) - 1, min(OVERLAP_SAMPLE, len(Y))).astype(int)
-        spread = column_spreads(Y)
         with backend.active():
-            near = backend.nearest(Y / backend.xp.where(spread > 0, spread, 1), min(10, len(Y) - 1))[1]
+            near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1]
         rows, near = backend.asarray(rows), near[backend.asarray(rows)]
         radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
         apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend import backend_of
 from ...backend.array import Array
+from ...backend.base import index_type
 from ...embedding.graph import each_block_of_rows, in_units_of, knn_graph, ordered_radius_graph
 from ...embedding.laplacian import gaussian_of_distances, with_unit_diagonal
 from ...embedding.local import default_neighbors, local_kernel
@@ -116,7 +117,7 @@ def rows_of(graph: Any, rows: list[int]) -> list[Any]:
 def written_edges(run: Run, report: Report, X: Array, radius: float) -> RowFile:
     """The same in a temporary file."""
     storage = run.options.storage
-    rows = RowFile(scratch_folder(), storage, "int32" if len(X) < 2**31 else "int64")
+    rows = RowFile(scratch_folder(), storage, index_type(len(X)))
     each_block_of_rows(X, radius, rows.append, diagonal=True, storage=storage, progress=report)
     rows.finish()
     run.backend.free_cache()  # what the blocks were computed in
