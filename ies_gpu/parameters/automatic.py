@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend import to_device
 from ..backend.array import Array
+from ..backend.sampling import sample_rows
 from ..errors import DisconnectedGraphError
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
@@ -17,7 +18,7 @@ from ..run.options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.stage import Run, Stage
 from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
-from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows
+from .dimension import SAMPLE_SIZE, DimensionEstimate, local_pca_dimension
 from .scan import FACTORS, SCAN, SHARE, Scan
 from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local

@@ -9,6 +9,7 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
+from ..backend.sampling import sample_rows
 
 QUERIES = 200
 REACH = 3.0  # the radius of the graph in units of the bandwidth
@@ -24,11 +25,16 @@ class Distances(NamedTuple):
     table: Any
 
 
+def subsample(X: Array, size: int, random_state: int) -> Array:
+    """All points, or ``size`` of them drawn uniformly with the seed, in their order."""
+    return X if len(X) <= size else X[backend_of(X).asarray(sample_rows(len(X), size, random_state))]
+
+
 def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0) -> Distances:
     """Distances from at most ``queries`` seeded points to all points of X (n, D), by differences: exact where equal."""
     backend = backend_of(X)
     xp, (n, D) = backend.xp, X.shape
-    rows = np.sort(np.random.default_rng(random_state).choice(n, size=min(queries, n), replace=False))
+    rows = sample_rows(n, queries, random_state)
     unit = extent(X)
     Z = (X - X[:1]) / unit
     table = xp.empty((len(rows), n))
@@ -101,9 +107,7 @@ def consistency_curve(X: Array, intrinsic_dim: int, bandwidths: np.ndarray, *, r
     """
     backend = backend_of(X)
     xp = backend.xp
-    if len(X) > CONSISTENCY_SAMPLE:
-        rows = np.random.default_rng(random_state).choice(len(X), CONSISTENCY_SAMPLE, replace=False)
-        X = X[backend.asarray(np.sort(rows))]
+    X = subsample(X, CONSISTENCY_SAMPLE, random_state)
     X = X - X.mean(axis=0)
     distances = sampled_distances(X, random_state=random_state)
     curve = []

@@ -22,8 +22,9 @@ from .bandwidth import (
     kernel_sum_slopes,
     mean_degree,
     sampled_distances,
+    subsample,
 )
-from .dimension import SAMPLE_SIZE, local_pca_dimension, subsample
+from .dimension import SAMPLE_SIZE, local_pca_dimension
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..backend.array import Array
+from ..backend.sampling import sample_rows
 from ..embedding.nystrom import kernel_sums
 from ..errors import DisconnectedGraphError
 from ..run.log import HeldLog
 from ..run.stage import Run
-from .dimension import sample_rows
 from .trial import Trial, trial
 
 FEW = 2500  # rows, and no fewer

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import to_host
+from ..backend.sampling import sample_rows
 from ..errors import brief
 from ..validation import check_array, check_integer, check_members, check_text
 from .style import COLORS
@@ -93,7 +94,7 @@ def unit_mean_square(Y: np.ndarray) -> np.ndarray:
 
 def drawn_rows(n: int, most: int) -> np.ndarray:
     """All of n rows, or seeded ones, at most so many: more marks only make the file larger."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+    return sample_rows(n, most, 0)
 
 
 def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:

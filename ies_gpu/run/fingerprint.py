@@ -13,6 +13,7 @@ import numpy as np
 from .. import __version__
 from ..backend import backend_of, to_host
 from ..backend.array import Array
+from ..backend.sampling import spaced_rows
 from ..embedding.laplacian import Laplacian
 from ..validation import check_real_array
 
@@ -41,7 +42,7 @@ def points_digest(X: Array) -> str:
 
 def digest_rows(n: int) -> np.ndarray:
     """Which of n rows are in that digest."""
-    return np.linspace(0, n - 1, min(n, ROWS)).astype(int)
+    return spaced_rows(n, ROWS)
 
 
 def digest_of_rows(shape: tuple[int, ...], some: np.ndarray) -> str:
