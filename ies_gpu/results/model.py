@@ -23,7 +23,7 @@ from ..validation import check_array, check_choice, check_members, check_points,
 from .column_names import check_names, names_of
 from .same_points import used_points
 from .selection import Selection, check_selection
-from .storage import read_archive, write_archive
+from .storage import read_as, write_as
 
 FORMAT = "ies_gpu model"
 VERSION = 2  # a field that is added later has a default, so that older files stay readable
@@ -360,7 +360,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, Model):
         raise TypeError(f"save_model takes a Model, as returned by model_of, got {type(model).__name__}")
-    write_archive(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
+    write_as(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -395,6 +395,6 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     >>> load_model("model.npz").transform(X[:3]).shape
     (3, 5)
     """
-    return read_archive(
+    return read_as(
         path, FORMAT, VERSION, "a model of ies_gpu; load_model reads what 'ies-gpu fit --model' wrote", Model
     )
