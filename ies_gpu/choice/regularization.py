@@ -146,8 +146,8 @@ def regret_of(bases: Array, subsets: np.ndarray, scores: Array) -> Array:
     return (best_elsewhere[:, None] - (column_sums(own) - own)) / (len(bases) - 1)
 
 
-def first_acceptable(path: tuple[Segment, ...], percentiles: np.ndarray) -> int | None:
-    """The first segment, coming from zeta = inf, whose percentile of the regret is not positive."""
+def first_acceptable(percentiles: np.ndarray) -> int | None:
+    """The first segment of a path, coming from zeta = inf, whose percentile of the regret is not positive."""
     passing = np.flatnonzero(np.asarray(percentiles) <= TOLERANCE)
     return int(passing[0]) if len(passing) else None
 

@@ -219,7 +219,7 @@ def weighted_choices(
         elsewhere = totals[b][best] - best_scores
         regrets = elsewhere[:, None] - (counts[b].astype(float) @ columns - columns)  # its sign is all that counts
         percentiles = np.percentile(np.repeat(regrets, counts[b], axis=0), percentile, axis=0) / (counts[b].sum() - 1)
-        found = first_acceptable(path, percentiles)
+        found = first_acceptable(percentiles)
         chosen.append(path[len(path) - 1 if found is None else found].subset)
     return chosen
 
