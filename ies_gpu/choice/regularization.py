@@ -11,7 +11,7 @@ from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_sums
 from ..validation import check_real_array
-from .criterion import check_bases, check_spanning, check_subsets, penalties, score_pass
+from .criterion import Scores, check_bases, check_spanning, check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
 
 TOLERANCE = 1e-10  # a percentile of the regret up to here counts as not positive
@@ -139,11 +139,16 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
     return regret_of(bases, sets, score_pass(bases, among))
 
 
-def regret_of(bases: Array, subsets: np.ndarray, scores: Array) -> Array:
+def regret_of(bases: Array, subsets: np.ndarray, scores: Scores) -> Array:
     """The same from a finished pass over the candidates."""
     own = volumes_of(bases, subsets)
+    return regret_at(own, column_sums(own), scores, len(bases))
+
+
+def regret_at(own: Array, sums: Array, scores: Scores, n: int) -> Array:
+    """The same at some of n points, from volumes (r, q) there and their sums (q,) over all points."""
     best_elsewhere = scores.totals[scores.best] - scores.best_scores
-    return (best_elsewhere[:, None] - (column_sums(own) - own)) / (len(bases) - 1)
+    return (best_elsewhere[:, None] - (sums - own)) / (n - 1)
 
 
 def first_acceptable(percentiles: np.ndarray) -> int | None:

@@ -40,7 +40,6 @@ def assembled(
     def returned(array: Array) -> Any:
         return to_device(array[back], run.home)
 
-    values = embedding.eigenvalues
     X = points_of(run, graph)
     coordinates, sign = presented(run, graph, embedding, X, returned)
     if keep:
@@ -48,21 +47,11 @@ def assembled(
         with run.home.active():
             bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
-    order = ranked(found.subsets, found.scores, values, found.zeta)
     given = None if X is None else points_of(run, graph, as_given=True)
-    losses = found.scores - found.zeta * penalties(found.subsets, values)
     return Selection(
-        subset=found.subset,
-        search_order=found.search_order,
-        zeta=found.zeta,
-        zeta_interval=found.zeta_interval,
+        **choice_of(found, embedding.eigenvalues, graph.bandwidth),
         coordinates=coordinates,
-        eigenvalues=values,
-        laplace_beltrami_eigenvalues=None if graph.bandwidth is None else 4.0 / graph.bandwidth**2 * values,
-        path=found.path,
         regrets=returned(found.regrets),
-        regret_percentiles=found.percentiles,
-        ranking=Ranking(found.subsets[order], losses[order], found.scores[order]),
         log_volumes=returned(volumes),
         bases=bases_back if keep else None,
         singular_values=returned(sigma),
@@ -72,6 +61,23 @@ def assembled(
         | {"n_features": None if given is None else int(given.shape[1])}
         | {"seen_dimension": None if X is None or run.options.metric != "euclidean" else dimension_of_sample(X)},
     )
+
+
+def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | None) -> dict[str, Any]:
+    """What a result holds that is not one row per point, by name, but for ``diagnostics``."""
+    order = ranked(found.subsets, found.scores, eigenvalues, found.zeta)
+    losses = found.scores - found.zeta * penalties(found.subsets, eigenvalues)
+    return {
+        "subset": found.subset,
+        "search_order": found.search_order,
+        "zeta": found.zeta,
+        "zeta_interval": found.zeta_interval,
+        "eigenvalues": eigenvalues,
+        "laplace_beltrami_eigenvalues": None if bandwidth is None else 4.0 / bandwidth**2 * eigenvalues,
+        "path": found.path,
+        "regret_percentiles": found.percentiles,
+        "ranking": Ranking(found.subsets[order], losses[order], found.scores[order]),
+    }
 
 
 def points_of(run: Run, graph: Graph, *, as_given: bool = False) -> Any:
@@ -105,7 +111,6 @@ def diagnostics_of(
     graph: Graph, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult, run: Run
 ) -> dict[str, Any]:
     """How the result came about, as plain values."""
-    gaps = -run.backend.xp.diff(sigma, axis=1)
     stray, rows = stray_coordinates(embedding.coordinates, run.backend)
     return {
         **run.backend.describe(),
@@ -115,8 +120,8 @@ def diagnostics_of(
         "mean_degree": graph.mean_degree,
         "approximations": list(graph.approximations),
         "storage": graph.storage | {"memory_limit": run.backend.memory_budget()},
-        "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
-        "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
+        "floored_points": int(is_floored(volumes).sum()),
+        "degenerate_points": float(is_degenerate(sigma).mean()),
         "thin_points": thin_points(sigma),
         "stray_coordinates": stray,
         "stray_points": sorted(graph.points[graph.order[rows]].tolist()),
@@ -126,6 +131,16 @@ def diagnostics_of(
         "audit": run.audit,
         "versions": versions(),
     }
+
+
+def is_floored(log_volumes: Array) -> Array:
+    """Whether a set has lost rank at a point, so that its score is the least there is: (n,)."""
+    return log_volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9
+
+
+def is_degenerate(singular_values: Array) -> Array:
+    """Whether two of the d singular values (n, d) of a point nearly coincide, so that any mixture is a basis."""
+    return (singular_values[:, :-1] - singular_values[:, 1:] <= 1e-6 * singular_values[:, :1]).any(axis=1)
 
 
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
