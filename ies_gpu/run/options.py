@@ -322,6 +322,11 @@ class Options:
         return "float64" if self.dtype == "float64" else "float32"
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of one such number."""
+        return 8 if self.storage == "float64" else 4
+
+    @property
     def arithmetic(self) -> str:
         """The precision of tangent bases and scores."""
         return "float32" if self.dtype == "float32" else "float64"

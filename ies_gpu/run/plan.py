@@ -144,6 +144,13 @@ def plan(size: Size, limit: float, disk: float = float("inf")) -> Plan | None:
     return None
 
 
+def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> str:
+    """The way on a GPU, without files: a sparse matrix that takes half of the budget at most, or tiles."""
+    if 2 * 1.1 * n * degree * (width + 4) <= budget:
+        return "memory"
+    return "tiles" if 4.0 * n * n < budget else "recomputed"
+
+
 def enough(size: Size, quickest: float, disk: float) -> float:
     """The smallest limit with which a run is not slow."""
     best = size.wants_multilevel

@@ -170,8 +170,8 @@ def check_room(run: Run, matrix: Any, checking: float) -> None:
     options, limit = run.options, run.options.memory_limit
     if limit is None or run.backend.device != "cpu" or not run.backend.sparse.issparse(matrix):
         return
-    width = np.dtype(options.storage).itemsize
-    size = Size(matrix.shape[0], 0, float(matrix.nnz), options.n_components, options.intrinsic_dim, 1, width)
+    n, m, d = matrix.shape[0], options.n_components, options.intrinsic_dim
+    size = Size(n, 0, float(matrix.nnz), m, d, 1, options.stored_bytes)
     needed = max(checking * size.z, *needs(size, "gathered", False, block_bytes(limit)).values())
     if needed > limit:
         raise refusal(size, limit, needed, True)

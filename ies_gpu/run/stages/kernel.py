@@ -20,7 +20,7 @@ from ...embedding.transition import Kernel, SparseKernel
 from ..audit import audit_graph
 from ..log import Report
 from ..options import is_local
-from ..plan import WORDS, Size, plan, slow, too_little
+from ..plan import WORDS, Size, plan, slow, storage_on_gpu, too_little
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample
@@ -33,7 +33,8 @@ def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]
     if run.backend.device == "cpu":
         chosen, facts = planned(run, X, degree)
     else:
-        chosen, facts = on_device(run, len(X), degree), {}
+        facts, budget = {}, run.backend.memory_budget()
+        chosen = storage_on_gpu(len(X), degree, run.options.stored_bytes, budget)
     if chosen in ("tiles", "recomputed"):
         return run.stage(TILES, X, chosen == "tiles"), facts
     radius, bandwidth = run.options.radius, run.options.bandwidth
@@ -49,21 +50,12 @@ def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]
     return run.stage(WRITTEN_KERNEL, rows, bandwidth, chosen == "gathered"), facts
 
 
-def on_device(run: Run, n: int, degree: float) -> str:
-    """On a GPU: CSR where that fits into half the memory budget, tiles otherwise."""
-    budget = run.backend.memory_budget()
-    if 2 * csr_bytes(n, degree, run.options.storage) <= budget:
-        return "memory"
-    return "tiles" if 2.0 * n * n < budget / 2 else "recomputed"
-
-
 def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
     """How to store the kernel on the CPU; what takes much longer than with more memory is announced."""
     options, limit, folder = run.options, run.backend.memory_budget(), scratch_folder()
     d, m = options.intrinsic_dim, options.n_components
-    width = np.dtype(options.storage).itemsize
     columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
-    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), width)
+    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), options.stored_bytes)
     disk = room_on_disk(folder)
     chosen = plan(size, limit, disk)
     if chosen is None:
@@ -88,11 +80,6 @@ def nearest(run: Run, report: Report, X: Array) -> SparseKernel:
         kernel = SparseKernel(with_unit_diagonal(graph))
     kernel.matrix.data = kernel.matrix.data.astype(options.storage, copy=False)
     return kernel
-
-
-def csr_bytes(n: int, degree: float, storage: str) -> float:
-    """What a kernel as CSR takes, and a little more."""
-    return 1.1 * n * degree * (np.dtype(storage).itemsize + 4)
 
 
 def tiled(run: Run, report: Report, X: Array, store: bool) -> TiledKernel:
