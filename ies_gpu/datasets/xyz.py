@@ -13,6 +13,7 @@ import numpy as np
 from ..backend import to_host
 from ..backend.array import Array
 from ..errors import brief
+from ..files.text import is_number
 from ..files.writing import check_output, whole_or_nothing
 from ..validation import check_array, check_real_array
 
@@ -45,7 +46,7 @@ def read_xyz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
                 f"{path}, line {line}: the atoms differ from those of the first frame, or their order does"
             )
         positions.append(_numbers(path, line, rows, where))
-        comments.append({key: float(value) for key, value in properties.items() if _is_number(value)})
+        comments.append({key: float(value) for key, value in properties.items() if is_number(value)})
     if atoms is None:
         raise ValueError(f"{path} contains no frames")
     known = [ATOMIC_NUMBER.get(name, 0) for name in atoms]
@@ -167,14 +168,6 @@ def _cell(path: Path, line: int, row: list[str], column: int) -> str:
 def _numbers(path: Path, line: int, rows: list[list[str]], first: int) -> np.ndarray:
     for k, row in enumerate(rows):
         cells = row[first : first + 3]
-        if len(cells) < 3 or not all(map(_is_number, cells)):
+        if len(cells) < 3 or not all(map(is_number, cells)):
             raise ValueError(f"{path}, line {line + 2 + k}: expected three coordinates, got {' '.join(row)!r}")
     return np.array([row[first : first + 3] for row in rows], dtype=np.float64)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell

@@ -65,14 +65,14 @@ def read_fits(path: Path, choice: Choice) -> PointFile:
                 raise ContentError(f"{path} holds no data")
             if not part.data.dtype.names:
                 return PointFile(np.array(part.data, dtype=np.float64))
-            return from_columns(path, {name: _native(part.data[name]) for name in part.data.dtype.names}, choice)
+            return from_columns(path, {name: native(part.data[name]) for name in part.data.dtype.names}, choice)
     except ContentError:
         raise
     except (OSError, ValueError, TypeError, IndexError) as error:
         raise ContentError(f"{path} is not a FITS file, or damaged: {one_line(error)}") from None
 
 
-def _native(column: Any) -> np.ndarray:
+def native(column: Any) -> np.ndarray:
     """Numbers in this machine's order of bytes; FITS has the other."""
     column = np.asarray(column)
     return column.astype(column.dtype.newbyteorder("=")) if column.dtype.kind in "iuf" else column

@@ -106,7 +106,7 @@ def _look(path: Path, choice: Choice) -> Look:
             cells = _cells(text, delimiter)
             if over_row_names(cells):
                 return _numbered(path, Look(number, delimiter, cells, len(cells)), _following(lines), choice)
-            if any(map(_is_number, cells)) and not choice.by_name:
+            if any(map(is_number, cells)) and not choice.by_name:
                 _warn_of_column_numbers(
                     path, cells, [_cells(_without_comment(row), delimiter) for row in _following(lines)]
                 )
@@ -129,7 +129,7 @@ def _following(lines: Iterator[tuple[int, str]]) -> list[str]:
 
 def over_row_names(cells: list[str]) -> bool:
     """Whether a first line is pandas' header of columns without names, behind that of the row names."""
-    return len(cells) > 1 and not _is_number(cells[0]) and cells[1:] == [str(k) for k in range(len(cells) - 1)]
+    return len(cells) > 1 and not is_number(cells[0]) and cells[1:] == [str(k) for k in range(len(cells) - 1)]
 
 
 def _numbered(path: Path, look: Look, following: list[str], choice: Choice) -> Look:
@@ -156,7 +156,7 @@ def _matched(path: Path, look: Look, data: str | None, choice: Choice) -> Look:
     if data is None or len(cells) == len(header):
         return look
     if len(cells) == len(header) + 1 and cells[-1]:
-        named = data.lstrip().startswith('"') or not _is_number(cells[0])
+        named = data.lstrip().startswith('"') or not is_number(cells[0])
         if choice.index_col == "0" or (choice.index_col is None and named):
             return look._replace(header=["", *header], width=len(cells), row_names=True)
     if ";" in QUOTED.sub("", data):
@@ -188,11 +188,11 @@ def _cells(text: str, delimiter: str | None) -> list[str]:
 
 def _warn_of_column_numbers(path: Path, cells: list[str], following: list[list[str]]) -> None:
     """Warn of a point that may be a header: the numbers from 0, or different whole ones (years) above others."""
-    first = cells if _is_number(cells[0]) else cells[1:]
+    first = cells if is_number(cells[0]) else cells[1:]
     numbered = len(cells) > 1 and cells == [str(k) for k in range(len(cells))]
     named = len(first) > 1 and _whole(first) and len(set(first)) == len(first)
     rows = [row[-len(first) :] for row in following]
-    broken = bool(rows) and all(all(map(_is_number, row)) and not _whole(row) for row in rows)
+    broken = bool(rows) and all(all(map(is_number, row)) and not _whole(row) for row in rows)
     if numbered or (named and broken):
         warn_caller(
             f"{path}: the first line, {first_few(cells, 4)}, is read as a point; if it "
@@ -224,7 +224,7 @@ def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | Non
             if len(cells) != width:
                 return f"{path}, line {number}: {len(cells)} cells, but {width} in the lines above; correct it"
             for column, cell in enumerate(cells, 1):
-                if not _is_number(cell) and (used is None or column - 1 in used):
+                if not is_number(cell) and (used is None or column - 1 in used):
                     what = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
                     hint = "; separate cells with commas" if ";" in cell else _hint(cells, column)
                     return f"{path}, line {number}, column {column}: {what}{hint}"
@@ -232,7 +232,7 @@ def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | Non
 
 
 def _hint(cells: list[str], column: int) -> str:
-    if column == 1 and len(cells) > 1 and cells[0] and all(map(_is_number, cells[1:])):
+    if column == 1 and len(cells) > 1 and cells[0] and all(map(is_number, cells[1:])):
         return "; if the first column holds names, pass --index-col 0"
     return "; correct it or remove the row"
 
@@ -257,12 +257,13 @@ def _of_words(path: Path, look: Look, used: list[int] | None, rows: list[list[st
 
 
 def _is_word(cell: str) -> bool:
-    return not _is_number(cell) and ";" not in cell and cell.lower() not in MISSING
+    return not is_number(cell) and ";" not in cell and cell.lower() not in MISSING
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, and not only in Python, as 1_000 is."""
     try:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell  # 1_000 is a number only in Python
+    return "_" not in cell
