@@ -202,9 +202,9 @@ def _check_finite(
 
 
 @at_home
-def check_points(X: Array, dtype: Any = np.float64) -> Any:
+def check_points(X: Array) -> Array:
     """Points (n, D), at least two of them and not all the same."""
-    X = check_real_array("X", X, 2, dtype)
+    X = check_real_array("X", X, 2)
     # a few rows settle it nearly always
     differ = bool((X[:1] != X[:1000]).any()) or bool((X[:1] != X).any())
     seen = bool((abs(X[:1000]) > 1 / LARGEST).any()) or bool((abs(X) > 1 / LARGEST).any())

@@ -11,7 +11,7 @@ from ..backend import at_home, to_host
 from ..choice.naming import coordinate_numbers
 from ..choice.search import ranked, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
-from ..results.selection import Selection, check_selection
+from ..results.selection import Selection, bases_of, check_selection
 from ..validation import check_integer
 
 
@@ -118,9 +118,7 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
     if subset_size is None or subset_size == len(selection.subset):
         best, subsets = selection.subset, selection.ranking.subsets
     else:
-        if selection.bases is None:
-            raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
-        found = search_exhaustive(selection.bases, selection.eigenvalues, subset_size=subset_size)
+        found = search_exhaustive(bases_of(selection), selection.eigenvalues, subset_size=subset_size)
         values = to_host(selection.eigenvalues)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
     if len(subsets) < 2:

@@ -24,6 +24,7 @@ from ..run.stage import Run, Stage
 from ..run.stages.graph import Graph
 from ..run.stages.tangents import Tangents
 from ..validation import check_points
+from .same_points import as_words
 from .selection import Ranking, Selection
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
@@ -166,7 +167,7 @@ def labelled(selection: Selection, labels: Any) -> Selection:
     if labels.ndim != 1 or np.array_equal(labels, np.arange(len(labels))):
         return selection
     if labels.dtype.hasobject:  # which no file of ours can hold
-        labels = np.array([label.decode() if isinstance(label, bytes) else str(label) for label in labels])
+        labels = np.array(as_words(labels))
     return replace(selection, index=labels[to_host(selection.points)])
 
 

@@ -13,11 +13,10 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..errors import DisconnectedGraphError, first_few, warn_caller, warnings_held
 from ..run.inputs import Inputs
+from ..run.options import INPUTS
 from ..run.stages.graph import CONTINUING
 from ..validation import check_array, check_integer, check_points
 from .selection import Selection
-
-ENTRIES = ("X", "graph", "kernel")
 
 
 def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[Selection]:
@@ -25,7 +24,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
 
     At its own bandwidth a part may fall into parts again, which then count as parts themselves.
     """
-    given = Inputs.of(**{name: asked.pop(name) for name in (*ENTRIES, "laplacian", "coordinates", "eigenvalues")})
+    given = Inputs.of(**{name: asked.pop(name) for name in INPUTS})
     if asked.get("client") is not None:
         raise ValueError(
             "components='each' does not work with client; pass components='largest' for the map of the largest part, "

@@ -30,7 +30,7 @@ def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
     """
     if selection.index is None:
         return None
-    names, labels = _as_words(selection.index), _as_words(labels)
+    names, labels = as_words(selection.index), as_words(labels)
     if len(labels) < len(names) or (is_whole(selection) and len(labels) != len(names)):
         return None
     places = {label: row for row, label in enumerate(labels)}
@@ -39,8 +39,8 @@ def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
     return np.array([places[name] for name in names], dtype=np.int64)
 
 
-def _as_words(labels: Any) -> list[str]:
-    """Names as in a result, where those that are objects are words."""
+def as_words(labels: Any) -> list[str]:
+    """Names of rows as a result holds them: bytes and objects as words."""
     return [label.decode() if isinstance(label, bytes) else str(label) for label in np.asarray(labels)]
 
 

@@ -14,6 +14,7 @@ AUTO = "auto"
 LOCAL = "local"
 FIXED = "fixed"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
+INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Laplacian
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": (AUTO, "raise", "most", "largest", "each"),

@@ -21,8 +21,8 @@ from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning, warnings_held
 from ...results.same_points import used_points
-from ...results.selection import Selection
-from ...run.options import is_each
+from ...results.selection import Selection, bases_of
+from ...run.options import INPUTS, is_each
 from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points
 from .result import Stability
@@ -31,7 +31,6 @@ from .rotations import near_pairs, rotations_of
 POOL = 5_000  # the bootstrap chooses among at most this many sets
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
-FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # starting points, not options
 OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
     "bandwidth", "n_neighbors", "radius", "self_loops", "metric", "alpha", "n_components", "intrinsic_dim",
@@ -105,12 +104,11 @@ def selection_stability(
     n_refits = check_integer("n_refits", n_refits, low=0, high=100_000)
     share, near = check_number("share", share, high=1.0), check_number("near", near, high=1.0, closed=True)
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
-    allowed = set(inspect.signature(select_coordinates).parameters) - FOREIGN
+    allowed = set(inspect.signature(select_coordinates).parameters) - set(INPUTS)
     if unknown := set(options) - allowed:
         raise TypeError(f"not options of select_coordinates for points: {', '.join(sorted(unknown))}")
     selection, X, options = _starting_point(selection_or_X, X, options)
-    if selection.bases is None:
-        raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
+    bases_of(selection)  # an error without them
     n_refits = 0 if X is None else n_refits
     size = round(share * len(selection.coordinates))
     least = check_integer("n_components", options.get("n_components", selection.coordinates.shape[1]), low=1) + 2
