@@ -10,6 +10,7 @@ import scipy.sparse
 from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..embedding.graph import from_pairs
+from ..embedding.nystrom import KernelRule
 from ..errors import brief
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
@@ -19,7 +20,7 @@ from ..results.model import make_model
 from ..results.selection import Selection
 from ..run.options import AUTO, is_auto, is_each, is_found
 from ..select import select_coordinates
-from ..validation import check_sparse_storage, check_square_sparse, check_text
+from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
 
 __all__ = ["select", "transform"]
 
@@ -141,12 +142,12 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         )
     X_new = entry_of(new, use)[1]
     kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
-    model = make_model(
-        np.asarray(to_host(X), dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
-        float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
-        self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
-        alpha=float(params.get("alpha", 1.0)),
+    rule = KernelRule(
+        float(params["bandwidth"]), float(params["radius"]), bool(params["self_loops"]),
+        str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)),
     )  # fmt: skip
+    X = check_points(np.asarray(to_host(X), dtype=float)[kept])
+    model = make_model(X, whole[kept], np.asarray(about["eigenvalues"])[subset], rule, range(len(subset)))
     new.obsm[f"X_{key}"] = model.transform(X_new, **options)
     new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}
     return new.obsm[f"X_{key}"]

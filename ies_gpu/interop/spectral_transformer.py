@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
-from ..embedding.nystrom import ISOLATED, check_scales
+from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
 from ..errors import IESWarning, first_few, warn_caller, warnings_held
 from ..results.model import InverseError, Model, make_model
 from ..run.options import FIXED, Options, is_auto, is_each, is_local
@@ -185,9 +185,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if len(points) < len(X):
             rows = backend_of(X).asarray(points)
             X = X[rows][:, rows] if self.metric == PRECOMPUTED else X[rows]
-        scales = check_scales(bandwidth, self.radius)
-        kernel = {"self_loops": self.self_loops, "metric": self.metric, "alpha": self.alpha}
-        return make_model(X, coordinates, self.eigenvalues_, *scales, subset, names, **kernel)
+        rule = KernelRule(*check_scales(bandwidth, self.radius), self.self_loops, self.metric, self.alpha)
+        return make_model(X, coordinates, self.eigenvalues_, rule, subset, names)
 
     def _options(self, X: Array) -> dict[str, Any]:
         """The options for ``select_coordinates``, with n_components lowered if there are too few points."""

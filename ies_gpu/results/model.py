@@ -15,7 +15,7 @@ from ..backend import at_home, backend_of, device_near, get_backend, to_device, 
 from ..backend.array import Array
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import PRECOMPUTED
-from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
+from ..embedding.nystrom import ISOLATED, KernelRule, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
@@ -163,8 +163,8 @@ class Model:
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(to_host(self.eigenvalues))[chosen]
             new = to_device(X_new, backend) if self.metric == PRECOMPUTED else moved_points(X_new, X)
-            ways = (self.bandwidth, self.radius, isolated, report, self.self_loops, self.metric, self.alpha)
-            return to_device(extended(new, X, Y[:, chosen], values, w, *ways), home)
+            rule = KernelRule(self.bandwidth, self.radius, self.self_loops, self.metric, self.alpha)
+            return to_device(extended(new, X, Y[:, chosen], values, w, rule, isolated, report), home)
 
     @at_home
     def inverse_transform(self, Y: Array) -> Any:
@@ -299,24 +299,18 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
         )
     feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
-    scales = check_scales(used["bandwidth"], used["radius"])
-    kernel = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
-    map_of_X = (X, selection.coordinates, selection.eigenvalues)
-    return make_model(*map_of_X, *scales, selection.subset, feature_names, **kernel)
+    more = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
+    rule = KernelRule(*check_scales(used["bandwidth"], used["radius"]), **more)
+    return make_model(X, selection.coordinates, selection.eigenvalues, rule, selection.subset, feature_names)
 
 
 def make_model(
     X: Array,
     coordinates: Array,
     eigenvalues: Array,
-    bandwidth: float,
-    radius: float,
+    rule: KernelRule,
     subset: Sequence[int],
     feature_names: Sequence[str] | None = None,
-    *,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-    alpha: float = 1.0,
 ) -> Model:
     """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs.
 
@@ -327,10 +321,9 @@ def make_model(
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))
         if len(names) != X.shape[1]:
             raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
-    degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
-    X = X[:, :0] if metric == PRECOMPUTED else X
-    map_of_X, scales = (X, degrees, coordinates, eigenvalues), (bandwidth, radius)
-    return Model(*map_of_X, *scales, tuple(subset), names, self_loops, metric, alpha)
+    degrees = kernel_degrees(X, rule)
+    X = X[:, :0] if rule.metric == PRECOMPUTED else X
+    return Model(X, degrees, coordinates, eigenvalues, *rule[:2], tuple(subset), names, *rule[2:])
 
 
 def save_model(model: Model, path: str | os.PathLike[str]) -> None:
