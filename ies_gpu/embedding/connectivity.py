@@ -123,6 +123,13 @@ def nearest_square(X: Array, point: Array, own: int | None, unit: float, backend
     return float(squared.min())
 
 
+def parts_of(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows of each part, rising, the largest part first; ``labels`` (n,) say which part each row is in."""
+    order = np.argsort(labels, kind="stable")
+    parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
+    return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
+
+
 def refuse_small_part(size: int, n: int, m: int) -> None:
     """Raise where the largest part of n points is too small for a map of m coordinates."""
     if m > size - 2:

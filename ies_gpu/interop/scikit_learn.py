@@ -8,13 +8,13 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
 
-from ..backend import at_home, to_device, to_host
+from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import IESWarning, warn_caller, warnings_held
 from ..parameters.verdict import DOUBTFUL, TOUCH
-from ..results.assembly import points_of, presented
+from ..results.assembly import points_of, presented, way_back
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto, is_found
 from ..run.progress import Progress
@@ -168,9 +168,7 @@ class DiffusionMap(SpectralTransformer):
         with Run(options, given, self.progress) as run:
             graph = run.stage(GRAPH, given)
             found = run.stage(EIGENVECTORS, graph, run.later(LAPLACIAN, given, graph))
-            back = run.backend.asarray(np.argsort(graph.order))
-            points = points_of(run, graph)
-            coordinates, _ = presented(run, graph, found, points, lambda array: to_device(array[back], run.home))
+            coordinates, _ = presented(run, graph, found, points_of(run, graph), way_back(run, graph))
         self.eigenvalues_ = found.eigenvalues
         self._keep(
             X,

@@ -34,14 +34,9 @@ def assembled(
     run: Run, report: Report, graph: Graph, embedding: Embedding, tangents: Tangents, found: SearchResult
 ) -> Selection:
     """The result, in the user's order of points and on the user's device."""
-    back = run.backend.asarray(np.argsort(graph.order))
     bases, sigma = tangents
     keep = bases.nbytes <= KEEP_BYTES if run.options.keep_bases is None else run.options.keep_bases
-
-    def returned(array: Array) -> Any:
-        return to_device(array[back], run.home)
-
-    X = points_of(run, graph)
+    returned, X = way_back(run, graph), points_of(run, graph)
     coordinates, sign = presented(run, graph, embedding, X, returned)
     if keep:
         bases_back = returned(bases)
@@ -62,6 +57,12 @@ def assembled(
         | {"n_features": None if given is None else int(given.shape[1])}
         | {"seen_dimension": None if X is None or run.options.metric != "euclidean" else dimension_of_sample(X)},
     )
+
+
+def way_back(run: Run, graph: Graph) -> Callable[[Array], Array]:
+    """The function that puts an array of one row per point into the user's order and on the user's device."""
+    back = run.backend.asarray(np.argsort(graph.order))
+    return lambda array: to_device(array[back], run.home)
 
 
 def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | None) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from ...backend import at_home, backend_of, to_host
 from ...backend.array import Array
 from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, collapse_ratio, evenly_steep, flatness_of, spread
 from ...choice.naming import coordinate_numbers, names_text
+from ...embedding.connectivity import parts_of
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import check_laplacian
 from ...results.same_points import is_whole
@@ -279,9 +280,7 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
     if len(points) < least:
         return []
     _, labels = connected_components(adjacency[points][:, points], directed=False)
-    order = np.argsort(labels, kind="stable")
-    parts = np.split(points[order], np.cumsum(np.bincount(labels))[:-1])
-    return sorted((part for part in parts if len(part) >= least), key=len, reverse=True)
+    return [part for part in parts_of(points, labels) if len(part) >= least]
 
 
 def _adjacency(

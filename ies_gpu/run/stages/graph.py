@@ -14,6 +14,7 @@ from ...embedding.connectivity import (
     connecting_radius,
     disconnected,
     holds_enough,
+    parts_of,
     refuse_small_part,
     sampled_degree,
     share_of_pairs,
@@ -250,14 +251,7 @@ def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X:
     radius = None if X is None else connecting_radius(X, labels, run.backend)
     if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
         radius = None
-    raise DisconnectedGraphError(disconnected(sizes, radius, run.options.own_radius), split(rows, labels))
-
-
-def split(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The rows of each part, rising, the largest part first."""
-    order = np.argsort(labels, kind="stable")
-    parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
-    return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
+    raise DisconnectedGraphError(disconnected(sizes, radius, run.options.own_radius), parts_of(rows, labels))
 
 
 def largest_part(labels: np.ndarray) -> np.ndarray:
