@@ -323,7 +323,7 @@ def make_model(
             raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
     degrees = kernel_degrees(X, rule)
     X = X[:, :0] if rule.metric == PRECOMPUTED else X
-    return Model(X, degrees, coordinates, eigenvalues, *rule[:2], tuple(subset), names, *rule[2:])
+    return Model(X, degrees, coordinates, eigenvalues, subset=tuple(subset), feature_names=names, **rule._asdict())
 
 
 def save_model(model: Model, path: str | os.PathLike[str]) -> None:
