@@ -68,7 +68,7 @@ def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
 
 @contextmanager
 def warnings_held(category: type[Warning] = Warning) -> Iterator[list[str]]:
-    """The messages of what this thread would warn its caller of, instead of warning.
+    """Collect what this thread would warn its caller of, as messages, instead of warning.
 
     ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
     of the other behind.

@@ -52,7 +52,7 @@ class StageNeeds(NamedTuple):
     bytes : int
         The most memory that the process holds during the stage.
     seconds : float or None
-        Rough time; None where nobody has measured.
+        Rough time; None where it was not measured.
     """
 
     stage: str

@@ -85,7 +85,7 @@ def check_text(name: str, value: Any) -> str:
 
 
 def check_members(name: str, value: Any, wanted: str) -> list[Any]:
-    """The members of something that has some; a word is not taken for its letters."""
+    """The members of a collection as a list; text is refused, not split into letters."""
     try:
         if not isinstance(value, str | bytes):
             return list(value)
@@ -126,7 +126,7 @@ def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64
 
 
 def check_unmasked(name: str, array: Any) -> None:
-    """An error where entries of an array are masked: plain arrays would show what is behind the mask."""
+    """Raise if entries of an array are masked: plain arrays would show what is behind the mask."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has masked entries; drop those rows or fill them")
 
@@ -213,7 +213,7 @@ def check_points(X: Array) -> Array:
 
 
 def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
-    """Raise where there are fewer than two points, where none ``differ``, or where squares of no entry are ``seen``."""
+    """Raise if there are fewer than two points, if none ``differ``, or if no entry has a square that is ``seen``."""
     if shape[0] < 2 or shape[1] < 1:
         raise ValueError(f"X must hold at least 2 points with at least 1 column, got shape {shape}")
     if not differ:

@@ -1,4 +1,4 @@
-"""What is asked of the points themselves, from a few rows and numbers of each chunk or block: as on one machine."""
+"""Checks of the points themselves, as on one machine, from a few rows and numbers of each chunk or block."""
 
 from __future__ import annotations
 

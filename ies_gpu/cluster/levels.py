@@ -172,7 +172,7 @@ class TopLevel(TallLevel):
         self.graph = graph
 
     def build(self, count: int) -> None:
-        """Attach the levels below, for so many pairs."""
+        """Attach the levels below, for ``count`` pairs."""
         team = self.team
         squares = team.total(team.map(square_sum, self.graph.roots, self.graph.sizes.tolist()))
         self.length = float(np.sqrt(squares))  # of the roots: divided by it they are the top vector
@@ -269,7 +269,7 @@ def stays_in_blocks(level: Any, cells: int, held: int, entries: int, count: int,
 
 
 def first_share(team: Team, n: int, m: int) -> float:
-    """About what the first worker will need for the levels that it has alone, of the memory of all blocks."""
+    """Roughly the share of the memory of all blocks that the levels on the first worker alone will need."""
     most = ROOM * max(team.memory_limits().values(), default=1 << 62)
     cells, share = n / 6, COARSE
     while coarse_bytes(cells, USUAL_ENTRIES * cells, m) > most:

@@ -31,7 +31,7 @@ from .source import Source
 from .team import Team, item
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
-SHARE = 10  # a block takes at most one part in so many of the memory that a worker's thread has
+SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
 
 
 def select_on_cluster(

@@ -147,8 +147,8 @@ def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, sums
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:
     """``numpy.percentile`` of each column over all blocks, exactly.
 
-    Every so many values of each block are known to the client; what lies between two of them that enclose the wanted
-    ranks is sent, equal values once.
+    The client knows some values of each block, evenly spaced in rank. Only what lies between two of them that enclose
+    the wanted ranks is sent, equal values once.
     """
     place = (n - 1) * percent / 100
     ranks = int(np.floor(place)), int(np.ceil(place))

@@ -13,9 +13,9 @@ from ..errors import DisconnectedGraphError, first_few
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
-MANY, SURE = 2_000_000, 50  # neighbours of them after which no more are counted, of so many rows at least
+MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
 STRAY = 0.05  # share of the points that components="most" may leave out,
-SCATTERED = 0.1, 0.01  # or this share, if no part that is left out holds more than that one: strays, not clusters
+SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
 CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
 
 
@@ -44,7 +44,7 @@ def refuse_degrees(
     components: str,
     nearest: Callable[[np.ndarray], float],
 ) -> None:
-    """Raise where too many sampled rows have no neighbours, or all of them have everyone; see :func:`sampled_degree`.
+    """Raise if too many sampled rows have no neighbours, or if all have every point; see :func:`sampled_degree`.
 
     ``nearest`` gives the distance within which each of some rows has another.
     """
@@ -66,7 +66,7 @@ def refuse_degrees(
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
-    """How many points some rows have within the radius, themselves included; of the first rows only if they have many.
+    """How many points each of some rows has within the radius, itself included; only the first rows if they have many.
 
     Piece by piece: the points may be a mapped file that is larger than what its copies would leave free.
     """
@@ -82,7 +82,7 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
 
 
 def counts_until_many(size: int, step: int, counted: Callable[[slice], np.ndarray]) -> np.ndarray:
-    """The counts of a sample, ``step`` rows at a time; of some rows only where they have many, as nobody is alone."""
+    """The counts of a sample, ``step`` rows at a time; after many neighbours the remaining rows are skipped."""
     counts: list[np.ndarray] = []
     for first in range(0, size, step):
         counts.append(counted(slice(first, min(size, first + step))))

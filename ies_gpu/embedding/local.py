@@ -14,7 +14,7 @@ from .transition import SparseKernel
 NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
 SHARE = 0.06  # of all points, in between
 REACH = 3.0  # the median distance to the last neighbour, in units of the local bandwidth
-NEAREST = 4  # the nearest of so many neighbours tell the density
+NEAREST = 4  # one in this many neighbours, the nearest ones, tell the density
 
 
 def default_neighbors(n: int) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from ..backend import Backend, backend_of, get_backend
 from ..backend.array import Array
 
-FEWEST_GROUPS = 256  # rows are no more matched where there are only so many groups
+FEWEST_GROUPS = 256  # matching stops when no more groups than this are left
 END = 127  # depth of the edge behind the last row: it is one of all cells
 MAX_AXES = 8  # cells are cut along at most this many axes: the leading principal ones when there are more columns
 WIDE = (

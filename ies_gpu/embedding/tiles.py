@@ -97,7 +97,7 @@ class TiledKernel(Kernel):
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows, one a side of a tile."""
+        """The number of blocks of rows; a tile has one on each side."""
         return len(self.starts) - 1
 
     def rows(self, block: int) -> slice:

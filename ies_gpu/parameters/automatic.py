@@ -25,7 +25,7 @@ from .uneven import settled, with_local
 from .verdict import Reason, describe, worth_a_warning
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
-COPIES = 1.25  # times that a point comes on average, itself counted
+COPIES = 1.25  # how often a point occurs on average
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
 
 
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def found(run: Run, given: Inputs) -> Found:
-    """Find what is "auto" of bandwidth, intrinsic dimension and subset size, and the set that goes with them."""
+    """Find the parameters that are "auto", and the set that goes with them."""
     return calibrate(run, run.stage(POINTS, given.value))
 
 
@@ -167,7 +167,7 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
 
 
 def copies_in(distances: Distances) -> list[Reason]:
-    """A reason to doubt where points come several times: copies predict each other, and hide what is around them."""
+    """A reason to doubt if points occur several times: copies predict each other, and hide what is around them."""
     times = float((distances.table == 0).sum()) / len(distances.rows)
     if times < COPIES:
         return []

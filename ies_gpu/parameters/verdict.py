@@ -149,7 +149,7 @@ def bandwidth_reasons(tried: Scan, s: int) -> list[Reason]:
 
 
 def worth_a_warning(report: dict[str, Any]) -> list[str]:
-    """What of the reasons to doubt a choice warns: all of a doubtful one, and parts of the map that nearly touch."""
+    """The reasons that become warnings: all of a doubtful choice, and always parts of the map that nearly touch."""
     if report["verdict"] == "doubtful":
         return [f"{DOUBTFUL} {'; '.join(report['reasons'])}. Try your own values and compare"]
     return [

@@ -93,7 +93,7 @@ def unit_mean_square(Y: np.ndarray) -> np.ndarray:
 
 
 def drawn_rows(n: int, most: int) -> np.ndarray:
-    """All of n rows, or seeded ones, at most so many: more marks only make the file larger."""
+    """All of n rows, or a seeded sample of ``most``: more marks only make the file larger."""
     return sample_rows(n, most, 0)
 
 

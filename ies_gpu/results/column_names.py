@@ -18,7 +18,7 @@ def names_of(X: Any) -> tuple[str, ...] | None:
 
 
 def check_names(wanted: Sequence[str] | None, found: Sequence[str] | None, what: str, way: str) -> None:
-    """An error where both have names and these differ, or come in another order; ``way`` says how to go on."""
+    """Raise if both have names that differ or come in another order; ``way`` says how to go on."""
     if wanted is None or found is None or tuple(found) == tuple(wanted):
         return
     missing = [name for name in wanted if name not in found]

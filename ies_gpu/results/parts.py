@@ -84,7 +84,7 @@ def part_of(value: Array, rows: np.ndarray, entry: str) -> Any:
 
 
 def heard(select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]) -> tuple[Selection, list[str]]:
-    """A result, and its warnings instead of warning; rows that it left out are said for all parts together."""
+    """A result and its warnings, held back; the rows left out are reported for all parts together."""
     with warnings_held() as messages:
         found = select(**own, **asked)
     return found, [message for message in messages if CONTINUING not in message]

@@ -15,8 +15,8 @@ from .selection import Selection
 def is_whole(selection: Selection) -> bool:
     """Whether all points of the input are in the map.
 
-    Of a graph in one piece, unless that was a part itself, no rows were left out, nor are any of a Laplacian, whose
-    pieces are not counted.
+    A graph in one piece leaves no rows out, unless it was a part itself. Nor does a Laplacian, whose pieces are not
+    counted.
     """
     about = selection.diagnostics
     in_pieces = (about.get("graph_components") or 1) > 1 or "part" in about
@@ -24,9 +24,9 @@ def is_whole(selection: Selection) -> bool:
 
 
 def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
-    """Where the points of the map are among rows with these labels; None where positions must do.
+    """The rows with the names of the map's points, among rows with these labels; None if positions must do.
 
-    They must where the result has no names, where names or labels occur twice, and where the labels are others.
+    They must if the result has no names, if names or labels occur twice, or if the labels are different ones.
     """
     if selection.index is None:
         return None

@@ -111,7 +111,7 @@ class Checkpoint:
         try:
             header = read_header(self.path(stage))
             return header["fingerprint"] == self.fingerprint and header["after"] == after
-        except Exception:  # to be told of when it is read
+        except Exception:  # reported when it is read
             return True
 
     def path(self, stage: str) -> Path:

@@ -65,7 +65,7 @@ class Log:
         warn_caller(message)
 
     def foretell(self, work: str, seconds: float) -> None:
-        """Say how long some work will take, where it is long."""
+        """Announce how long some work will take, if that is long."""
         if seconds >= LONG:
             say(f"ies_gpu: {work}: about {seconds:.0f} s to go", visibly=isinstance(self.progress, Bar))
 

@@ -1,4 +1,4 @@
-"""How much memory this process holds, and held at most; on the standard library, as the command line needs it early."""
+"""How much memory this process holds, and held at most. Standard library only: the command line needs it early."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def seconds(size: Size, storage: str, multilevel: bool) -> float:
 def products(size: Size) -> float:
     """How many products Lanczos will need, with mu from Weyl's law.
 
-    It was seen to need ``60 + 47 / sqrt(1 - mu)``, and about as many again to look for missed copies.
+    In our runs it needed ``60 + 47 / sqrt(1 - mu)``, and about as many again to look for missed copies.
     """
     ball = pi ** (size.d / 2) / gamma(size.d / 2 + 1)
     share = (size.m + 1) * size.z / (size.n**2 * ball**2)

@@ -204,7 +204,7 @@ class Tree:
         return best
 
     def score(self, sets: list[Subset], zeta: float, best: float) -> float:
-        """The highest loss among sets, each scored until it cannot exceed ``best`` any more."""
+        """The highest loss among sets, each scored until it can no longer exceed ``best``."""
         pool, n = self.pool, len(self.bounds.bases)
         known = [pool.loss(subset, zeta) for subset in sets if subset in pool.scores]
         new = [

@@ -1,4 +1,4 @@
-"""The way in: points, a graph, a kernel or an embedding, checked and brought to one Laplacian in spatial order."""
+"""From points, a graph, a kernel or an embedding to one Laplacian: checked, connected and in spatial order."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def from_affinities(run: Run, given: Inputs) -> Graph:
 
 
 def check_room(run: Run, matrix: Any, checking: float) -> None:
-    """An error where ``memory_limit`` leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
+    """Raise if ``memory_limit`` leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
     options, limit = run.options, run.options.memory_limit
     if limit is None or run.backend.device != "cpu" or not run.backend.sparse.issparse(matrix):
         return
@@ -241,7 +241,7 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
 
 
 def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X: Array = None) -> None:
-    """An error where the largest part does not hold as many points as asked for; it says what to do.
+    """Raise, and say what to do, if the largest part does not hold as many points as asked for.
 
     ``rows`` are those of the input that have the labels.
     """
