@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, Block, backend_of
-from ..backend.address_space import room_for_threads
 from ..backend.array import Array
+from ..system.memory import room_for_threads
 from .graph import Cells
 from .order import cell_starts, n_levels
 from .transition import Kernel, Transition

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import warn_caller
-from .peak_memory import peak_memory
+from ..system.memory import peak_memory
 from .progress import Bar, Progress, listener, say
 
 LONG = 10.0  # seconds from which on work is announced
