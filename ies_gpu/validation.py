@@ -95,7 +95,7 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 
 
 @at_home
-def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST) -> Any:
+def check_real_array(name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST) -> Array:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted.
@@ -131,7 +131,7 @@ def check_unmasked(name: str, array: Any) -> None:
         raise ValueError(f"{name} has masked entries; drop those rows or fill them")
 
 
-def check_array(name: str, array: Array) -> Any:
+def check_array(name: str, array: Array) -> Array:
     """Whatever becomes an array, as one, on the device where it is."""
     try:
         return backend_of(array).asarray(array)
@@ -158,7 +158,7 @@ def _check_container(name: str, value: Any) -> None:
         )
 
 
-def _from_objects(name: str, array: Array) -> Any:
+def _from_objects(name: str, array: Array) -> Array:
     """Numbers that came as Python objects, as a column of integers and floats of a data frame does."""
     missing = np.array([value is None or type(value).__name__ == "NAType" for value in array.flat], dtype=bool)
     if missing.any():  # None, and what pandas has for it
@@ -225,7 +225,7 @@ def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
 
 
 @at_home
-def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Any:
+def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
     """A square matrix, sparse in any format or dense, as CSR with sorted indices, each entry once, and all finite.
 
     Zeros that are stored stay stored; zeros of a dense matrix do not. Entries that are stored more than once are added,
@@ -324,7 +324,7 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
 
 
 @at_home
-def check_kernel(kernel: Array) -> Any:
+def check_kernel(kernel: Array) -> Array:
     """A user's kernel as a CSR of its own, symmetric to the last digit.
 
     What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite

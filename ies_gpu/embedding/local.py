@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import entry_rows
@@ -88,7 +86,7 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     return Laplacian(with_diagonal(K, 1 - 1 / (rho * rho)), weights, kernel.eps)
 
 
-def with_diagonal(matrix: Array, diagonal: Array) -> Any:
+def with_diagonal(matrix: Array, diagonal: Array) -> Array:
     """A CSR without a diagonal, with one inserted."""
     full = with_unit_diagonal(matrix)
     full.data[full.indices == entry_rows(full)] = diagonal

@@ -252,7 +252,7 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
     return np.asarray(to_host(adata.obsm[space]), dtype=float)
 
 
-def with_self(kernel: Array) -> Any:
+def with_self(kernel: Array) -> Array:
     """A kernel in which every point is its own neighbour with weight 1, unless its diagonal says something else."""
     kernel = scipy.sparse.csr_array(kernel)
     if kernel.diagonal().any():

@@ -29,7 +29,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     embedding_: Any
 
     @at_home
-    def fit_transform(self, X: Array, y: Array = None) -> Any:
+    def fit_transform(self, X: Array, y: Array = None) -> Array:
         """Fit the points and return their coordinates.
 
         Parameters
@@ -47,7 +47,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return self.fit(X, y).embedding_
 
     @at_home
-    def transform(self, X: Array) -> Any:
+    def transform(self, X: Array) -> Array:
         """Place new points in the map, by the Nystrom extension.
 
         Training points get their training coordinates. A point without a training point within the radius gets the
@@ -66,7 +66,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._extend(self._input(X, reset=False))
 
-    def inverse_transform(self, X: Array) -> Any:
+    def inverse_transform(self, X: Array) -> Array:
         """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
 
         ``inverse_error_`` says how far from the truth that is.
@@ -115,7 +115,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 )
         return np.asarray(self.model_.names, dtype=object)
 
-    def _input(self, X: Array, *, reset: bool) -> Any:
+    def _input(self, X: Array, *, reset: bool) -> Array:
         """Points as float64, on their own device, with as many columns as in ``fit``."""
         if backend_of(X).device != "cpu":
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -148,7 +148,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             )
         return {"graph": X}, X
 
-    def _extend(self, X: Array) -> Any:
+    def _extend(self, X: Array) -> Array:
         if self.metric == PRECOMPUTED:  # distances to points that were left out of the map say nothing
             X = X[:, self.points_]
         return self.model_.transform(

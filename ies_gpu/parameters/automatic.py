@@ -139,7 +139,7 @@ def scanned(
     return tried, way
 
 
-def on_device(run: Run, report: Report, X: Array) -> Any:
+def on_device(run: Run, report: Report, X: Array) -> Array:
     """Checked points, on the device."""
     X = to_device(check_points(X), run.backend)
     run.options.check_shape(*X.shape)

@@ -133,7 +133,7 @@ def _inconsistency(X: Array, distances: Distances, query: int, eps: float, w: Ar
     return float(xp.abs(xp.linalg.eigvalsh(H) - 1).max())
 
 
-def _kernel_products(X: Array, eps: float, vector: Array) -> Any:
+def _kernel_products(X: Array, eps: float, vector: Array) -> Array:
     """``K v`` for the Gaussian kernel within 3 eps, in blocks of rows."""
     backend = backend_of(X)
     xp, n = backend.xp, len(X)

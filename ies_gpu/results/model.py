@@ -115,7 +115,7 @@ class Model:
         memory_limit: int | None = None,
         n_threads: int | None = None,
         progress: Progress | None = None,
-    ) -> Any:
+    ) -> Array:
         """Place new points in the map, by the Nystrom extension.
 
         Parameters
@@ -167,7 +167,7 @@ class Model:
             return to_device(extended(new, X, Y[:, chosen], values, w, rule, isolated, report), home)
 
     @at_home
-    def inverse_transform(self, Y: Array) -> Any:
+    def inverse_transform(self, Y: Array) -> Array:
         """Return points that have given coordinates: the way back, by nearest neighbours.
 
         The result is the mean of the 10 training points nearest in the chosen coordinates, each divided by its standard
@@ -224,7 +224,7 @@ class Model:
             raise ValueError("a model of precomputed distances knows no points; fit with points to go back to them")
         return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
 
-    def _checked(self, X_new: Array) -> Any:
+    def _checked(self, X_new: Array) -> Array:
         """New points, or their distances to the training points, of which an infinite one means "far away"."""
         if self.metric != PRECOMPUTED:
             way = "select them by name, such as X_new[list(model.feature_names)]"

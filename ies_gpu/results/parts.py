@@ -74,7 +74,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
     return parts
 
 
-def part_of(value: Array, rows: np.ndarray, entry: str) -> Any:
+def part_of(value: Array, rows: np.ndarray, entry: str) -> Array:
     """The points of a part, or the block of its rows and columns."""
     chosen = backend_of(value.data if hasattr(value, "tocsr") else value).asarray(rows)
     if entry == "X":

@@ -138,7 +138,7 @@ class Selection:
 
     @property
     @at_home
-    def embedding(self) -> Any:
+    def embedding(self) -> Array:
         """The chosen coordinates, one row per point."""
         return self.coordinates[:, list(self.subset)]
 
@@ -155,7 +155,7 @@ class Selection:
         """The weight of the penalty times the smallest eigenvalue."""
         return self.zeta * float(self.eigenvalues[0])
 
-    def score(self, subset: Sequence[int | str]) -> Any:
+    def score(self, subset: Sequence[int | str]) -> Array:
         """Score any set at every point.
 
         Parameters

@@ -22,7 +22,7 @@ from ..embedding.laplacian import Laplacian
 ROWS = 256
 
 
-def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
+def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Array:
     """Seeded row numbers, rising."""
     return backend.asarray(sample_rows(n, count, n))
 

@@ -289,7 +289,7 @@ def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
     return order, in_order(X, order)
 
 
-def metric_distances(run: Run, report: Report, X: Array) -> Any:
+def metric_distances(run: Run, report: Report, X: Array) -> Array:
     """The kernel of points in a metric that is measured on the host."""
     options, X = run.options, check_points(X)
     options.check_shape(*X.shape)
@@ -297,7 +297,7 @@ def metric_distances(run: Run, report: Report, X: Array) -> Any:
     return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
 
 
-def given_distances(run: Run, report: Report, graph: Array) -> Any:
+def given_distances(run: Run, report: Report, graph: Array) -> Array:
     """The kernel of a user's graph."""
     options = run.options
     sparse = backend_of(graph).sparse.issparse(graph)
@@ -309,7 +309,7 @@ def given_distances(run: Run, report: Report, graph: Array) -> Any:
     return to_device(matrix, run.backend, options.storage)
 
 
-def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
+def given_kernel(run: Run, report: Report, kernel: Array) -> Array:
     """A user's kernel; P does not depend on its unit, in which float32 may not hold it."""
     matrix = check_kernel(kernel)
     if run.options.storage != "float64" and matrix.nnz:

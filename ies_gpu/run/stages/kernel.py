@@ -88,7 +88,7 @@ def tiled(run: Run, report: Report, X: Array, store: bool) -> TiledKernel:
     return TiledKernel(X, bandwidth=options.bandwidth, radius=options.radius, store=store, progress=report)
 
 
-def edges(run: Run, report: Report, X: Array, radius: float) -> Any:
+def edges(run: Run, report: Report, X: Array, radius: float) -> Array:
     """Distances within the radius, the diagonal included."""
     return ordered_radius_graph(X, radius, diagonal=True, storage=run.options.storage, progress=report)
 
