@@ -69,9 +69,9 @@ def mean_degree(distances: Distances, bandwidth: float) -> float:
     return float((distances.table <= REACH * bandwidth).sum() / len(distances.rows)) - 1
 
 
-def bandwidth_grid(centre: float, *, below: int = 12, above: int = 8) -> np.ndarray:
-    """Four steps per octave around a centre."""
-    return centre * 2.0 ** (np.arange(-below, above + 1) / 4)
+def bandwidth_grid(centre: float) -> np.ndarray:
+    """Four steps per octave around a centre, from an eighth of it to four times as much."""
+    return centre * 2.0 ** (np.arange(-12, 9) / 4)
 
 
 def kernel_sum_slopes(distances: Distances, bandwidths: np.ndarray) -> np.ndarray:

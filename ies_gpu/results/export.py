@@ -7,10 +7,12 @@ from typing import Any
 
 from ..choice.naming import coordinate_names
 
+BEST = 5  # sets of the ranking that are shown
 
-def best_sets(selection: Any, number: int = 5) -> list[tuple[list[int], float, float]]:
+
+def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
     """The first sets of the ranking with loss and score."""
-    subsets, losses, scores = (part[:number].tolist() for part in selection.ranking)
+    subsets, losses, scores = (part[:BEST].tolist() for part in selection.ranking)
     return list(zip(subsets, losses, scores, strict=True))
 
 
