@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any
 
 INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
@@ -20,6 +21,17 @@ def brief(value: Any) -> str:
     except Exception:  # integers of more than 4,300 digits, and objects that cannot say what they are
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= 100 else f"{text[:90]}..."
+
+
+def first_few(items: Iterable[Any], most: int = 5) -> str:
+    """The first of some items as a message lists them: ``3, 5, 8, ...``."""
+    listed = [str(item) for item in islice(items, most + 1)]
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
+
+
+def one_line(error: BaseException, most: int = 200) -> str:
+    """An error's whole message on one line, cut short."""
+    return " ".join(str(error).split())[:most]
 
 
 def first_line(error: BaseException) -> str:
@@ -56,7 +68,7 @@ def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
 
 @contextmanager
 def warnings_held(category: type[Warning] = Warning) -> Iterator[list[str]]:
-    """The messages of what this thread would warn its caller of, instead of warning.
+    """Collect what this thread would warn its caller of, as messages, instead of warning.
 
     ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
     of the other behind.

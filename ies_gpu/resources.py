@@ -18,9 +18,20 @@ from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS
 from .run.options import Options
-from .run.plan import EIGEN, GRAPH, TANGENT, WORDS, Size, arrays_out, block_bytes, needs, plan, too_little
+from .run.plan import (
+    EIGEN,
+    GRAPH,
+    TANGENT,
+    WORDS,
+    Size,
+    arrays_out,
+    block_bytes,
+    needs,
+    plan,
+    storage_on_gpu,
+    too_little,
+)
 from .run.plan import seconds as storage_seconds
-from .run.stages.kernel import csr_bytes
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
@@ -41,7 +52,7 @@ class StageNeeds(NamedTuple):
     bytes : int
         The most memory that the process holds during the stage.
     seconds : float or None
-        Rough time; None where nobody has measured.
+        Rough time; None where it was not measured.
     """
 
     stage: str
@@ -151,7 +162,8 @@ def estimate_resources(
     size = Size(n, D, n * (degree + 1.0), m, d, s, 4 if dtype == "float32" else 8)  # mixed: an upper bound
     threads, on_cpu = check_integer("n_threads", n_threads, low=1, high=65_536), device.startswith("cpu")
     limit = float("inf") if memory_limit is None else float(memory_limit)
-    storage, multilevel, file, factor = stored(size, limit) if on_cpu else stored_on_gpu(size, limit, options.storage)
+    way = stored(size, limit) if on_cpu else stored_on_gpu(size, limit, options.stored_bytes)
+    storage, multilevel, file, factor = way
     bytes_of = needs(size, storage, multilevel, block_bytes(limit))
     tiled = storage in ("tiles", "recomputed")
     times = {} if tiled else seconds(size, threads)
@@ -182,11 +194,10 @@ def stored(size: Size, limit: float) -> tuple[str, bool, float, float]:
     return found.storage, found.multilevel, found.file_bytes, found.factor
 
 
-def stored_on_gpu(size: Size, limit: float, storage: str) -> tuple[str, bool, float, float]:
+def stored_on_gpu(size: Size, limit: float, width: int) -> tuple[str, bool, float, float]:
     """The same on a GPU, where there are no files."""
-    tiled = 2 * csr_bytes(size.n, size.z / size.n - 1, storage) > limit
-    kind = "memory" if not tiled else "tiles" if 4.0 * size.n**2 < limit else "recomputed"
-    return kind, size.wants_multilevel and not tiled, 0.0, 1.0
+    kind = storage_on_gpu(size.n, size.z / size.n - 1, width, limit)
+    return kind, size.wants_multilevel and kind == "memory", 0.0, 1.0
 
 
 def device_needs(size: Size, storage: str, multilevel: bool, limit: float) -> dict[str, float]:

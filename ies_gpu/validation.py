@@ -12,7 +12,7 @@ import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
 from .backend.array import Array
-from .errors import brief
+from .errors import brief, first_few, one_line
 
 LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 
@@ -85,7 +85,7 @@ def check_text(name: str, value: Any) -> str:
 
 
 def check_members(name: str, value: Any, wanted: str) -> list[Any]:
-    """The members of something that has some; a word is not taken for its letters."""
+    """The members of a collection as a list; text is refused, not split into letters."""
     try:
         if not isinstance(value, str | bytes):
             return list(value)
@@ -97,7 +97,7 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 @at_home
 def check_real_array(
     name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None
-) -> Any:
+) -> Array:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
@@ -128,12 +128,12 @@ def check_real_array(
 
 
 def check_unmasked(name: str, array: Any) -> None:
-    """An error where entries of an array are masked: plain arrays would show what is behind the mask."""
+    """Raise if entries of an array are masked: plain arrays would show what is behind the mask."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ValueError(f"{name} has masked entries; drop those rows or fill them")
 
 
-def check_array(name: str, array: Array) -> Any:
+def check_array(name: str, array: Array) -> Array:
     """Whatever becomes an array, as one, on the device where it is."""
     check_unmasked(name, array)
     try:
@@ -141,8 +141,8 @@ def check_array(name: str, array: Array) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
-        why = " ".join(str(error).split())[:200]
-        raise TypeError(f"{name} must be an array of numbers: {why or type(error).__name__}") from None
+        why = one_line(error) or type(error).__name__
+        raise TypeError(f"{name} must be an array of numbers: {why}") from None
 
 
 def _check_container(name: str, value: Any) -> None:
@@ -161,7 +161,7 @@ def _check_container(name: str, value: Any) -> None:
         )
 
 
-def _from_objects(name: str, array: Array) -> Any:
+def _from_objects(name: str, array: Array) -> Array:
     """Numbers that came as Python objects, as a column of integers and floats of a data frame does."""
     missing = np.array([value is None or type(value).__name__ == "NAType" for value in array.flat], dtype=bool)
     if missing.any():  # None, and what pandas has for it
@@ -222,15 +222,15 @@ def _names_of_columns(given: Any) -> list[str] | None:
 
 def _counted(what: str, which: Any) -> str:
     """How many there are, and the first of them: 2 rows (3, 77)."""
-    first = ", ".join(repr(k) if isinstance(k, str) else str(k) for k in which[:5])
+    first = first_few(repr(k) if isinstance(k, str) else k for k in which)
     several = {"entry": "entries"}.get(what, f"{what}s")
-    return f"{len(which)} {what if len(which) == 1 else several} ({first}{', ...' * (len(which) > 5)})"
+    return f"{len(which)} {what if len(which) == 1 else several} ({first})"
 
 
 @at_home
-def check_points(X: Array, dtype: Any = np.float64) -> Any:
+def check_points(X: Array) -> Array:
     """Points (n, D), at least two of them and not all the same."""
-    X = check_real_array("X", X, 2, dtype)
+    X = check_real_array("X", X, 2)
     # a few rows settle it nearly always
     differ = bool((X[:1] != X[:1000]).any()) or bool((X[:1] != X).any())
     seen = bool((abs(X[:1000]) > 1 / LARGEST).any()) or bool((abs(X) > 1 / LARGEST).any())
@@ -239,7 +239,7 @@ def check_points(X: Array, dtype: Any = np.float64) -> Any:
 
 
 def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
-    """Raise where there are fewer than two points, where none ``differ``, or where squares of no entry are ``seen``."""
+    """Raise if there are fewer than two points, if none ``differ``, or if no entry has a square that is ``seen``."""
     if shape[0] < 2 or shape[1] < 1:
         raise ValueError(f"X must hold at least 2 points with at least 1 column, got shape {shape}")
     if not differ:
@@ -251,7 +251,7 @@ def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
 
 
 @at_home
-def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Any:
+def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
     """A square matrix, sparse in any format or dense, as CSR with sorted indices, each entry once, and all finite.
 
     Zeros that are stored stay stored; zeros of a dense matrix do not. Entries that are stored more than once are added,
@@ -350,7 +350,7 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
 
 
 @at_home
-def check_kernel(kernel: Array) -> Any:
+def check_kernel(kernel: Array) -> Array:
     """A user's kernel as a CSR of its own, symmetric to the last digit.
 
     What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, backend_of, to_host
 from ..choice.naming import coordinate_numbers
 from ..choice.search import SearchResult, ranked, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
-from ..results.selection import Selection, check_selection
+from ..results.selection import Selection, bases_of, check_selection
 from ..validation import check_integer
 
 
@@ -70,7 +70,7 @@ def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, 
     m = selection.coordinates.shape[1]
     chosen = selection.subset if subset is None else tuple(sorted(coordinate_numbers(subset, m)))
     logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
-    logs = backend_of(logs).to_host(logs)
+    logs = to_host(logs)
     # rounding may lift a volume above 1 by 1e-16
     counts, edges = np.histogram(np.minimum(np.exp(logs), 1.0), bins, range=(0, 1))
     return VolumeHistogram(chosen, counts, edges, share_near_zero(logs))
@@ -118,9 +118,7 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
     if subset_size is None or subset_size == len(selection.subset):
         best, subsets = selection.subset, selection.ranking.subsets
     else:
-        if selection.bases is None:
-            raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
-        values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
+        values = to_host(selection.eigenvalues)
         found = _searched(selection, values, subset_size)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
     if len(subsets) < 2:
@@ -133,6 +131,7 @@ def _searched(selection: Selection, values: np.ndarray, subset_size: int) -> Sea
     used, m = selection.diagnostics.get("parameters", {}), len(values)
     kept = sorted(set(range(m)) - set(selection.diagnostics.get("stray_coordinates", ())))
     kept = kept if len(kept) >= subset_size else list(range(m))
-    bases = selection.bases[:, backend_of(selection.bases).asarray(np.array(kept))]
+    whole = bases_of(selection)
+    bases = whole[:, backend_of(whole).asarray(np.array(kept))]
     asked = {"zeta": used.get("zeta", "auto"), "percentile": used.get("percentile", 75)}
     return search_exhaustive(bases, values[kept], subset_size=subset_size, **asked).renumbered(kept)

@@ -21,7 +21,7 @@ from .out_of_memory import Block
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 __all__ = [
-    "Backend", "Block", "at_home", "backend_of", "device_near", "get_backend", "to_device",
+    "Backend", "Block", "at_home", "backend_of", "device_near", "get_backend", "to_device", "to_host",
 ]  # fmt: skip
 
 
@@ -113,6 +113,11 @@ def to_device(value: Any, backend: Backend, dtype: Any = None) -> Array:
         data = backend.asarray(data, dtype=dtype)
         return backend.csr(data, indices, indptr, value.shape)
     return backend.asarray(value if home.device == backend.device else home.to_host(value), dtype=dtype)
+
+
+def to_host(array: Array) -> Array:
+    """A dense array as a NumPy array, wherever it lives; no copy when it is one."""
+    return backend_of(array).to_host(array)
 
 
 def backend_of(array: Array) -> Backend:

@@ -18,8 +18,8 @@ import scipy.sparse.linalg
 import scipy.spatial
 
 from ..errors import OutOfMemoryError
-from . import cgroup
-from .address_space import KERNELS, headroom
+from ..system import cgroup
+from ..system.memory import headroom
 from .array import Array
 from .base import Backend
 from .blas import single_thread
@@ -27,6 +27,8 @@ from .dlpack import is_foreign, shared
 from .forks import loading
 from .kernels import plain
 from .nearest import without_self
+
+KERNELS = 300 << 20  # of address space, to load Numba, LLVM and the compiled kernels
 
 
 def available_threads() -> int:

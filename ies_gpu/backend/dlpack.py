@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DeviceError
+from ..errors import DeviceError, first_line
 from .array import Array
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # DLPack's numbers of kinds of devices
@@ -56,8 +56,7 @@ def shared(array: Array, xp: Any) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # BufferError, RuntimeError, TypeError: each library has its own
-        kind = type(array).__name__
-        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        kind, said = type(array).__name__, first_line(error)
         if getattr(array, "requires_grad", False):
             way = f"this {kind} requires grad, but gradients cannot pass through here; pass its .detach()"
         elif "readonly" in said.lower().replace("-", "").replace(" ", ""):

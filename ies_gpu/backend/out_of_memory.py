@@ -1,4 +1,4 @@
-"""What happens when memory runs out: blocks come again half as long, whole pieces of work once more, then an error."""
+"""What happens when memory runs out: blocks are retried at half their length, other work once, then an error."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_sums
 from ..validation import check_real_array
-from .criterion import check_bases, check_spanning, check_subsets, penalties, score_pass
+from .criterion import Scores, check_bases, check_spanning, check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
 
 TOLERANCE = 1e-10  # a percentile of the regret up to here counts as not positive
@@ -75,9 +75,9 @@ def regularization_path(scores: Array, subsets: Array, eigenvalues: Array) -> tu
     >>> round(path[0].low, 6)
     5.0
     """
-    values = _host(check_real_array("eigenvalues", eigenvalues, 1))
-    sets = check_subsets(_host(subsets), len(values))
-    heights = _host(check_real_array("scores", scores, 1))
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    sets = check_subsets(to_host(subsets) if hasattr(subsets, "shape") else subsets, len(values))
+    heights = to_host(check_real_array("scores", scores, 1))
     if len(heights) != len(sets):
         raise ValueError(f"scores has {len(heights)} entries for {len(sets)} subsets")
     slopes = penalties(sets, values)
@@ -139,15 +139,20 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
     return regret_of(bases, sets, score_pass(bases, among))
 
 
-def regret_of(bases: Array, subsets: np.ndarray, scores: Array) -> Array:
+def regret_of(bases: Array, subsets: np.ndarray, scores: Scores) -> Array:
     """The same from a finished pass over the candidates."""
     own = volumes_of(bases, subsets)
+    return regret_at(own, column_sums(own), scores, len(bases))
+
+
+def regret_at(own: Array, sums: Array, scores: Scores, n: int) -> Array:
+    """The same at some of n points, from volumes (r, q) there and their sums (q,) over all points."""
     best_elsewhere = scores.totals[scores.best] - scores.best_scores
-    return (best_elsewhere[:, None] - (column_sums(own) - own)) / (len(bases) - 1)
+    return (best_elsewhere[:, None] - (sums - own)) / (n - 1)
 
 
-def first_acceptable(path: tuple[Segment, ...], percentiles: np.ndarray) -> int | None:
-    """The first segment, coming from zeta = inf, whose percentile of the regret is not positive."""
+def first_acceptable(percentiles: np.ndarray) -> int | None:
+    """The first segment of a path, coming from zeta = inf, whose percentile of the regret is not positive."""
     passing = np.flatnonzero(np.asarray(percentiles) <= TOLERANCE)
     return int(passing[0]) if len(passing) else None
 
@@ -155,7 +160,3 @@ def first_acceptable(path: tuple[Segment, ...], percentiles: np.ndarray) -> int 
 def segment_at(path: tuple[Segment, ...], zeta: float) -> int:
     """The segment that holds zeta; at a breakpoint the one with the smaller penalty."""
     return next(i for i, segment in enumerate(path) if segment.low <= zeta)
-
-
-def _host(array: Array) -> Array:
-    return backend_of(array).to_host(array) if hasattr(array, "shape") else array

@@ -11,6 +11,11 @@ from ..backend.kernels.arrays import column_maxima, column_sums
 FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
 
 
+def few_of(n: int) -> float:
+    """So few of n points, or less, that a coordinate which lives on them is stray."""
+    return min(FEW, n / 100)
+
+
 def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], np.ndarray]:
     """Coordinates that live on a few points only: (n, m) -> their numbers, and the rows of those points.
 
@@ -19,7 +24,7 @@ def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], 
     """
     squares = (coordinates / backend.xp.maximum(column_maxima(abs(coordinates)), 1e-300)) ** 2
     spread = backend.to_host(column_sums(squares) ** 2 / backend.xp.maximum(column_sums(squares * squares), 1e-300))
-    stray = np.flatnonzero(spread < min(FEW, len(coordinates) / 100))
+    stray = np.flatnonzero(spread < few_of(len(coordinates)))
     if len(stray) == 0:
         return [], stray
     squares = squares[:, backend.asarray(stray)]
@@ -29,6 +34,10 @@ def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], 
 
 def candidates(coordinates: Array, subset_size: int, backend: Backend) -> list[int]:
     """The coordinates to choose from: all but the stray ones, or all where the others are too few for a set."""
-    m = coordinates.shape[1]
-    kept = sorted(set(range(m)) - set(stray_coordinates(coordinates, backend)[0]))
+    return others_than(stray_coordinates(coordinates, backend)[0], coordinates.shape[1], subset_size)
+
+
+def others_than(stray: list[int], m: int, subset_size: int) -> list[int]:
+    """The same from what is known to be stray of m coordinates."""
+    kept = [k for k in range(m) if k not in stray]
     return kept if len(kept) >= subset_size else list(range(m))

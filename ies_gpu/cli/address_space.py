@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 
+from ..system import cgroup
+from ..system.memory import address_space_limit
+
 LEAST = 640 << 20  # Python with all libraries and a small run; measured: 530 MB with kernels from the cache
 SMALL = 8 << 30
 LEAST_GROUP = 90 << 20  # a run of 60,000 points ended properly in 100 MB, and was stuck in 64 MB
@@ -22,7 +25,7 @@ def check_address_space() -> None:
     ValueError
         If a limit is too low for any run.
     """
-    limit = _address_space()
+    limit = address_space_limit()
     if limit is not None and limit < LEAST:
         raise ValueError(
             f"the limit on the address space (ulimit -v) is {limit / 1e6:.0f} MB, but the libraries alone take "
@@ -31,22 +34,9 @@ def check_address_space() -> None:
     if limit is not None and limit < SMALL:  # the kernels have threads of their own, so little is lost
         for name in ONE_THREAD:
             os.environ.setdefault(name, "1")
-    from ..backend import cgroup
-
     left = cgroup.memory_left()
     if left is not None and left < LEAST_GROUP:
         raise ValueError(
             f"the control group of this process (a container's or job's limit) leaves {left / 1e6:.0f} MB of memory, "
             f"but at least {LEAST_GROUP / 1e6:.0f} MB are needed to start; raise its limit"
         )
-
-
-def _address_space() -> int | None:
-    """The limit in bytes, if there is one."""
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        return None if limit == resource.RLIM_INFINITY else limit
-    except (ImportError, AttributeError, OSError, ValueError):  # Windows
-        return None

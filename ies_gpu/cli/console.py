@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from ..run.peak_memory import peak_memory, resident_memory
+from ..system.memory import peak_memory, resident_memory
 
 UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
 EVERY = 0.5  # seconds between two JSON lines of one stage

@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     if args.selftest:
-        return run_selftest(args, console)
+        return run_selftest(args)
     for name in ("points", "device", "output"):
         if getattr(args, name):
             args.parser.error(f"--{name} needs --selftest")
@@ -63,7 +63,7 @@ def tell(facts: dict[str, Any]) -> None:
     listed("GPU status", [facts["gpu_status"]])
 
 
-def run_selftest(args: argparse.Namespace, console: Console) -> int:
+def run_selftest(args: argparse.Namespace) -> int:
     """Print facts, then a line per stage as it finishes, or the report as JSON."""
     points = args.points or 10_000
     if points < FEWEST_POINTS:

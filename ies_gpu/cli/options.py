@@ -166,18 +166,26 @@ def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None
             parser.error(f"{name} and {other} must be different files, got {shown(path)} twice")
 
 
-def positive(text: str) -> float:
-    number = real(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number greater than 0, got {text}")
-    return number
+def number(wanted: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
+    """A number that is allowed; ``wanted`` says which ones are."""
+
+    def value(text: str) -> float:
+        try:
+            found = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+        if not allowed(found):
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text}")
+        return found
+
+    return value
 
 
-def real(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
+positive = number("a number greater than 0", lambda found: 0 < found < math.inf)
+percent = number("between 0 and 100", lambda found: 0 <= found <= 100)
+share = number("between 0 and 1", lambda found: 0 <= found <= 1)
+time = number("a number, 0 or more", lambda found: 0 <= found < math.inf)
+penalty = number("auto or a number, 0 or more", lambda found: 0 <= found < math.inf)
 
 
 def count(text: str) -> int:
@@ -209,33 +217,8 @@ def seed(text: str) -> int:
 
 
 def weight(text: str) -> float | str:
-    if text == "auto":
-        return text
-    number = real(text)
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be auto or a number, 0 or more, got {text}")
-    return number
-
-
-def percent(text: str) -> float:
-    number = real(text)
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"must be between 0 and 100, got {text}")
-    return number
-
-
-def share(text: str) -> float:
-    number = real(text)
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"must be between 0 and 1, got {text}")
-    return number
-
-
-def time(text: str) -> float:
-    number = real(text)
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number, 0 or more, got {text}")
-    return number
+    """The weight of the penalty."""
+    return text if text == "auto" else penalty(text)
 
 
 def device(text: str) -> str:

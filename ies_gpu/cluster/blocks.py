@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from ..backend import Backend
 from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
 from .source import Source
-from .team import Team
+from .team import Team, item
 
 SAMPLE = 20_000  # points from which the cuts are found
 BOXES = 6  # cuts of a block into smaller boxes, which say which points of other blocks are near it
@@ -53,7 +52,7 @@ def shared_out(team: Team, source: Source, count: int) -> list[Any]:
     return [
         team.submit(
             collected,
-            *(team.submit(picked, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b]),
+            *(team.submit(item, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b]),
             block=i,
         )
         for i, b in enumerate(filled)
@@ -94,11 +93,6 @@ def split(backend: Backend, X: np.ndarray, first: int, cuts: Cuts, count: int) -
 def sizes_of(backend: Backend, pieces: list[tuple[np.ndarray, np.ndarray]]) -> list[int]:
     """How many rows of a chunk go to each block."""
     return [len(rows) for rows, _ in pieces]
-
-
-def picked(backend: Backend, pieces: list[Any], b: int) -> Any:
-    """What goes to one block."""
-    return getitem(pieces, b)
 
 
 def collected(backend: Backend, *pieces: tuple[np.ndarray, np.ndarray]) -> Points:

@@ -117,14 +117,6 @@ def _parts(matrix: Any) -> Matrix:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32)
 
 
-def product_of(backend: Backend, merged: Merged) -> Matrix:
-    return merged.product
-
-
-def wanted_of(backend: Backend, merged: Merged) -> np.ndarray:
-    return merged.wanted
-
-
 def coarse_rows(backend: Backend, merged: Merged) -> Matrix:
     """The rows of the coarse matrix on the device."""
     indptr, indices, data = (backend.asarray(part) for part in merged.rows)

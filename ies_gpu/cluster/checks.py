@@ -1,4 +1,4 @@
-"""What is asked of the points themselves, from a few rows and numbers of each chunk or block: as on one machine."""
+"""Checks of the points themselves, as on one machine, from a few rows and numbers of each chunk or block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..run.options import Options
 from ..validation import LARGEST, refuse_points
 from .blocks import Points
 from .source import Source
-from .team import Team
+from .team import Team, member
 
 
 def check_source(team: Team, source: Source, options: Options) -> None:
@@ -63,7 +63,7 @@ def facts_of_points(team: Team, points: list[Any], used: int, n: int) -> dict[st
     width = team.gather([team.submit(width_of, points[0], block=0)])[0]
     wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
     if used < n:
-        wanted = np.sort(np.concatenate(team.gather(team.map(rows_of, points))))[wanted]
+        wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
     some = np.empty((len(wanted), width))
     for places, found in team.gather(team.map(rows_among, points, wanted)):
         some[places] = found
@@ -104,10 +104,6 @@ def squares_near(backend: Backend, X: np.ndarray, some: np.ndarray, places: np.n
 
 def width_of(backend: Backend, points: Points) -> int:
     return int(points.X.shape[1])
-
-
-def rows_of(backend: Backend, points: Points) -> np.ndarray:
-    return points.rows
 
 
 def rows_among(backend: Backend, points: Points, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ SETTINGS = {
 
 @contextmanager
 def connected(*, scheduler: str | None = None, workers: int | None = None, memory: int | None = None) -> Iterator[Any]:
-    """A client of the scheduler at an address, or of so many new workers here, each with one thread.
+    """A client of the scheduler at an address, or of new workers on this machine, each with one thread.
 
     Parameters
     ----------

@@ -31,16 +31,14 @@ from .cells import (
     labels_and_weights,
     merged_rows,
     own_cells,
-    product_of,
     restricted,
     sent_to,
     smoothed_product,
-    wanted_of,
 )
 from .inverse import tall_inverse
 from .matrix import Graph, Rows, outgoing_by
 from .tall_arrays import TallBackend
-from .team import COARSE, Call, Pieces, Team, as_it_is, item, joined
+from .team import COARSE, Call, Pieces, Team, as_it_is, item, joined, member
 
 ROOM = 0.5  # of a worker's memory: a coarse level that would take more stays in blocks
 USUAL_ENTRIES = 25  # of a row of a coarse matrix, on surfaces
@@ -80,7 +78,7 @@ class TallLevel(Level):
         first = np.concatenate([[0], np.cumsum(counts)])
         shown = team.map(labels_and_weights, cells, first[:-1].tolist())
         merged = team.map(merged_rows, self.entries, cells, shown, team.exchanged(shown, self.outgoing))
-        self.merged = team.map(product_of, merged)
+        self.merged = team.map(member, merged, "product")
         extents = team.gather(team.map(extents_of, merged, first))
         wanted, entries = [own for own, _ in extents], np.array([z for _, z in extents])
         if stays_in_blocks(self, int(counts.sum()), int(held.sum()), int(entries.sum()), count, cuts):
@@ -98,7 +96,7 @@ class TallLevel(Level):
         blocks = team.map(coarse_of, cells, merged)
         whole = team.submit(hierarchy, self.points.tolist(), count, cuts, *blocks, block=0, alone=True)
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
-        places = [team.submit(as_it_is, cells, block=0) for cells in team.map(wanted_of, merged)]
+        places = [team.submit(as_it_is, cells, block=0) for cells in team.map(member, merged, "wanted")]
         self.coarse = LoneLevel(team, int(counts.sum()), whole, places)
 
     @property
@@ -174,7 +172,7 @@ class TopLevel(TallLevel):
         self.graph = graph
 
     def build(self, count: int) -> None:
-        """Attach the levels below, for so many pairs."""
+        """Attach the levels below, for ``count`` pairs."""
         team = self.team
         squares = team.total(team.map(square_sum, self.graph.roots, self.graph.sizes.tolist()))
         self.length = float(np.sqrt(squares))  # of the roots: divided by it they are the top vector
@@ -271,7 +269,7 @@ def stays_in_blocks(level: Any, cells: int, held: int, entries: int, count: int,
 
 
 def first_share(team: Team, n: int, m: int) -> float:
-    """About what the first worker will need for the levels that it has alone, of the memory of all blocks."""
+    """Roughly the share of the memory of all blocks that the levels on the first worker alone will need."""
     most = ROOM * max(team.memory_limits().values(), default=1 << 62)
     cells, share = n / 6, COARSE
     while coarse_bytes(cells, USUAL_ENTRIES * cells, m) > most:

@@ -17,7 +17,7 @@ from ..embedding.graph import in_units_of, ordered_radius_graph
 from ..embedding.laplacian import gaussian_of_distances
 from ..embedding.transition import SparseKernel
 from .blocks import Points, boxes_near, boxes_of, points_near
-from .team import Call, Team, joined
+from .team import Call, Team, joined, member
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def kernel_blocks(
         )
         for i in range(count)
     ]  # fmt: skip
-    exchange_by(team, team.near, team.map(wants_of, kernels))
+    exchange_by(team, team.near, team.map(member, kernels, "wants"))
     return kernels
 
 
@@ -138,11 +138,6 @@ def rows_exchanged(team: Team, graph: Graph) -> int:
 
 def counts_wanted(backend: Backend, P: Rows) -> dict[int, int]:
     return {j: len(want) for j, want in P.wants.items()}
-
-
-def wants_of(backend: Backend, kernel: Rows) -> dict[int, Any]:
-    """Which rows of other blocks a block needs."""
-    return kernel.wants
 
 
 def outgoing_of(backend: Backend, j: int, askers: list[int], *wants: dict[int, Any]) -> dict[int, Any]:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..choice.criterion import penalties
-from ..choice.search import SearchResult, ranked
 from ..embedding.connectivity import disconnected, holds_enough, refuse_small_part
 from ..embedding.diffusion import check_pairs
 from ..errors import ClusterError, DisconnectedGraphError
 from ..parameters.verdict import doubts_of
-from ..results.selection import Ranking, Selection
+from ..results.assembly import choice_of
+from ..results.selection import Selection
 from ..run.fingerprint import versions
 from ..run.inputs import Inputs
 from ..run.log import Log, Report
@@ -32,7 +31,7 @@ from .source import Source
 from .team import Team, item
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
-SHARE = 10  # a block takes at most one part in so many of the memory that a worker's thread has
+SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
 
 
 def select_on_cluster(
@@ -109,7 +108,8 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
         "versions": versions(),
         "automatic": None,
     }
-    selection = result(found, eigenvalues, arrays, options, diagnostics)
+    chosen = choice_of(found, eigenvalues, options.bandwidth)
+    selection = Selection(**chosen, **arrays, diagnostics=diagnostics)
     for message in doubts_of(diagnostics, found.subset, int(graph.sizes.sum()), options):
         log.warn(message)
     diagnostics.update(log.results(), parameters=options.parameters, cluster=log.costs)
@@ -244,24 +244,3 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         graph = matrix.transition_blocks(team, kernels)
         team.wait(graph.transitions)
         return graph, facts | {"graph_components": count}
-
-
-def result(
-    found: SearchResult, eigenvalues: np.ndarray, arrays: dict[str, Any], options: Options, diagnostics: dict[str, Any]
-) -> Selection:
-    """The result, in the user's order of points."""
-    order = ranked(found.subsets, found.scores, eigenvalues, found.zeta)
-    losses = found.scores - found.zeta * penalties(found.subsets, eigenvalues)
-    return Selection(
-        subset=found.subset,
-        search_order=found.search_order,
-        zeta=found.zeta,
-        zeta_interval=found.zeta_interval,
-        eigenvalues=eigenvalues,
-        laplace_beltrami_eigenvalues=4.0 / options.bandwidth**2 * eigenvalues,
-        path=found.path,
-        regret_percentiles=found.percentiles,
-        ranking=Ranking(found.subsets[order], losses[order], found.scores[order]),
-        diagnostics=diagnostics,
-        **arrays,
-    )

@@ -18,7 +18,7 @@ from ..run.options import Options
 from .matrix import Graph, Rows
 from .scores import Table, scale_factors, times
 from .source import Source, open_rows
-from .team import PARSING, Team
+from .team import PARSING, Team, item
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
 
@@ -63,7 +63,7 @@ def arrays(
     if options.scale != "unit":
         coordinates = team.map(times, coordinates, scale_factors(team, graph, coordinates, eigenvalues, options))
     packed = team.map(packed_block, graph.transitions, coordinates, table.regrets, table.volumes, tangents, keep)
-    found = at_client(team, graph, packed) if source.local else on_workers(team, source, graph, packed)
+    found = at_client(team, graph, packed) if source.local else on_workers(team, source, packed)
     return found | ({} if keep else {"bases": None})
 
 
@@ -78,9 +78,8 @@ def packed_block(
 
 def at_client(team: Team, graph: Graph, packed: list[Any]) -> dict[str, Any]:
     """NumPy arrays, filled block by block."""
-    rows, total, out = [], int(graph.sizes.sum()), {}
-    places = np.empty(0, dtype=np.int64)
-    owners = team.gather(team.map(rows_of, packed))
+    total, out = int(graph.sizes.sum()), {}
+    owners = team.gather(team.map(item, packed, 0))
     points = np.sort(np.concatenate(owners))
     for block, own in zip(packed, owners, strict=True):
         places = np.searchsorted(points, own)
@@ -88,16 +87,15 @@ def at_client(team: Team, graph: Graph, packed: list[Any]) -> dict[str, Any]:
             if name not in out:
                 out[name] = np.empty((total, *array.shape[1:]), dtype=array.dtype)
             out[name][places] = array
-        rows.append(own)
     return out | {"points": points}
 
 
-def on_workers(team: Team, source: Source, graph: Graph, packed: list[Any]) -> dict[str, Any]:
+def on_workers(team: Team, source: Source, packed: list[Any]) -> dict[str, Any]:
     """Dask arrays in the chunks of the input."""
     import dask.array as da
     from dask import delayed
 
-    owners = team.gather(team.map(rows_of, packed))
+    owners = team.gather(team.map(item, packed, 0))
     points = np.sort(np.concatenate(owners))
     sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
     chunks = [
@@ -208,10 +206,6 @@ def put_rows(rows: np.ndarray, path: str, first: int) -> None:
         file = np.load(path, mmap_mode="r+", allow_pickle=False)
     file[first : first + len(rows)] = rows
     file.flush()
-
-
-def rows_of(backend: Backend, packed: tuple[np.ndarray, ...]) -> np.ndarray:
-    return packed[0]
 
 
 def shapes_of(backend: Backend, packed: tuple[np.ndarray, ...]) -> list[tuple[tuple[int, ...], str]]:

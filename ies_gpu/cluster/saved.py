@@ -6,7 +6,6 @@ digest of each block. Blocks are read by whichever workers there are, so a run m
 
 from __future__ import annotations
 
-import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..errors import ClusterError
-from ..files.archive import decode, encode, read_header, write_archive
+from ..files.archive import pack, read_header, unpack, write_archive
 from ..run.checkpoint import Checkpoint
 from ..run.fingerprint import add_array, content_digest, versions
 from ..run.options import Options, chosen_solver
@@ -167,8 +166,7 @@ def part(backend: Backend, found: dict[str, Any], name: str) -> Any:
 
 def write_block(backend: Backend, content: dict[str, Any], path: str) -> str:
     """Write a block, completely or not at all, and give its digest."""
-    arrays: dict[str, Any] = {}
-    fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
+    fields, arrays = pack(content)
     write_archive(path, {"fields": fields}, arrays)
     return content_digest(fields, arrays)
 
@@ -177,11 +175,9 @@ def read_block(backend: Backend, path: str, digest: str) -> dict[str, Any] | Non
     """A block as it was written, or None if it is not that."""
     try:
         fields = read_header(path)["fields"]
-        with PARSING, zipfile.ZipFile(path) as archive:
-            content = {key: decode(value, archive, {}) for key, value in fields.items()}
-        arrays: dict[str, Any] = {}
-        fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
-        return content if content_digest(fields, arrays) == digest else None
+        with PARSING:
+            content = unpack(path, fields)
+        return content if content_digest(*pack(content)) == digest else None
     except Exception:  # whatever the libraries raise about it: computing again is always right
         return None
 

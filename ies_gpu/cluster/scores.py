@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, score_pass
-from ..choice.regularization import regularization_path
+from ..choice.regularization import regret_at, regularization_path
 from ..choice.search import SearchResult
 from ..choice.search.exhaustive import all_sets
 from ..choice.search.result import decided
-from ..choice.stray import FEW
+from ..choice.stray import few_of, others_than
 from ..embedding.diffusion import start_vector
 from ..embedding.transition import SparseTransition
 from ..parameters.verdict import thin_points
+from ..results.assembly import is_degenerate, is_floored
 from ..run.options import Options
 from .matrix import Graph, Rows
 from .team import Pieces, Team, joined
@@ -93,7 +93,7 @@ def tangent_rows(
 def stray_among(team: Team, coordinates: list[Any]) -> list[int]:
     """Coordinates that live on a few points only; see :func:`ies_gpu.choice.stray.stray_coordinates`."""
     n, fourth = team.total(team.map(size_and_fourth_powers, coordinates))
-    return np.flatnonzero(1 / np.maximum(fourth, 1e-300) < min(FEW, n / 100)).tolist()  # columns have length 1
+    return np.flatnonzero(1 / np.maximum(fourth, 1e-300) < few_of(n)).tolist()  # columns have length 1
 
 
 def size_and_fourth_powers(backend: Backend, Y: Any) -> tuple[int, np.ndarray]:
@@ -104,8 +104,7 @@ def searched(
     team: Team, tangents: list[Any], stray: list[int], eigenvalues: np.ndarray, options: Options
 ) -> tuple[SearchResult, Table]:
     """Totals of all sets without a stray coordinate, the path, the regret of its sets and the choice."""
-    kept = [k for k in range(options.n_components) if k not in stray]
-    kept = kept if len(kept) >= options.subset_size else list(range(options.n_components))
+    kept = others_than(stray, options.n_components, options.subset_size)
     evaluated = all_sets(len(kept), options.subset_size)
     subsets = np.array(kept, dtype=np.int32)[evaluated.subsets]
     passes = team.map(scored, tangents, subsets)
@@ -142,15 +141,14 @@ def column(backend: Backend, table: Any, index: int) -> Any:
 
 
 def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, sums: np.ndarray, n: int) -> Any:
-    elsewhere = backend.asarray(totals)[scores.best] - scores.best_scores
-    return (elsewhere[:, None] - (backend.asarray(sums) - own)) / (n - 1)
+    return regret_at(own, backend.asarray(sums), scores._replace(totals=backend.asarray(totals)), n)
 
 
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:
     """``numpy.percentile`` of each column over all blocks, exactly.
 
-    Every so many values of each block are known to the client; what lies between two of them that enclose the wanted
-    ranks is sent, equal values once.
+    The client knows some values of each block, evenly spaced in rank. Only what lies between two of them that enclose
+    the wanted ranks is sent, equal values once.
     """
     place = (n - 1) * percent / 100
     ranks = int(np.floor(place)), int(np.ceil(place))
@@ -228,7 +226,5 @@ def device_of(backend: Backend) -> str:
 
 def facts_of_block(backend: Backend, tangents: tuple[Any, Any], volumes: Any) -> tuple[Any, ...]:
     sigma = tangents[1]
-    gaps = -backend.xp.diff(sigma, axis=1)
-    close = float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).sum()) if gaps.size else 0.0
-    floored = int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum())
-    return len(sigma), floored, close, len(sigma) * thin_points(sigma)
+    close = float(is_degenerate(sigma).sum())
+    return len(sigma), int(is_floored(volumes).sum()), close, len(sigma) * thin_points(sigma)

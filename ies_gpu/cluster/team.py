@@ -18,6 +18,7 @@ import numpy as np
 
 from ..backend import Backend, get_backend
 from ..errors import ClusterError, brief
+from ..run.fingerprint import versions
 
 COARSE = 1 / 6  # of the memory of all blocks that the coarse level takes, where one worker has it
 # Headers of .npy files are parsed, and Python 3.11 sometimes fails at that in two threads at a time ("AST constructor
@@ -98,9 +99,9 @@ class Team:
             raise ClusterError("the cluster has no workers; start some, or wait with client.wait_for_workers(1)")
         for address, theirs in others.items():
             wrong = [
-                f"{name} {theirs.get(name)} instead of {own[name]}"
+                f"{name} {theirs.get(name)} instead of {own.get(name)}"
                 for name in MUST_MATCH
-                if theirs.get(name) != own[name]
+                if theirs.get(name) != own.get(name)
             ]
             if wrong:
                 raise ClusterError(f"worker {address} has {', '.join(wrong)}; install the same versions everywhere")
@@ -258,13 +259,6 @@ def outgoing_bytes(dask_worker: Any) -> int:
     return int(dask_worker.transfer_outgoing_bytes_total)
 
 
-def versions() -> dict[str, str]:
-    """What must be the same on all workers."""
-    from importlib import import_module
-
-    return {name: str(import_module(name).__version__) for name in MUST_MATCH}
-
-
 def sent(backend: Backend, own: Any, outgoing: dict[int, Any], to: int) -> Any:
     """The rows of a block that another one needs."""
     index = outgoing[to]
@@ -317,6 +311,11 @@ class Pieces:
 def item(backend: Backend, values: Any, i: int) -> Any:
     """One of several results of a task."""
     return values[i]
+
+
+def member(backend: Backend, record: Any, name: str) -> Any:
+    """A part of a task's result, by name."""
+    return getattr(record, name)
 
 
 def as_it_is(backend: Backend, value: Any) -> Any:

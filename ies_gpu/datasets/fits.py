@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..backend.array import Array
 from ..files.chosen import ContentError
+from ..files.tables import native
 from .spectra import wavelengths_of
 
 Read = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
@@ -46,7 +46,7 @@ def _from_tables(path: Path, units: Any) -> Read | None:
         names = {name.lower(): name for name in getattr(getattr(unit, "columns", None), "names", None) or ()}
         if "flux" not in names:
             continue
-        columns = {low: _native(unit.data[name]) for low, name in names.items()}
+        columns = {low: native(unit.data[name]) for low, name in names.items()}
         flux, weights = columns.pop("flux"), columns.get("ivar")
         waves = wavelengths_of(columns)
         if flux.ndim == 1:  # one spectrum, a channel in each row
@@ -72,7 +72,7 @@ def _from_image(path: Path, units: Any) -> Read | None:
     for unit in units:
         if not getattr(unit, "is_image", False) or unit.data is None or unit.data.ndim not in (1, 2):
             continue
-        flux = np.atleast_2d(_native(unit.data))
+        flux = np.atleast_2d(native(unit.data))
         if "FIBERID" in unit.header:  # the older spSpec files: below the flux stand its error and masks
             flux = flux[:1]
         waves = _header_wavelengths(unit.header, flux.shape[1])
@@ -121,9 +121,3 @@ def _filled(path: Path, flux: np.ndarray, weights: np.ndarray | None, waves: np.
             )
         filled[row] = np.interp(waves, waves[known], flux[row, known])
     return filled
-
-
-def _native(array: Array) -> np.ndarray:
-    """The array in this machine's byte order; FITS is big-endian."""
-    array = np.asarray(array)
-    return array.astype(array.dtype.newbyteorder("=")) if array.dtype.kind in "iuf" else array

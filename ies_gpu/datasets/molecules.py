@@ -175,7 +175,7 @@ def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 @at_home
-def pairwise_distances(R: Array) -> Any:
+def pairwise_distances(R: Array) -> Array:
     """Compute the distances between all pairs of atoms.
 
     Parameters
@@ -207,7 +207,7 @@ def pairwise_distances(R: Array) -> Any:
 
 
 @at_home
-def planar_angles(R: Array) -> Any:
+def planar_angles(R: Array) -> Array:
     """Compute the three inner angles of every triangle of atoms, in radians.
 
     Parameters
@@ -245,7 +245,7 @@ def planar_angles(R: Array) -> Any:
     return out
 
 
-def _angles(R: Array, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Any:
+def _angles(R: Array, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Array:
     """Angles at ``corners[0]`` between the directions to ``corners[1]`` and ``corners[2]``."""
     xp = backend.xp
     atoms = R.shape[1]
@@ -263,7 +263,7 @@ def _angles(R: Array, corners: tuple[Any, ...], backend: Backend, first_frame: i
 
 
 @at_home
-def torsion(R: Array, atoms: Sequence[int]) -> Any:
+def torsion(R: Array, atoms: Sequence[int]) -> Array:
     """Compute the torsion (dihedral angle) of a chain of four atoms, in radians.
 
     Parameters

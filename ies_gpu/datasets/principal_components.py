@@ -93,7 +93,7 @@ def pca(features: Array, n_columns: int = 50, *, transform: Callable[[Any], Any]
     return Components(scores, on_device, backend.asarray(variances), mean, explained)
 
 
-def _features(rows: Array, transform: Callable[[Any], Any] | None) -> Any:
+def _features(rows: Array, transform: Callable[[Any], Any] | None) -> Array:
     if transform is None:
         return rows
     made = check_real_array("transform(features)", transform(rows), 2)

@@ -92,7 +92,7 @@ class Spectra:
 
 
 @at_home
-def normalize_spectra(flux: Array, *, how: str = "length") -> Any:
+def normalize_spectra(flux: Array, *, how: str = "length") -> Array:
     """Remove the brightness of spectra, so that distances compare shapes.
 
     Parameters

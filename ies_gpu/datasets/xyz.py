@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import to_host
 from ..backend.array import Array
 from ..errors import brief
+from ..files.text import is_number
 from ..files.writing import check_output, whole_or_nothing
 from ..validation import check_array, check_real_array
 
@@ -45,7 +46,7 @@ def read_xyz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
                 f"{path}, line {line}: the atoms differ from those of the first frame, or their order does"
             )
         positions.append(_numbers(path, line, rows, where))
-        comments.append({key: float(value) for key, value in properties.items() if _is_number(value)})
+        comments.append({key: float(value) for key, value in properties.items() if is_number(value)})
     if atoms is None:
         raise ValueError(f"{path} contains no frames")
     known = [ATOMIC_NUMBER.get(name, 0) for name in atoms]
@@ -82,7 +83,7 @@ def write_xyz(path: str | os.PathLike[str], R: Array, z: Array, *, values: dict[
     [-1.17]
     """
     check_output(path, ".xyz")
-    R, z = (backend_of(array).to_host(check_array(name, array)) for name, array in (("R", R), ("z", z)))
+    R, z = (to_host(check_array(name, array)) for name, array in (("R", R), ("z", z)))
     R, z = check_real_array("R", R, 3), check_real_array("z", z, 1)
     if R.shape[2] != 3 or z.shape != R.shape[1:2]:
         raise ValueError(f"R must have shape (frames, atoms, 3) and z (atoms,), got {R.shape} and {z.shape}")
@@ -109,7 +110,7 @@ def _columns(values: Any, frames: int) -> dict[str, Any]:
         twin = next((other for other in columns if other.lower() == key.lower()), None)
         if twin is not None:
             raise ValueError(f"values: {twin!r} and {key!r} are one name in an XYZ file; rename one of them")
-        columns[key] = backend_of(column).to_host(check_array(f"values[{key!r}]", column))
+        columns[key] = to_host(check_array(f"values[{key!r}]", column))
         if columns[key].shape != (frames,) or columns[key].dtype.kind not in "buif":
             shape, kind = columns[key].shape, columns[key].dtype
             raise ValueError(
@@ -167,14 +168,6 @@ def _cell(path: Path, line: int, row: list[str], column: int) -> str:
 def _numbers(path: Path, line: int, rows: list[list[str]], first: int) -> np.ndarray:
     for k, row in enumerate(rows):
         cells = row[first : first + 3]
-        if len(cells) < 3 or not all(map(_is_number, cells)):
+        if len(cells) < 3 or not all(map(is_number, cells)):
             raise ValueError(f"{path}, line {line + 2 + k}: expected three coordinates, got {' '.join(row)!r}")
     return np.array([row[first : first + 3] for row in rows], dtype=np.float64)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell

@@ -8,13 +8,14 @@ import numpy as np
 
 from ..backend import Backend
 from ..backend.array import Array
-from ..errors import DisconnectedGraphError
+from ..backend.kernels.arrays import extent
+from ..errors import DisconnectedGraphError, first_few
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
-MANY, SURE = 2_000_000, 50  # neighbours of them after which no more are counted, of so many rows at least
+MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
 STRAY = 0.05  # share of the points that components="most" may leave out,
-SCATTERED = 0.1, 0.01  # or this share, if no part that is left out holds more than that one: strays, not clusters
+SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
 CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
 
 
@@ -43,7 +44,7 @@ def refuse_degrees(
     components: str,
     nearest: Callable[[np.ndarray], float],
 ) -> None:
-    """Raise where too many sampled rows have no neighbours, or all of them have everyone; see :func:`sampled_degree`.
+    """Raise if too many sampled rows have no neighbours, or if all have every point; see :func:`sampled_degree`.
 
     ``nearest`` gives the distance within which each of some rows has another.
     """
@@ -65,7 +66,7 @@ def refuse_degrees(
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
-    """How many points some rows have within the radius, themselves included; of the first rows only if they have many.
+    """How many points each of some rows has within the radius, itself included; only the first rows if they have many.
 
     Piece by piece: the points may be a mapped file that is larger than what its copies would leave free.
     """
@@ -81,7 +82,7 @@ def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) 
 
 
 def counts_until_many(size: int, step: int, counted: Callable[[slice], np.ndarray]) -> np.ndarray:
-    """The counts of a sample, ``step`` rows at a time; of some rows only where they have many, as nobody is alone."""
+    """The counts of a sample, ``step`` rows at a time; after many neighbours the remaining rows are skipped."""
     counts: list[np.ndarray] = []
     for first in range(0, size, step):
         counts.append(counted(slice(first, min(size, first + step))))
@@ -109,8 +110,7 @@ def holds_enough(sizes: np.ndarray, n: int, components: str) -> bool:
 
 def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:
     """The longest of the distances from given points to their nearest neighbours."""
-    xp = backend.xp
-    unit = float(xp.abs(X - X[:1]).max())
+    unit = extent(X)
     return unit * max(nearest_square(X, X[row], row, unit, backend) for row in rows.tolist()) ** 0.5
 
 
@@ -121,6 +121,13 @@ def nearest_square(X: Array, point: Array, own: int | None, unit: float, backend
     if own is not None:
         squared[own] = backend.xp.inf
     return float(squared.min())
+
+
+def parts_of(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows of each part, rising, the largest part first; ``labels`` (n,) say which part each row is in."""
+    order = np.argsort(labels, kind="stable")
+    parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
+    return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
 
 
 def refuse_small_part(size: int, n: int, m: int) -> None:
@@ -138,7 +145,7 @@ def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
     The longest edge of a minimum spanning tree over the parts, with distances from at most 50 points of each.
     """
     xp = backend.xp
-    unit = float(xp.abs(X - X[:1]).max())  # squares of these neither overflow nor vanish
+    unit = extent(X)
     X = X / unit
     sizes = np.bincount(labels)
     largest = np.argsort(-sizes, kind="stable")[:50]
@@ -174,7 +181,7 @@ def disconnected(sizes: np.ndarray, radius: float | None = None, own_radius: boo
 
     Where a radius was set, it must grow with the bandwidth. ``each`` says whether one map per part can be made.
     """
-    shown = ", ".join(f"{size:,}" for size in np.sort(sizes)[::-1][:5]) + (", ..." if len(sizes) > 5 else "")
+    shown = first_few(f"{size:,}" for size in np.sort(sizes)[::-1])
     few = sizes.sum() - sizes.max()
     way = "pass components='largest' to continue with the largest part"
     if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
-from ..backend.kernels.arrays import row_slots
+from ..backend.base import index_type
+from ..backend.kernels.arrays import entry_rows, row_slots, starts_of
 from ..validation import (
     check_array,
     check_choice,
@@ -108,7 +109,7 @@ def ordered_radius_graph(
         distances.append(distance)
 
     each_block_of_rows(X, radius, keep, diagonal=diagonal, storage=storage, progress=progress)
-    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(xp.concatenate(counts))])
+    indptr = starts_of(xp.concatenate(counts))
     nnz = int(indptr[-1])
     values = gathered(distances, nnz, storage, xp)
     return csr(backend, values, gathered(indices, nnz, backend.column_type(nnz), xp), indptr)
@@ -151,7 +152,7 @@ def each_block_of_rows(
                 parts = []
                 for columns in cells.columns_near(first, last):
                     found, place, value = compare(rows, Z[columns], reach)
-                    place = columns[place].astype(xp.int32 if n < 2**31 else xp.int64)
+                    place = columns[place].astype(index_type(n))
                     parts.append((found, place, value.astype(storage, copy=False)))
                 counts, indices, values = joined(parts, xp)
                 values *= unit
@@ -345,9 +346,7 @@ def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
     columns, values = neighbours.reshape(-1).astype(xp.int64), distances.reshape(-1)
     keys = xp.concatenate([rows * n + columns, columns * n + rows])
     keys, first = xp.unique(keys, return_index=True)
-    counts = xp.bincount(keys // n, minlength=n)
-    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
-    return csr(backend, xp.concatenate([values, values])[first], keys % n, indptr)
+    return from_pairs(backend, keys // n, keys % n, xp.concatenate([values, values])[first], n)
 
 
 def check_graph(graph: Array, *, radius: float | None = None) -> Array:
@@ -360,7 +359,7 @@ def check_graph(graph: Array, *, radius: float | None = None) -> Array:
     xp = backend.xp
     if backend.sparse.issparse(graph):
         matrix = check_square_sparse("graph", graph, add=False)
-        rows = xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
+        rows = entry_rows(matrix)
         columns, data = matrix.indices, matrix.data
         refuse_affinities(data[columns == rows], data, matrix.shape[0])
         keep = columns != rows if radius is None else (columns != rows) & (data <= radius)
@@ -406,7 +405,4 @@ def refuse_affinities(own: Array, every: Array, n: int) -> None:
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:
     """A CSR from its entries in the order of rows."""
-    xp = backend.xp
-    counts = xp.bincount(rows, minlength=n)
-    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
-    return csr(backend, data, columns, indptr)
+    return csr(backend, data, columns, starts_of(backend.xp.bincount(rows, minlength=n)))

@@ -10,6 +10,8 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import entry_rows
+from ..errors import first_few
 from ..validation import (
     check_flag,
     check_kernel,
@@ -142,7 +144,7 @@ def with_unit_diagonal(matrix: Array) -> Array:
     backend = backend_of(matrix.data)
     xp = backend.xp
     n = matrix.shape[0]
-    rows = xp.repeat(xp.arange(n, dtype=matrix.indices.dtype), matrix.indptr[1:] - matrix.indptr[:-1])
+    rows = entry_rows(matrix)
     right = matrix.indices > rows
     # row i moves right by i places, and by one more behind its own diagonal
     place = xp.arange(matrix.nnz) + rows + right
@@ -255,11 +257,10 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
     if not bool((w > 0).all()):
         rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= 0))
-        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
         raise ValueError(
-            f"kernel has {one} without a positive entry ({shown}): points without neighbours; drop them, or raise "
-            "bandwidth"
+            f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours; drop them, "
+            "or raise bandwidth"
         )
     w = w**alpha
     wt = (kernel @ (1 / w)) / w

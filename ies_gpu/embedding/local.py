@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import entry_rows
 from .graph import graph_of_nearest
 from .laplacian import Laplacian, with_unit_diagonal
 from .transition import SparseKernel
@@ -13,7 +12,7 @@ from .transition import SparseKernel
 NEIGHBORS = (32, 128)  # of a point, at least and at most, where their number is not given
 SHARE = 0.06  # of all points, in between
 REACH = 3.0  # the median distance to the last neighbour, in units of the local bandwidth
-NEAREST = 4  # the nearest of so many neighbours tell the density
+NEAREST = 4  # one in this many neighbours, the nearest ones, tell the density
 
 
 def default_neighbors(n: int) -> int:
@@ -58,7 +57,7 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
             "found; drop the copies, raise n_neighbors, or set bandwidth"
         )
     graph = graph_of_nearest(distances, neighbours)
-    rows = rows_of(graph)
+    rows = entry_rows(graph)
     ratio = graph.data / eps
     graph.data = xp.exp(-(ratio * ratio) / (rho[rows] * rho[graph.indices]))
     return LocalKernel(graph, rho, eps)
@@ -77,7 +76,7 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     factor ``4 / eps^2`` keep their meaning. No point is its own neighbour: among few, that would be a bias.
     """
     K, rho = kernel.matrix, kernel.rho
-    rows, ones = rows_of(K), kernel.backend.xp.ones(len(rho))
+    rows, ones = entry_rows(K), kernel.backend.xp.ones(len(rho))
     q = (kernel @ ones) / rho**d
     if not bool((q > 0).all()):
         raise ValueError(f"{int((q <= 0).sum())} points are too far from their neighbours to have a weight; drop them")
@@ -88,16 +87,10 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     return Laplacian(with_diagonal(K, 1 - 1 / (rho * rho)), weights, kernel.eps)
 
 
-def rows_of(matrix: Array) -> Array:
-    """The row of each entry of a CSR."""
-    xp = backend_of(matrix.data).xp
-    return xp.repeat(xp.arange(matrix.shape[0]), matrix.indptr[1:] - matrix.indptr[:-1])
-
-
-def with_diagonal(matrix: Array, diagonal: Array) -> Any:
+def with_diagonal(matrix: Array, diagonal: Array) -> Array:
     """A CSR without a diagonal, with one inserted."""
     full = with_unit_diagonal(matrix)
-    full.data[full.indices == rows_of(full)] = diagonal
+    full.data[full.indices == entry_rows(full)] = diagonal
     return full
 
 

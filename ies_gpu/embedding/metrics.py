@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..errors import first_few
 
 SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device
 MEASURED = ("manhattan", "chebyshev", "canberra", "braycurtis", "hamming", "haversine")
@@ -31,7 +32,7 @@ def in_metric(X: Array, metric: str) -> Array:
     bad = small <= 1e-14 * largest  # nothing but rounding is left
     if bool(bad.any()):
         rows = backend.to_host(xp.nonzero(bad[:, 0])[0])
-        shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+        shown = first_few(rows)
         what = "all zeros" if metric == "cosine" else "constant"
         those = (
             f"row {shown} is {what}; drop it" if len(rows) == 1 else f"{len(rows):,} are {what} ({shown}); drop them"

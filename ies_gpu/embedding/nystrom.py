@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, at_home, backend_of, to_device
+from ..backend import Backend, at_home, backend_of, to_device, to_host
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_ends, column_means
-from ..errors import warn_caller
+from ..backend.kernels.arrays import column_ends, column_means, starts_of
+from ..errors import first_few, warn_caller
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
 from .laplacian import check_alpha
@@ -23,6 +23,19 @@ ISOLATED = ("nan", "nearest")
 FAINT = 1e-3  # eigenvalues of P below this are noise, and dividing by them makes it loud
 TINY = 1e-12  # instead of a division by zero
 Report = Callable[[int, int], None]
+
+
+class KernelRule(NamedTuple):
+    """The kernel behind a map: ``exp(-r^2 / bandwidth^2)`` within the radius, renormalised with degrees ``w^alpha``.
+
+    The metric says how distances are measured; with "precomputed", points are rows of distances.
+    """
+
+    bandwidth: float
+    radius: float
+    self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
 
 
 @at_home
@@ -102,12 +115,11 @@ def nystrom_extension(
     check_choice("metric", metric, METRICS)
     alpha, X = check_alpha(alpha), check_points(X)
     home = backend_of(X)
-    bandwidth, radius = check_scales(bandwidth, radius)
-    self_loops = check_flag("self_loops", self_loops)
+    rule = KernelRule(*check_scales(bandwidth, radius), check_flag("self_loops", self_loops), metric, alpha)
     Y = home.asarray(check_real_array("coordinates", coordinates, 2))
     if len(Y) != len(X):
         raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
-    values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != Y.shape[1]:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
     if len(values) and not (values.min() >= -1e-6 and values.max() <= 2 + 1e-6):
@@ -118,42 +130,19 @@ def nystrom_extension(
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
-            degrees = kernel_degrees(X, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
+            degrees = kernel_degrees(X, rule)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
             raise ValueError(f"degrees must be {len(X)} positive numbers, one per row of X")
-        ways = (isolated, progress, self_loops, metric, alpha)
-        return extended(new, X, Y, values, degrees, bandwidth, radius, *ways)
+        return extended(new, X, Y, values, degrees, rule, isolated, progress)
 
 
-def kernel_degrees(
-    X: Array, *, bandwidth: float, radius: float | None = None, self_loops: bool = True, metric: str = "euclidean"
-) -> Array:
-    """Sum the kernel over the points within the radius: ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)``.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The points, one row per point; distances between them with ``metric="precomputed"``.
-    bandwidth, radius : float
-        As in :func:`nystrom_extension`.
-    self_loops : bool, default=True
-        Whether the point itself counts.
-    metric : str, default="euclidean"
-        How distances are measured, or "precomputed".
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        One sum per point.
-    """
-    X = X if metric == PRECOMPUTED else in_metric(check_points(X), metric)
-    bandwidth, radius = check_scales(bandwidth, radius)
-    self_loops = check_flag("self_loops", self_loops)
+def kernel_degrees(X: Array, rule: KernelRule) -> Array:
+    """The sum of the kernel over the points within the radius of each: ``w_i = sum_j exp(-|x_i - x_j|^2 / eps^2)``."""
+    X = in_metric(X, rule.metric)
     backend = backend_of(X)
     with backend.active():
-        ones = backend.xp.ones((len(X), 1))
-        return kernel_sums(X, X, ones, bandwidth, radius, self_loops=self_loops, metric=metric)[:, 0]
+        return kernel_sums(X, X, backend.xp.ones((len(X), 1)), rule)[:, 0]
 
 
 def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
@@ -176,22 +165,18 @@ def extended(
     Y: Array,
     eigenvalues: np.ndarray,
     degrees: Array,
-    bandwidth: float,
-    radius: float,
+    rule: KernelRule,
     isolated: str,
     progress: Report | None = None,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-    alpha: float = 1.0,
 ) -> Array:
     """The extension of checked arrays, all on one device."""
-    new, X = in_metric(new, metric), in_metric(X, metric)
+    new, X = in_metric(new, rule.metric), in_metric(X, rule.metric)
     backend = backend_of(X)
     xp = backend.xp
     mu = 1.0 - eigenvalues
     faint = np.flatnonzero(np.abs(mu) < FAINT)
     if len(faint):
-        shown = ", ".join(f"phi{k + 1}" for k in faint[:5]) + (", ..." if len(faint) > 5 else "")
+        shown = first_few(f"phi{k + 1}" for k in faint)
         warn_caller(
             f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get mostly noise "
             "there; lower n_components or bandwidth"
@@ -199,35 +184,25 @@ def extended(
         mu[np.abs(mu) < TINY] = TINY
     if len(new) == 0:
         return xp.empty((0, Y.shape[1]))
-    share = 1.0 / degrees[:, None] ** alpha
+    share = 1.0 / degrees[:, None] ** rule.alpha
     V = xp.concatenate([share, share * Y], axis=1)
-    sums = kernel_sums(new, X, V, bandwidth, radius, progress, self_loops, metric)
+    sums = kernel_sums(new, X, V, rule, progress)
     alone = sums[:, 0] <= 0
     lonely = backend.to_host(xp.nonzero(alone)[0])
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
     if len(lonely):
         got = "NaN" if isolated == "nan" else "the coordinates of the nearest training point"
-        rows = ", ".join(map(str, lonely[:5])) + (", ..." if len(lonely) > 5 else "")
         warn_caller(
-            f"{len(lonely):,} of {len(new):,} new points have no training point within radius={radius:g} and get {got} "
-            f"(rows {rows})"
+            f"{len(lonely):,} of {len(new):,} new points have no training point within radius={rule.radius:g} and get "
+            f"{got} (rows {first_few(lonely)})"
         )
         if isolated == "nearest":
             where = backend.asarray(lonely)
-            phi[where] = Y[nearest_rows(new[where], X, backend, metric)]
+            phi[where] = Y[nearest_rows(new[where], X, backend, rule.metric)]
     return phi
 
 
-def kernel_sums(
-    new: Array,
-    X: Array,
-    V: Array,
-    bandwidth: float,
-    radius: float,
-    progress: Report | None = None,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-) -> Array:
+def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
     """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
 
     Without ``self_loops`` one training point that equals the new one does not count.
@@ -243,13 +218,13 @@ def kernel_sums(
     """
     backend = backend_of(X)
     xp = backend.xp
-    if metric in (*MEASURED, PRECOMPUTED):
-        weigh = partial(dense_weights, bandwidth=bandwidth, radius=radius, self_loops=self_loops)
+    if rule.metric in (*MEASURED, PRECOMPUTED):
+        weigh = partial(dense_weights, rule=rule)
         host, size = backend.to_host, backend.block_bytes()
-        sums = measured_sums(host(new), host(X), host(V), weigh, metric, bytes_a_block=size, progress=progress)
+        sums = measured_sums(host(new), host(X), host(V), weigh, rule.metric, bytes_a_block=size, progress=progress)
         return backend.asarray(sums)
     order = spatial_order(X)
-    Z, reach, unit = in_units_of(radius, X[order])
+    Z, reach, unit = in_units_of(rule.radius, X[order])
     V = V[order]
     cells = Cells(Z, reach)
     sums = xp.zeros((len(new), V.shape[1]))
@@ -262,10 +237,10 @@ def kernel_sums(
             found_itself = xp.zeros(len(total), dtype=bool)
             for columns in cells.columns_of(cells.near_box(low, high)):
                 counts, place, distance = backend.kernels.tile_graph(Q[part], Z[columns], reach)
-                ratio = distance * (unit / bandwidth)
-                indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+                ratio = distance * (unit / rule.bandwidth)
+                indptr = starts_of(counts)
                 weights = xp.exp(-ratio * ratio)
-                if not self_loops:
+                if not rule.self_loops:
                     weights *= ~first_equal(distance, counts, indptr, found_itself)
                 total += backend.kernels.spmm(indptr, place, weights, V[columns])
             sums[rows[part]] = total
@@ -274,10 +249,10 @@ def kernel_sums(
     return sums
 
 
-def dense_weights(distances: np.ndarray, *, bandwidth: float, radius: float, self_loops: bool) -> np.ndarray:
+def dense_weights(distances: np.ndarray, rule: KernelRule) -> np.ndarray:
     """The kernel of a block of distances; without ``self_loops`` the first distance of zero in a row does not count."""
-    weights = np.where(distances <= radius, np.exp(-((distances / bandwidth) ** 2)), 0.0)
-    if not self_loops:
+    weights = np.where(distances <= rule.radius, np.exp(-((distances / rule.bandwidth) ** 2)), 0.0)
+    if not rule.self_loops:
         itself = distances.argmin(axis=1)
         rows = np.flatnonzero(distances[np.arange(len(distances)), itself] == 0)
         weights[rows, itself[rows]] = 0
@@ -288,7 +263,7 @@ def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Arr
     """Marks the first distance of zero in each row of a CSR, but for rows in ``before``, where such rows are added."""
     xp = backend_of(distance).xp
     equal = distance == 0
-    running = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(equal)])
+    running = starts_of(equal)
     first = equal & (running[1:] - xp.repeat(running[indptr[:-1]], counts) == 1)
     first &= ~xp.repeat(before, counts)
     before |= running[indptr[1:]] > running[indptr[:-1]]

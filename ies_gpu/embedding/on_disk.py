@@ -176,11 +176,11 @@ class KernelOnDisk(Kernel):
         n = len(rows.indptr) - 1
         self.rows, self.backend, self.shape, self.nnz = rows, backend, (n, n), rows.end
 
-    def __matmul__(self, V: Array) -> Any:
+    def __matmul__(self, V: Array) -> Array:
         with self.backend.active():
             return product(self.rows, V, self.backend.kernels.spmm, self.backend)
 
-    def sample(self) -> Any:
+    def sample(self) -> Array:
         """The first block of rows as CSR, for an audit."""
         first = next(self.rows.blocks(self.backend.block_bytes()))
         shape = (first.place.stop, self.shape[1])
@@ -233,7 +233,7 @@ class TransitionOnDisk(Transition):
         kernel = backend.kernels.vector_product if V.ndim == 1 else backend.kernels.spmm
         return product(self.rows, V, kernel, backend)
 
-    def __matmul__(self, V: Array) -> Any:
+    def __matmul__(self, V: Array) -> Array:
         return self.product(V, self.backend)
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:

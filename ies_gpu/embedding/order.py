@@ -18,8 +18,9 @@ import numpy as np
 from ..backend import Backend, backend_of, get_backend
 from ..backend.array import Array
 
-FEWEST_GROUPS = 256  # rows are no more matched where there are only so many groups
+FEWEST_GROUPS = 256  # matching stops when no more groups than this are left
 END = 127  # depth of the edge behind the last row: it is one of all cells
+LEAF = 8  # points in the smallest cells of the order in space
 MAX_AXES = 8  # cells are cut along at most this many axes: the leading principal ones when there are more columns
 WIDE = (
     1024  # with more columns, axes are found from this many rows: a covariance of 20,000 columns takes 3 GB and an hour
@@ -46,7 +47,7 @@ def cells_of(n: int, ordered: bool | np.ndarray, cuts: int) -> np.ndarray:
     """
     if isinstance(ordered, np.ndarray):
         return np.flatnonzero(ordered >= min(cuts, int(ordered[:-1].max())))
-    return cell_starts(n, max(0, n_levels(n, 8) + 3 - cuts))
+    return cell_starts(n, max(0, n_levels(n, LEAF) + 3 - cuts))
 
 
 def host_of(backend: Backend) -> Backend:
@@ -121,12 +122,12 @@ def leading_axes(X: Array, count: int) -> Array:
     return xp.linalg.qr(centred.T @ weights)[0]  # orthonormal also where the points extend in fewer directions
 
 
-def spatial_order(X: Array, leaf: int = 8) -> Array:
-    """Permutation (n,) that puts the points into KD order, with at most ``leaf`` points in the smallest cells."""
+def spatial_order(X: Array) -> Array:
+    """Permutation (n,) that puts the points into KD order, with at most ``LEAF`` points in the smallest cells."""
     backend = backend_of(X)
     Z = backend.xp.ascontiguousarray(X @ principal_axes(X)) if X.shape[1] > MAX_AXES else X
     with backend.active():
-        return backend.kernels.kd_order(Z, n_levels(len(X), leaf))
+        return backend.kernels.kd_order(Z, n_levels(len(X), LEAF))
 
 
 def is_mapped(X: Array) -> bool:

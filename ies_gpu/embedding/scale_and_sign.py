@@ -1,4 +1,4 @@
-"""How long the coordinates are and which way they point: a choice of its own, made after everything else."""
+"""How long the coordinates are and which way they point; both are chosen after everything else."""
 
 from __future__ import annotations
 

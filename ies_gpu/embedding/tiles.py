@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, Block, backend_of
-from ..backend.address_space import room_for_threads
 from ..backend.array import Array
+from ..system.memory import room_for_threads
 from .graph import Cells
 from .order import cell_starts, n_levels
 from .transition import Kernel, Transition
@@ -97,7 +97,7 @@ class TiledKernel(Kernel):
 
     @property
     def n_blocks(self) -> int:
-        """Blocks of rows, one a side of a tile."""
+        """The number of blocks of rows; a tile has one on each side."""
         return len(self.starts) - 1
 
     def rows(self, block: int) -> slice:
@@ -113,7 +113,7 @@ class TiledKernel(Kernel):
         """The blocks whose tile with block r is not empty, and whether it is stored transposed."""
         return [(c if a == r else a, a != r) for a, c in self.pairs if r in (a, c)]
 
-    def __matmul__(self, V: Array) -> Any:
+    def __matmul__(self, V: Array) -> Array:
         """``K V``; each tile serves its rows and its columns."""
         xp = self.backend.xp
         workers = self.backend.n_threads or 1
@@ -159,7 +159,7 @@ class TiledTransition(Transition):
         self.kernel, self.left, self.right = kernel, left, right
         self.shape, self.nnz = kernel.shape, kernel.nnz
 
-    def __matmul__(self, V: Array) -> Any:
+    def __matmul__(self, V: Array) -> Array:
         column = (slice(None), None) if V.ndim == 2 else slice(None)
         return self.left[column] * (self.kernel @ (self.right[column] * V))
 

@@ -39,11 +39,11 @@ class Kernel:
     has_matrix = False
     approximations: tuple[str, ...] = ()
 
-    def __matmul__(self, V: Array) -> Any:
+    def __matmul__(self, V: Array) -> Array:
         """``K V`` for a vector or a block of vectors."""
         raise NotImplementedError
 
-    def sample(self) -> Any:
+    def sample(self) -> Array | None:
         """Some of the first rows as CSR, for an audit of products; None where there are no single entries."""
         return None
 
@@ -132,12 +132,12 @@ class SparseKernel(Kernel):
         self.matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
         self.backend = backend_of(matrix.data)
 
-    def __matmul__(self, V: Array) -> Any:
+    def __matmul__(self, V: Array) -> Array:
         K = self.matrix
         with self.backend.active():
             return self.backend.kernels.spmm(K.indptr, K.indices, K.data, V)
 
-    def sample(self) -> Any:
+    def sample(self) -> Array | None:
         return self.matrix
 
     def components(self) -> tuple[int, np.ndarray]:

@@ -15,14 +15,30 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import to_host
 from .points import HEADER
 from .writing import whole_or_nothing
 
 Records = Mapping[str, type]  # small dataclasses and named tuples that may occur in a value, by name
+NONE: Records = {}
 
 
-def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Records) -> Any:
+def pack(content: Mapping[str, Any], records: Records = NONE) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Named values as strict JSON, and the arrays in them by name."""
+    arrays: dict[str, np.ndarray] = {}
+    return {name: _encoded(value, name, arrays, records) for name, value in content.items()}, arrays
+
+
+def unpack(path: str | os.PathLike[str], fields: Mapping[str, Any], records: Records = NONE) -> dict[str, Any]:
+    """The values that were packed; arrays are read from the archive.
+
+    A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that says it is longer.
+    """
+    with zipfile.ZipFile(path) as archive:
+        return {name: _decoded(value, archive, records) for name, value in fields.items()}
+
+
+def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray], records: Records) -> Any:
     """A value as strict JSON. What JSON lacks becomes an object with one key in @, and arrays go to ``arrays``."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -32,33 +48,30 @@ def encode(value: Any, name: str, arrays: dict[str, np.ndarray], records: Record
         return value if math.isfinite(value) else {"@float": str(value)}
     if type(value) in records.values():
         parts = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else value._asdict()
-        return {f"@{type(value).__name__}": {k: encode(v, f"{name}.{k}", arrays, records) for k, v in parts.items()}}
+        return {f"@{type(value).__name__}": {k: _encoded(v, f"{name}.{k}", arrays, records) for k, v in parts.items()}}
     if isinstance(value, list | tuple):
-        items = [encode(item, f"{name}.{k}", arrays, records) for k, item in enumerate(value)]
+        items = [_encoded(item, f"{name}.{k}", arrays, records) for k, item in enumerate(value)]
         return items if isinstance(value, list) else {"@tuple": items}
     if isinstance(value, dict):
         if all(isinstance(key, str) and not key.startswith("@") for key in value):
-            return {key: encode(item, f"{name}.{key}", arrays, records) for key, item in value.items()}
-        return {"@dict": [encode(list(pair), f"{name}.{k}", arrays, records) for k, pair in enumerate(value.items())]}
-    array = backend_of(value).to_host(value)
+            return {key: _encoded(item, f"{name}.{key}", arrays, records) for key, item in value.items()}
+        return {"@dict": [_encoded(list(pair), f"{name}.{k}", arrays, records) for k, pair in enumerate(value.items())]}
+    array = to_host(value)
     if array.dtype.hasobject:
         raise TypeError(f"{name} cannot be saved, because it is a {type(value).__name__}")
     arrays[name] = array
     return {"@array": name}
 
 
-def decode(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
-    """The value that was encoded; arrays are read from the archive.
-
-    A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that says it is longer.
-    """
+def _decoded(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
+    """The value that was encoded; arrays are read from the archive."""
     if isinstance(value, list):
-        return [decode(item, archive, records) for item in value]
+        return [_decoded(item, archive, records) for item in value]
     if not isinstance(value, dict):
         return value
     tag = next(iter(value), "")
     if not tag.startswith("@"):
-        return {key: decode(item, archive, records) for key, item in value.items()}
+        return {key: _decoded(item, archive, records) for key, item in value.items()}
     inner = value[tag]
     if tag == "@float":
         return float(inner)
@@ -69,9 +82,9 @@ def decode(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
                 raise ValueError(f"{inner} is longer than its header says")
             return array
     if tag in ("@tuple", "@dict"):
-        items = [decode(item, archive, records) for item in inner]
+        items = [_decoded(item, archive, records) for item in inner]
         return tuple(items) if tag == "@tuple" else dict(items)
-    return records[tag[1:]](**{key: decode(item, archive, records) for key, item in inner.items()})
+    return records[tag[1:]](**{key: _decoded(item, archive, records) for key, item in inner.items()})
 
 
 def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""What of a file is wanted: an array of several by its key, some columns of a table, a column of row names."""
+"""Which part of a file is wanted: one of its arrays by key, some columns of a table, a column of row names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PointFile(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What of a file is wanted.
+    """Which part of a file is wanted.
 
     Attributes
     ----------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import one_line
 from .chosen import Choice, ContentError, PointFile, needs, only_points
 
 
@@ -64,7 +65,7 @@ def read_zarr(path: Path, choice: Choice) -> PointFile:
     try:
         store = zarr.open(str(path), mode="r")
     except Exception as error:  # Zarr's own errors are many
-        raise ContentError(f"{path} is not a Zarr store, or is damaged: {' '.join(str(error).split())[:200]}") from None
+        raise ContentError(f"{path} is not a Zarr store, or is damaged: {one_line(error)}") from None
     arrays = {"X": store} if isinstance(store, zarr.Array) else dict(_zarr_arrays(store, ""))
     safe = {
         name: array
@@ -98,6 +99,4 @@ def read_mat(path: Path, choice: Choice) -> PointFile:
     except ContentError:
         raise
     except (ValueError, OSError, TypeError, EOFError, KeyError) as error:
-        raise ContentError(
-            f"{path} is not a MATLAB file, or is damaged: {' '.join(str(error).split())[:200]}"
-        ) from None
+        raise ContentError(f"{path} is not a MATLAB file, or is damaged: {one_line(error)}") from None

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..backend.cpu import available_memory
+from ..errors import one_line
 from .chosen import Choice, ContentError, PointFile, only_points
 from .containers import read_h5ad, read_hdf5, read_mat, read_zarr
 from .remote import fetched, is_remote, shown
@@ -95,8 +96,8 @@ def _read(path: Path, ending: str, wanted: Choice) -> PointFile:
         raised = traceback.extract_tb(error.__traceback__)[-1].filename
         if Path(raised).is_relative_to(Path(__file__).parents[1]):  # a sentence of ours
             raise
-        told = " ".join(str(error).split())[:100]
-        raise ValueError(f"{path} is cut short or damaged ({type(error).__name__}: {told}); save it again") from None
+        told = f"{type(error).__name__}: {one_line(error, 100)}"
+        raise ValueError(f"{path} is cut short or damaged ({told}); save it again") from None
 
 
 def _read_stdin(choice: dict[str, Any]) -> PointFile:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import one_line
 from .chosen import Choice, ContentError, PointFile, from_columns, needs
 
 
@@ -33,8 +34,7 @@ def arrow_table(path: Path) -> Any:
     try:
         return read(path, memory_map=False)
     except (pyarrow.ArrowException, OSError) as error:
-        why = " ".join(str(error).split())[:200]
-        raise ContentError(f"{path} is damaged, or not a {path.suffix} file: {why}") from None
+        raise ContentError(f"{path} is damaged, or not a {path.suffix} file: {one_line(error)}") from None
 
 
 def index_columns(schema: Any) -> list[str]:
@@ -80,16 +80,19 @@ def fits_data(path: Path, key: str | None = None) -> dict[str, np.ndarray] | np.
     except ContentError:
         raise
     except (OSError, ValueError, TypeError, IndexError) as error:
-        raise ContentError(f"{path} is not a FITS file, or damaged: {' '.join(str(error).split())[:200]}") from None
+        raise ContentError(f"{path} is not a FITS file, or damaged: {one_line(error)}") from None
 
 
 def _known(column: Any, about: Any) -> np.ndarray:
-    """Numbers in this machine's order of bytes, where FITS has the other; NaN for the integer that means "none"."""
-    column = np.asarray(column)
-    if column.dtype.kind not in "iuf":
-        return column
-    column = column.astype(column.dtype.newbyteorder("="))
-    if not isinstance(about.null, int):
+    """Numbers of a column, with NaN for the integer that means "none"."""
+    column = native(column)
+    if column.dtype.kind not in "iuf" or not isinstance(about.null, int):
         return column
     none = about.null * float(about.bscale or 1) + float(about.bzero or 0)
     return np.where(column == none, np.nan, column)
+
+
+def native(column: Any) -> np.ndarray:
+    """Numbers in this machine's order of bytes; FITS has the other."""
+    column = np.asarray(column)
+    return column.astype(column.dtype.newbyteorder("=")) if column.dtype.kind in "iuf" else column

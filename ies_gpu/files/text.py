@@ -14,8 +14,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import warn_caller
-from .chosen import Choice, ContentError, PointFile, shown
+from ..errors import first_few, warn_caller
+from .chosen import Choice, ContentError, PointFile
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": None}  # None: blanks
 QUOTED = re.compile(r'"[^"]*"')
@@ -106,7 +106,7 @@ def _look(path: Path, choice: Choice) -> Look:
             cells = _cells(text, delimiter)
             if over_row_names(cells):
                 return _numbered(path, Look(number, delimiter, cells, len(cells)), _following(lines), choice)
-            if any(map(_is_number, cells)) and not choice.by_name(cells):
+            if any(map(is_number, cells)) and not choice.by_name(cells):
                 _warn_of_column_numbers(
                     path, cells, [_cells(_without_comment(row), delimiter) for row in _following(lines)]
                 )
@@ -129,7 +129,7 @@ def _following(lines: Iterator[tuple[int, str]]) -> list[str]:
 
 def over_row_names(cells: list[str]) -> bool:
     """Whether a first line is pandas' header of columns without names, behind that of the row names."""
-    return len(cells) > 1 and not _is_number(cells[0]) and cells[1:] == [str(k) for k in range(len(cells) - 1)]
+    return len(cells) > 1 and not is_number(cells[0]) and cells[1:] == [str(k) for k in range(len(cells) - 1)]
 
 
 def _numbered(path: Path, look: Look, following: list[str], choice: Choice) -> Look:
@@ -143,8 +143,8 @@ def _numbered(path: Path, look: Look, following: list[str], choice: Choice) -> L
     whole = any(_whole(_cells(_without_comment(line), look.delimiter)[1:]) for line in following)
     if header[0] and (len(header) == 2 or (len(header) <= 4 and whole)):
         warn_caller(
-            f"{path}: the first line, {_start(header)}, is read as the names of the columns; if it is a point, put a "
-            "line with names above it",
+            f"{path}: the first line, {first_few(header, 4)}, is read as the names of the columns; if it is a "
+            "point, put a line with names above it",
         )
     matched = _matched(path, look, following[0] if following else None, choice)
     return matched._replace(row_names=matched.row_names or choice.index_col in ("0", header[0]))
@@ -156,7 +156,7 @@ def _matched(path: Path, look: Look, data: str | None, choice: Choice) -> Look:
     if data is None or len(cells) == len(header):
         return look
     if len(cells) == len(header) + 1 and cells[-1]:
-        named = data.lstrip().startswith('"') or not _is_number(cells[0])
+        named = data.lstrip().startswith('"') or not is_number(cells[0])
         if choice.index_col == "0" or (choice.index_col is None and named):
             return look._replace(header=["", *header], width=len(cells), row_names=True)
     if ";" in QUOTED.sub("", data):
@@ -165,8 +165,8 @@ def _matched(path: Path, look: Look, data: str | None, choice: Choice) -> Look:
     way = "if the first column names the rows, pass --index-col 0; otherwise correct" if more else "correct"
     cut = " before the '#', which begins a comment unless it is in quotes" if "#" in data else ""
     raise ContentError(
-        f"{path}: the header has {len(header)} name{'s' * (len(header) != 1)} ({shown(header)}), but the first line of "
-        f"data has {len(cells)} cell{'s' * (len(cells) != 1)}{cut}; {way} the {'line' if cut else 'header'}"
+        f"{path}: the header has {len(header)} name{'s' * (len(header) != 1)} ({first_few(header, 8)}), but the first "
+        f"line of data has {len(cells)} cell{'s' * (len(cells) != 1)}{cut}; {way} the {'line' if cut else 'header'}"
     )
 
 
@@ -188,24 +188,20 @@ def _cells(text: str, delimiter: str | None) -> list[str]:
 
 def _warn_of_column_numbers(path: Path, cells: list[str], following: list[list[str]]) -> None:
     """Warn of a point that may be a header: the numbers from 0, or different whole ones (years) above others."""
-    first = cells if _is_number(cells[0]) else cells[1:]
+    first = cells if is_number(cells[0]) else cells[1:]
     numbered = len(cells) > 1 and cells == [str(k) for k in range(len(cells))]
     named = len(first) > 1 and _whole(first) and len(set(first)) == len(first)
     rows = [row[-len(first) :] for row in following]
-    broken = bool(rows) and all(all(map(_is_number, row)) and not _whole(row) for row in rows)
+    broken = bool(rows) and all(all(map(is_number, row)) and not _whole(row) for row in rows)
     if numbered or (named and broken):
         warn_caller(
-            f"{path}: the first line, {_start(cells)}, is read as a point; if it "
+            f"{path}: the first line, {first_few(cells, 4)}, is read as a point; if it "
             f"{'numbers' if numbered else 'names'} the columns, delete it",
         )
 
 
 def _whole(cells: list[str]) -> bool:
     return all(cell.isdecimal() for cell in cells)
-
-
-def _start(cells: list[str]) -> str:
-    return ", ".join(cells[:4]) + (", ..." if len(cells) > 4 else "")
 
 
 def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | None:
@@ -228,7 +224,7 @@ def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | Non
             if len(cells) != width:
                 return f"{path}, line {number}: {len(cells)} cells, but {width} in the lines above; correct it"
             for column, cell in enumerate(cells, 1):
-                if not _is_number(cell) and (used is None or column - 1 in used):
+                if not is_number(cell) and (used is None or column - 1 in used):
                     what = f"{cell[:40]!r} is not a number" if cell else "the cell is empty"
                     hint = "; separate cells with commas" if ";" in cell else _hint(cells, column)
                     return f"{path}, line {number}, column {column}: {what}{hint}"
@@ -236,7 +232,7 @@ def _first_bad_line(path: Path, look: Look, used: list[int] | None) -> str | Non
 
 
 def _hint(cells: list[str], column: int) -> str:
-    if column == 1 and len(cells) > 1 and cells[0] and all(map(_is_number, cells[1:])):
+    if column == 1 and len(cells) > 1 and cells[0] and all(map(is_number, cells[1:])):
         return "; if the first column holds names, pass --index-col 0"
     return "; correct it or remove the row"
 
@@ -261,12 +257,13 @@ def _of_words(path: Path, look: Look, used: list[int] | None, rows: list[list[st
 
 
 def _is_word(cell: str) -> bool:
-    return not _is_number(cell) and ";" not in cell and cell.lower() not in MISSING
+    return not is_number(cell) and ";" not in cell and cell.lower() not in MISSING
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, and not only in Python, as 1_000 is."""
     try:
         float(cell)
     except ValueError:
         return False
-    return "_" not in cell  # 1_000 is a number only in Python
+    return "_" not in cell

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..embedding.graph import from_pairs
+from ..embedding.nystrom import KernelRule
 from ..errors import IESWarning, brief, warnings_held
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
@@ -20,7 +21,7 @@ from ..results.selection import Selection
 from ..run.fingerprint import digest_rows
 from ..run.options import AUTO, is_auto, is_each, is_found
 from ..select import select_coordinates
-from ..validation import check_sparse_storage, check_square_sparse, check_text
+from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
 
 __all__ = ["select", "transform"]
 UNCHANGED = 0.05  # of a coordinate's size that cells of the map may be off; 0.03 where two thirds of them were dropped
@@ -143,12 +144,13 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         )
     X_new = entry_of(new, use)[1]
     kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
-    model = make_model(
-        np.asarray(backend_of(X).to_host(X), dtype=float)[kept], whole[kept], np.asarray(about["eigenvalues"])[subset],
-        float(params["bandwidth"]), float(params["radius"]), range(len(subset)),
-        self_loops=bool(params["self_loops"]), metric=str(params.get("metric", "euclidean")),
-        alpha=float(params.get("alpha", 1.0)), device=options.get("device", "auto"),
+    rule = KernelRule(
+        float(params["bandwidth"]), float(params["radius"]), bool(params["self_loops"]),
+        str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)),
     )  # fmt: skip
+    X = check_points(np.asarray(to_host(X), dtype=float)[kept])
+    values, device = np.asarray(about["eigenvalues"])[subset], options.get("device", "auto")
+    model = make_model(X, whole[kept], values, rule, range(len(subset)), device=device)
     _check_unchanged(model, use)
     new.obsm[f"X_{key}"] = model.transform(X_new, **options)
     new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}
@@ -245,8 +247,8 @@ def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, 
     best, left = None, np.inf
     for size in range(d, 2 * d + 1):  # as for points: one more as long as it explains more of their variance
         found = select_coordinates(**given, intrinsic_dim=d, subset_size=size, **options)
-        rows = backend_of(found.points).to_host(found.points)
-        still = unexplained_variance(points[rows], backend_of(found.embedding).to_host(found.embedding))
+        rows = to_host(found.points)
+        still = unexplained_variance(points[rows], to_host(found.embedding))
         if best is not None and left - still < FALL:
             break
         best, left = found, still
@@ -264,10 +266,10 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
             f"intrinsic_dim and subset_size are needed with use={use!r}: 'auto' finds them from the points in "
             f"adata.obsm[{space!r}], which is missing. Give both, or run scanpy.pp.pca(adata)"
         )
-    return np.asarray(backend_of(adata.obsm[space]).to_host(adata.obsm[space]), dtype=float)
+    return np.asarray(to_host(adata.obsm[space]), dtype=float)
 
 
-def with_self(kernel: Array) -> Any:
+def with_self(kernel: Array) -> Array:
     """A kernel in which every point is its own neighbour with weight 1, unless its diagonal says something else."""
     kernel = scipy.sparse.csr_array(kernel)
     if kernel.diagonal().any():

@@ -8,12 +8,13 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist
 
-from ..backend import at_home, backend_of, to_device
+from ..backend import at_home, to_host
 from ..backend.array import Array
+from ..backend.kernels.arrays import extent
 from ..embedding.metrics import PRECOMPUTED, in_metric
 from ..errors import IESWarning, warn_caller, warnings_held
 from ..parameters.verdict import DOUBTFUL, TOUCH
-from ..results.assembly import points_of, presented
+from ..results.assembly import points_of, presented, way_back
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto, is_found
 from ..run.progress import Progress
@@ -167,9 +168,7 @@ class DiffusionMap(SpectralTransformer):
         with Run(options, given, self.progress) as run:
             graph = run.stage(GRAPH, given)
             found = run.stage(EIGENVECTORS, graph, run.later(LAPLACIAN, given, graph))
-            back = run.backend.asarray(np.argsort(graph.order))
-            points = points_of(run, graph)
-            coordinates, _ = presented(run, graph, found, points, lambda array: to_device(array[back], run.home))
+            coordinates, _ = presented(run, graph, found, points_of(run, graph), way_back(run, graph))
         self.eigenvalues_ = found.eigenvalues
         self._keep(
             X,
@@ -359,7 +358,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
-        points = backend_of(found.points).to_host(found.points)
+        points = to_host(found.points)
         self._keep(X, points, self._model(X, points, found.coordinates, found.subset, used["bandwidth"]))
         return self
 
@@ -369,8 +368,8 @@ def few_points_bandwidth(X: Array) -> float:
 
     The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
     """
-    Z = backend_of(X).to_host(X)
-    unit = float(np.abs(Z - Z[0]).max())  # in this unit, squares neither overflow nor vanish
+    Z = to_host(X)
+    unit = extent(Z)
     distances = pdist((Z - Z[0]) / unit)
     longest = linkage(distances, "single")[:, 2].max()
     return float(unit * np.sqrt(longest * distances.max()) / 3)

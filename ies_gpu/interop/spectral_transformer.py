@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
-from ..embedding.nystrom import ISOLATED, check_scales
-from ..errors import IESWarning, warn_caller, warnings_held
+from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
+from ..errors import IESWarning, first_few, warn_caller, warnings_held
 from ..results.model import InverseError, Model, make_model
 from ..run.options import FIXED, Options, is_auto, is_each, is_local
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array, check_unmasked
@@ -29,7 +29,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     embedding_: Any
 
     @at_home
-    def fit_transform(self, X: Array, y: Array = None) -> Any:
+    def fit_transform(self, X: Array, y: Array = None) -> Array:
         """Fit the points and return their coordinates.
 
         Parameters
@@ -47,7 +47,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return self.fit(X, y).embedding_
 
     @at_home
-    def transform(self, X: Array) -> Any:
+    def transform(self, X: Array) -> Array:
         """Place new points in the map, by the Nystrom extension.
 
         Training points get their training coordinates. A point without a training point within the radius gets the
@@ -66,7 +66,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._extend(self._input(X, reset=False))
 
-    def inverse_transform(self, X: Array) -> Any:
+    def inverse_transform(self, X: Array) -> Array:
         """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.
 
         ``inverse_error_`` says how far from the truth that is.
@@ -115,7 +115,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 )
         return np.asarray(self.model_.names, dtype=object)
 
-    def _input(self, X: Array, *, reset: bool) -> Any:
+    def _input(self, X: Array, *, reset: bool) -> Array:
         """Points as float64, on their own device, with as many columns as in ``fit``."""
         if backend_of(X).device != "cpu":
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -158,7 +158,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             )
         return {"graph": X}, X
 
-    def _extend(self, X: Array) -> Any:
+    def _extend(self, X: Array) -> Array:
         if self.metric == PRECOMPUTED:  # distances to points that were left out of the map say nothing
             X = X[:, self.points_]
         return self.model_.transform(
@@ -182,11 +182,11 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def _of_training(self, rows: np.ndarray, n: int) -> str:
         """What to say of training points without a place in the map: they are no new points, and have other numbers."""
         one = len(rows) == 1
-        listed = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
         got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
         return (
             f"{len(rows):,} of {n:,} training points {'has' if one else 'have'} no neighbour in the map within "
-            f"radius={self.model_.radius:g} and {'gets' if one else 'get'} {got} (row{'s' * (not one)} {listed})"
+            f"radius={self.model_.radius:g} and {'gets' if one else 'get'} {got} "
+            f"(row{'s' * (not one)} {first_few(rows)})"
         )
 
     def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:
@@ -195,9 +195,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if len(points) < len(X):
             rows = backend_of(X).asarray(points)
             X = X[rows][:, rows] if self.metric == PRECOMPUTED else X[rows]
-        scales = check_scales(bandwidth, self.radius)
-        kernel = {"self_loops": self.self_loops, "metric": self.metric, "alpha": self.alpha, "device": self.device}
-        return make_model(X, coordinates, self.eigenvalues_, *scales, subset, names, **kernel)
+        rule = KernelRule(*check_scales(bandwidth, self.radius), self.self_loops, self.metric, self.alpha)
+        return make_model(X, coordinates, self.eigenvalues_, rule, subset, names, device=self.device)
 
     def _options(self, X: Array) -> dict[str, Any]:
         """The options for ``select_coordinates``, with n_components lowered if there are too few points."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.spatial import KDTree
 
-from ..backend import backend_of
+from ..backend import to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..errors import warn_caller
@@ -66,7 +66,7 @@ def umap_init(
     (500, 2)
     """
     selection = check_selection(selection)
-    Y = backend_of(selection.coordinates).to_host(selection.coordinates)
+    Y = to_host(selection.coordinates)
     if subset is None:
         _check_two(selection)
     chosen = Y[:, coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])]
@@ -91,7 +91,7 @@ def _check_two(selection: Selection) -> None:
 
 def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
     """For each input point its own row in the result, or that of its nearest point that has one."""
-    kept = np.asarray(backend_of(selection.points).to_host(selection.points))
+    kept = np.asarray(to_host(selection.points))
     if X is None:
         if not is_whole(selection):
             raise ValueError(
@@ -100,7 +100,7 @@ def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
             )
         return np.arange(len(kept))
     X = check_points(X)
-    X = backend_of(X).to_host(X)
+    X = to_host(X)
     used_points(selection, X)
     rows = np.full(len(X), -1)
     rows[kept] = np.arange(len(kept))

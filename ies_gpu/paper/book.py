@@ -135,9 +135,9 @@ class Book:
         selection.to_html(self.folder / page, title=last.title, **more)
         self.items[-1] = last._replace(page=page)
 
-    def text(self, name: str, title: str, text: str, *, label: str = "") -> None:
+    def text(self, name: str, title: str, text: str) -> None:
         """Add text with a heading; empty lines separate paragraphs."""
-        self._added(Item(name, title, label, text))
+        self._added(Item(name, title, "", text))
 
     def write(self) -> Path:
         """Write ``index.html`` and ``README.md`` in the paper's order; returns the path of the page."""

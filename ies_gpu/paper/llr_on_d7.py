@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LABEL = "fig:rest-images-table"
 FACTORS = (1 / 6, 1 / 4, 1 / 3, 2**0.5 / 3, 2 / 3, 1.0)
 COUNT = 5  # coordinates that matter here
+POINTS = 2000  # on which bandwidths are compared
 
 
 def add_d7(book: Book, case: Case) -> None:
@@ -53,9 +54,9 @@ def add_d7(book: Book, case: Case) -> None:
     )
 
 
-def bandwidth_scan(Y: np.ndarray, points: int = 2000) -> dict[float, list[float]]:
+def bandwidth_scan(Y: np.ndarray) -> dict[float, list[float]]:
     """Residuals r_2.. for several bandwidths, on seeded points."""
-    rows = np.sort(np.random.default_rng(0).permutation(len(Y))[:points])
+    rows = np.sort(np.random.default_rng(0).permutation(len(Y))[:POINTS])
     Y = Y[rows] * np.sqrt(len(Y))
     backend = backend_of(Y)
     with backend.active():

@@ -14,7 +14,8 @@ from ..errors import warn_caller
 from ..plot.panels import add_map, coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
 from ..plot.style import styled
 from ..results.selection import Selection
-from ..run.log import Log, Progress, peak_memory
+from ..run.log import Log, Progress
+from ..system.memory import peak_memory
 from .book import Book
 from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, torsion_r2
 

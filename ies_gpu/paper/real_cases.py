@@ -98,9 +98,9 @@ class Features(NamedTuple):
     mirror: np.ndarray | None = None
 
 
-def features(case: RealCase, path: Path, n: int | None, seed: int = 0) -> Features:
+def features(case: RealCase, path: Path, n: int | None) -> Features:
     """Features of all rows of a file, or of n of them."""
-    found = spectral_features(path, n, seed) if case.features == "spectra" else molecular_features(case, path, n, seed)
+    found = spectral_features(path, n) if case.features == "spectra" else molecular_features(case, path, n)
     if case.stray == 0:
         return found
     keep = dense_rows(found.X, case.stray)
@@ -119,10 +119,10 @@ def dense_rows(X: np.ndarray, stray: float) -> np.ndarray:
     return np.flatnonzero(reach <= np.quantile(reach, 1 - stray))
 
 
-def molecular_features(case: RealCase, path: Path, n: int | None, seed: int) -> Features:
+def molecular_features(case: RealCase, path: Path, n: int | None) -> Features:
     """Angles or distances, and the torsions as colours."""
     loaded = datasets.load_molecule(path)
-    rows = taken(np.arange(len(loaded)), n, seed)
+    rows = taken(np.arange(len(loaded)), n)
     R = loaded.R[rows]
     transform = datasets.planar_angles if case.features == "angles" else datasets.pairwise_distances
     found = datasets.pca(R, 50, transform=transform)
@@ -173,23 +173,23 @@ def mirror_set(selection: Selection, mirror: np.ndarray, subset: tuple[int, ...]
     return Mirrored(tuple(int(k) for k in selection.ranking.subsets[best]), best + 1, float(alike[best]))
 
 
-def spectral_features(path: Path, n: int | None, seed: int) -> Features:
+def spectral_features(path: Path, n: int | None) -> Features:
     """Spectra of unit length, each once, and a band ratio as colour."""
     spectra = datasets.load_spectra(path).normalized()
     first = np.sort(np.unique(spectra.flux, axis=0, return_index=True)[1])
     repeated = len(spectra) - len(first)
     notes = (f"{repeated:,} of {len(spectra):,} spectra are copies of another and were left out.",) if repeated else ()
-    rows = taken(first, n, seed)
+    rows = taken(first, n)
     ratio = spectra.band_ratio((950, 1050), (1450, 1550))[rows]
     found = datasets.pca(spectra.flux[rows], 50)
     return Features(found.scores, rows, found.explained, {"band ratio 1.0 / 1.5 um": ratio}, notes)
 
 
-def taken(usable: np.ndarray, n: int | None, seed: int) -> np.ndarray:
+def taken(usable: np.ndarray, n: int | None) -> np.ndarray:
     """All rows, or n of them at random, in their order."""
     if n is None or n >= len(usable):
         return usable
-    return np.sort(np.random.default_rng(seed).choice(usable, n, replace=False))
+    return np.sort(np.random.default_rng(0).choice(usable, n, replace=False))
 
 
 def fit(case: RealCase, X: np.ndarray, bandwidth: float | str, device: str, **options: Any) -> Selection:

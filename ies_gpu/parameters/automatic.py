@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend import to_device
 from ..backend.array import Array
+from ..backend.sampling import sample_rows
 from ..errors import DisconnectedGraphError
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
@@ -17,7 +18,7 @@ from ..run.options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.stage import Run, Stage
 from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
-from .dimension import COPIES, SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, sample_rows, times_each
+from .dimension import COPIES, SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, times_each
 from .scan import FACTORS, SCAN, SHARE, Scan
 from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
@@ -36,7 +37,7 @@ class Found(NamedTuple):
 
 
 def found(run: Run, given: Inputs) -> Found:
-    """Find what is "auto" of bandwidth, intrinsic dimension and subset size, and the set that goes with them."""
+    """Find the parameters that are "auto", and the set that goes with them."""
     return calibrate(run, run.stage(POINTS, given.value))
 
 
@@ -137,7 +138,7 @@ def scanned(
     return tried, way
 
 
-def on_device(run: Run, report: Report, X: Array) -> Any:
+def on_device(run: Run, report: Report, X: Array) -> Array:
     """Checked points, on the device."""
     X = to_device(check_points(X), run.backend)
     run.options.check_shape(*X.shape)
@@ -165,7 +166,7 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
 
 
 def copies_in(distances: Distances) -> list[Reason]:
-    """A reason to doubt where points come several times: copies predict each other, and hide what is around them."""
+    """A reason to doubt if points occur several times: copies predict each other, and hide what is around them."""
     times = times_each(distances)
     if times < COPIES:
         return []

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import extent
+from ..backend.sampling import sample_rows
 
 QUERIES = 200
 REACH = 3.0  # the radius of the graph in units of the bandwidth
@@ -23,12 +25,17 @@ class Distances(NamedTuple):
     table: Any
 
 
+def subsample(X: Array, size: int, random_state: int) -> Array:
+    """All points, or ``size`` of them drawn uniformly with the seed, in their order."""
+    return X if len(X) <= size else X[backend_of(X).asarray(sample_rows(len(X), size, random_state))]
+
+
 def sampled_distances(X: Array, *, queries: int = QUERIES, random_state: int = 0) -> Distances:
     """Distances from at most ``queries`` seeded points to all points of X (n, D), by differences: exact where equal."""
     backend = backend_of(X)
     xp, (n, D) = backend.xp, X.shape
-    rows = np.sort(np.random.default_rng(random_state).choice(n, size=min(queries, n), replace=False))
-    unit = float(xp.abs(X - X[:1]).max())  # squares of these neither overflow nor vanish
+    rows = sample_rows(n, queries, random_state)
+    unit = extent(X)
     Z = (X - X[:1]) / unit
     table = xp.empty((len(rows), n))
     for block in backend.blocks(len(rows), 24.0 * n * D, "calibration"):
@@ -62,9 +69,9 @@ def mean_degree(distances: Distances, bandwidth: float) -> float:
     return float((distances.table <= REACH * bandwidth).sum() / len(distances.rows)) - 1
 
 
-def bandwidth_grid(centre: float, *, below: int = 12, above: int = 8) -> np.ndarray:
-    """Four steps per octave around a centre."""
-    return centre * 2.0 ** (np.arange(-below, above + 1) / 4)
+def bandwidth_grid(centre: float) -> np.ndarray:
+    """Four steps per octave around a centre, from an eighth of it to four times as much."""
+    return centre * 2.0 ** (np.arange(-12, 9) / 4)
 
 
 def kernel_sum_slopes(distances: Distances, bandwidths: np.ndarray) -> np.ndarray:
@@ -100,9 +107,7 @@ def consistency_curve(X: Array, intrinsic_dim: int, bandwidths: np.ndarray, *, r
     """
     backend = backend_of(X)
     xp = backend.xp
-    if len(X) > CONSISTENCY_SAMPLE:
-        rows = np.random.default_rng(random_state).choice(len(X), CONSISTENCY_SAMPLE, replace=False)
-        X = X[backend.asarray(np.sort(rows))]
+    X = subsample(X, CONSISTENCY_SAMPLE, random_state)
     X = X - X.mean(axis=0)
     distances = sampled_distances(X, random_state=random_state)
     curve = []
@@ -128,7 +133,7 @@ def _inconsistency(X: Array, distances: Distances, query: int, eps: float, w: Ar
     return float(xp.abs(xp.linalg.eigvalsh(H) - 1).max())
 
 
-def _kernel_products(X: Array, eps: float, vector: Array) -> Any:
+def _kernel_products(X: Array, eps: float, vector: Array) -> Array:
     """``K v`` for the Gaussian kernel within 3 eps, in blocks of rows."""
     backend = backend_of(X)
     xp, n = backend.xp, len(X)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.kernels.arrays import extent
+from ..backend.sampling import spaced_rows
 from ..validation import check_choice, check_integer, check_length, check_points
-from .bandwidth import Distances, bandwidth_grid, degree_bandwidth, kernel_sum_slopes, neighbours_of, sampled_distances
+from .bandwidth import (
+    Distances,
+    bandwidth_grid,
+    degree_bandwidth,
+    kernel_sum_slopes,
+    neighbours_of,
+    sampled_distances,
+    subsample,
+)
 from .levina_bickel import levina_bickel_dimension
 
 if TYPE_CHECKING:
@@ -122,18 +132,6 @@ def estimate_dimension(
     return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))
 
 
-def subsample(X: Array, size: int, random_state: int) -> Any:
-    """All points, or ``size`` of them drawn uniformly with the seed, in their order."""
-    return X if len(X) <= size else X[backend_of(X).asarray(sample_rows(len(X), size, random_state))]
-
-
-def sample_rows(n: int, size: int, random_state: int) -> np.ndarray:
-    """Numbers of at most ``size`` rows, rising."""
-    if n <= size:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(random_state).choice(n, size=size, replace=False))
-
-
 def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarray:
     """Mean eigenvalues of the weighted local covariance in units of ``eps^2 / 2``, falling: (min(D, n),).
 
@@ -204,9 +202,8 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
 
 def _nearest_distances(X: Array, k: int) -> np.ndarray:
     backend = backend_of(X)
-    unit = float(backend.xp.abs(X - X[:1]).max())
     with backend.active():
-        return np.asarray(backend.to_host(backend.nearest((X - X[:1]) / unit, k)[0]))
+        return np.asarray(backend.to_host(backend.nearest((X - X[:1]) / extent(X), k)[0]))
 
 
 def _rounded(raw: float) -> int:
@@ -277,7 +274,7 @@ def _log_ratios(X: Array) -> np.ndarray:
 def _two_nn(X: Array) -> DimensionEstimate:
     logs = _log_ratios(X)
     raw = (len(logs) - 1) / float(logs.sum())
-    shown = np.linspace(0, len(logs) - 2, min(100, len(logs) - 1)).astype(int)
+    shown = spaced_rows(len(logs) - 1, 100)
     remaining = -np.log(1 - (shown + 1) / len(logs))
     return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _words(raw))
 

@@ -22,8 +22,9 @@ from .bandwidth import (
     kernel_sum_slopes,
     mean_degree,
     sampled_distances,
+    subsample,
 )
-from .dimension import SAMPLE_SIZE, local_pca_dimension, subsample
+from .dimension import SAMPLE_SIZE, local_pca_dimension
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -296,7 +297,7 @@ def suggest_subset_size(
 
 
 def _report(X: Array, sample_size: int, options: Options) -> dict[str, Any]:
-    """What a calibration on a sample is based on."""
+    """The report of a calibration on a sample."""
     size = check_integer("sample_size", sample_size, low=2)
     given = Inputs.of(X=subsample(check_points(X), size, options.random_state))
     with Run(options, given) as run:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_means, column_spreads
+from ..backend.kernels.arrays import column_means, column_units
 from ..validation import check_integer, check_number, check_real_array
 
 
@@ -53,9 +53,9 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
     xp = backend.xp
     X = X - column_means(X)
     X = X / (float(xp.abs(X).max()) or 1.0)  # squares neither overflow nor vanish
-    spread = column_spreads(Y)
+    unit = column_units(Y)
     with backend.active():
-        Y = Y / xp.where(spread > 0, spread, 1)
+        Y = Y / unit
         if blur > 0:
             Y = Y + blur * backend.asarray(np.random.default_rng(0).normal(size=Y.shape))
         neighbours = backend.nearest(Y, k)[1]
@@ -72,8 +72,7 @@ def points_at(new: Array, X: Array, Y: Array, k: int) -> Array:
     """The same regression at other places: the mean of the k points with the nearest coordinates, in blocks."""
     backend = backend_of(X)
     xp = backend.xp
-    spread = column_spreads(Y)
-    unit, found = xp.where(spread > 0, spread, 1), xp.empty((len(new), X.shape[1]))
+    unit, found = column_units(Y), xp.empty((len(new), X.shape[1]))
     Z = Y / unit
     half = 0.5 * (Z * Z).sum(axis=1)
     for block in backend.blocks(len(new), 8.0 * (3 * len(Z) + (k + 1) * X.shape[1]), "inverse"):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.sampling import sample_rows
 from ..validation import check_choice, check_integer, check_members, check_points
 
 SAMPLE, FEWEST = 2000, 300  # points whose neighbours among each other are looked at, and too few of them
@@ -112,7 +113,7 @@ def dimension_of_sample(X: Array) -> float | None:
 
 def dimension_rows(n: int, D: int) -> np.ndarray:
     """Which of n rows with D columns are in that sample, rising."""
-    return np.sort(np.random.default_rng(0).choice(n, min(n, SAMPLE, int((WORK / D) ** 0.5)), replace=False))
+    return sample_rows(n, min(SAMPLE, int((WORK / D) ** 0.5)), 0)
 
 
 def dimension_of_rows(some: Array) -> float | None:

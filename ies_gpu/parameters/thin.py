@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from ..backend.array import Array
-from ..embedding.nystrom import kernel_sums
+from ..backend.sampling import sample_rows
+from ..embedding.nystrom import KernelRule, kernel_sums
 from ..errors import DisconnectedGraphError
 from ..run.log import HeldLog
 from ..run.stage import Run
-from .dimension import sample_rows
 from .trial import Trial, trial
 
 FEW = 2500  # rows, and no fewer
@@ -56,13 +56,13 @@ def extended(X: Array, few: Trial) -> Array | None:
     Each point, one of the few or not, gets the mean over the others that the Laplacian takes, so that all are alike.
     """
     options, backend, own = few.run.options, few.run.backend, few.X
-    xp, scales = backend.xp, (options.bandwidth, options.radius)
+    xp, rule = backend.xp, KernelRule(options.bandwidth, options.radius, options.self_loops)
 
     def means() -> Array | None:
-        w = kernel_sums(own, own, xp.ones((len(own), 1)), *scales, self_loops=options.self_loops)
+        w = kernel_sums(own, own, xp.ones((len(own), 1)), rule)
         share = 1.0 / w**options.alpha
         values = xp.concatenate([share, share * few.embedding.coordinates], axis=1)
-        sums = kernel_sums(X, own, values, *scales, self_loops=False)
+        sums = kernel_sums(X, own, values, rule._replace(self_loops=False))
         return sums[:, 1:] / sums[:, :1] if bool((sums[:, 0] > 0).all()) else None
 
     return backend.retried("scan", means)

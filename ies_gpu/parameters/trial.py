@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_spreads
+from ..backend.kernels.arrays import column_units
+from ..backend.sampling import spaced_rows
 from ..choice.collapse import touching_share
 from ..choice.criterion import log_volumes
 from ..choice.search import SearchResult, ranked
@@ -109,19 +110,18 @@ class Trial:
     def overlap(self, s: int) -> float:
         """The share of points a fifth of whose 10 nearest in the map are no neighbours: near 1 for two sheets."""
         backend, Y = self.run.backend, self.embedding.coordinates[:, list(self.search(s).subset)]
-        rows = np.linspace(0, len(Y) - 1, min(OVERLAP_SAMPLE, len(Y))).astype(int)
-        spread = column_spreads(Y)
         with backend.active():
-            near = backend.nearest(Y / backend.xp.where(spread > 0, spread, 1), min(10, len(Y) - 1))[1]
-        rows, near = backend.asarray(rows), near[backend.asarray(rows)]
+            near = backend.nearest(Y / column_units(Y), min(10, len(Y) - 1))[1]
+        rows = backend.asarray(spaced_rows(len(Y), OVERLAP_SAMPLE))
+        near = near[rows]
         radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
         apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
         return float((apart.mean(axis=1) >= FOREIGN).mean())
 
     def touching(self, s: int) -> float:
         """The share of points at which parts of the map with s coordinates meet, as a diagnosis would find it."""
-        host, n = self.run.backend.to_host, len(self.X)
-        rows = self.run.backend.asarray(np.linspace(0, n - 1, min(TOUCHING_SAMPLE, n)).astype(int))
+        host = self.run.backend.to_host
+        rows = self.run.backend.asarray(spaced_rows(len(self.X), TOUCHING_SAMPLE))
         Y, bases, sigma = (
             host(array[rows])
             for array in (self.embedding.coordinates, self.tangents.bases, self.tangents.singular_values)

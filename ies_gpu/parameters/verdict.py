@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from ..backend.array import Array
 from ..choice.collapse import SMALLEST
-from ..choice.naming import names_text
+from ..choice.naming import coordinate_names, names_text
+from ..errors import first_few
 from ..run.options import LOCAL, Options
 from .dimension import THRESHOLD, DimensionEstimate
 from .scan import FALL, SHEETS, Scan, can_search, largest_size
@@ -148,7 +149,7 @@ def bandwidth_reasons(tried: Scan, s: int) -> list[Reason]:
 
 
 def worth_a_warning(report: dict[str, Any]) -> list[str]:
-    """What of the reasons to doubt a choice warns: all of a doubtful one, and parts of the map that nearly touch."""
+    """The reasons that become warnings: all of a doubtful choice, and always parts of the map that nearly touch."""
     if report["verdict"] == "doubtful":
         return [f"{DOUBTFUL} {'; '.join(report['reasons'])}. Try your own values and compare"]
     return [
@@ -285,6 +286,7 @@ def stray_words(stray: list[int], rows: int, subset: tuple[int, ...], options: O
     who = f"{many} of phi1..phi{m} {are} concentrated on a few stray points{each}{in_all}"
     if set(stray) & set(subset):  # too few others for a set
         return f"{who}, so none could be excluded; the choice is doubtful: {advice}"
-    names = names_text(stray[:5]) + (", ..." if len(stray) > 5 else "")
     left = "was excluded" if one else "were excluded"
-    return f"{who} and {left}: {names}. {'It leaves' if one else 'They leave'} less room for the shape: {advice}"
+    leaves = "It leaves" if one else "They leave"
+    names = first_few(coordinate_names(stray))
+    return f"{who} and {left}: {names}. {leaves} less room for the shape: {advice}"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import to_host
+from ..backend.sampling import sample_rows
 from ..errors import brief
 from ..validation import check_array, check_integer, check_members, check_text
 from .style import COLORS
@@ -70,7 +71,7 @@ def label_sizes(axes: Any, sizes: Sequence[int]) -> None:
 def on_host(array: Any, name: str = "values") -> np.ndarray:
     """An array of any device, or what becomes one, as NumPy's."""
     found = check_array(name, array)
-    return np.asarray(backend_of(found).to_host(found))
+    return np.asarray(to_host(found))
 
 
 def heading(title: str | None, usual: str = "") -> str:
@@ -92,8 +93,8 @@ def unit_mean_square(Y: np.ndarray) -> np.ndarray:
 
 
 def drawn_rows(n: int, most: int) -> np.ndarray:
-    """All of n rows, or seeded ones, at most so many: more marks only make the file larger."""
-    return np.arange(n) if n <= most else np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+    """All of n rows, or a seeded sample of ``most``: more marks only make the file larger."""
+    return sample_rows(n, most, 0)
 
 
 def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:

@@ -108,7 +108,7 @@ def _image(figure: Any) -> str:
 
 
 def _thinned(selection: Selection) -> Selection:
-    """The same with few points: a small picture takes no longer for a million."""
+    """The same with few points, so that a small picture of a million points takes no longer."""
     rows = drawn_rows(len(selection.points), DRAWN)
     cut = {
         name: on_host(getattr(selection, name))[rows] for name in ("coordinates", "points", "regrets", "log_volumes")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of, to_device
+from ..backend import to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels import plain
 from ..choice.criterion import log_volumes, penalties
@@ -24,6 +24,7 @@ from ..run.stage import Run, Stage
 from ..run.stages.graph import Graph
 from ..run.stages.tangents import Tangents
 from ..validation import check_points
+from .same_points import as_words
 from .selection import Ranking, Selection
 
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
@@ -33,36 +34,20 @@ def assembled(
     run: Run, report: Report, graph: Graph, embedding: Embedding, tangents: Tangents, found: SearchResult
 ) -> Selection:
     """The result, in the user's order of points and on the user's device."""
-    back = run.backend.asarray(np.argsort(graph.order))
     bases, sigma = tangents
     keep = bases.nbytes <= KEEP_BYTES if run.options.keep_bases is None else run.options.keep_bases
-
-    def returned(array: Array) -> Any:
-        return to_device(array[back], run.home)
-
-    values = embedding.eigenvalues
-    X = points_of(run, graph)
+    returned, X = way_back(run, graph), points_of(run, graph)
     coordinates, sign = presented(run, graph, embedding, X, returned)
     if keep:
         bases_back = returned(bases)
         with run.home.active():
             bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
-    order = ranked(found.subsets, found.scores, values, found.zeta)
     given = None if X is None else points_of(run, graph, as_given=True)
-    losses = found.scores - found.zeta * penalties(found.subsets, values)
     return Selection(
-        subset=found.subset,
-        search_order=found.search_order,
-        zeta=found.zeta,
-        zeta_interval=found.zeta_interval,
+        **choice_of(found, embedding.eigenvalues, graph.bandwidth),
         coordinates=coordinates,
-        eigenvalues=values,
-        laplace_beltrami_eigenvalues=None if graph.bandwidth is None else 4.0 / graph.bandwidth**2 * values,
-        path=found.path,
         regrets=returned(found.regrets),
-        regret_percentiles=found.percentiles,
-        ranking=Ranking(found.subsets[order], losses[order], found.scores[order]),
         log_volumes=returned(volumes),
         bases=bases_back if keep else None,
         singular_values=returned(sigma),
@@ -72,6 +57,29 @@ def assembled(
         | {"n_features": None if given is None else int(given.shape[1])}
         | {"seen_dimension": None if X is None or run.options.metric != "euclidean" else dimension_of_sample(X)},
     )
+
+
+def way_back(run: Run, graph: Graph) -> Callable[[Array], Array]:
+    """The function that puts an array of one row per point into the user's order and on the user's device."""
+    back = run.backend.asarray(np.argsort(graph.order))
+    return lambda array: to_device(array[back], run.home)
+
+
+def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | None) -> dict[str, Any]:
+    """What a result holds that is not one row per point, by name, but for ``diagnostics``."""
+    order = ranked(found.subsets, found.scores, eigenvalues, found.zeta)
+    losses = found.scores - found.zeta * penalties(found.subsets, eigenvalues)
+    return {
+        "subset": found.subset,
+        "search_order": found.search_order,
+        "zeta": found.zeta,
+        "zeta_interval": found.zeta_interval,
+        "eigenvalues": eigenvalues,
+        "laplace_beltrami_eigenvalues": None if bandwidth is None else 4.0 / bandwidth**2 * eigenvalues,
+        "path": found.path,
+        "regret_percentiles": found.percentiles,
+        "ranking": Ranking(found.subsets[order], losses[order], found.scores[order]),
+    }
 
 
 def points_of(run: Run, graph: Graph, *, as_given: bool = False) -> Any:
@@ -105,7 +113,6 @@ def diagnostics_of(
     graph: Graph, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult, run: Run
 ) -> dict[str, Any]:
     """How the result came about, as plain values."""
-    gaps = -run.backend.xp.diff(sigma, axis=1)
     stray, rows = stray_coordinates(embedding.coordinates, run.backend)
     return {
         **run.backend.describe(),
@@ -115,8 +122,8 @@ def diagnostics_of(
         "mean_degree": graph.mean_degree,
         "approximations": list(graph.approximations),
         "storage": graph.storage | {"memory_limit": run.backend.memory_budget()},
-        "floored_points": int((volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9).sum()),
-        "degenerate_points": float((gaps <= 1e-6 * sigma[:, :1]).any(axis=1).mean()) if gaps.size else 0.0,
+        "floored_points": int(is_floored(volumes).sum()),
+        "degenerate_points": float(is_degenerate(sigma).mean()),
         "thin_points": thin_points(sigma),
         "stray_coordinates": stray,
         "stray_points": sorted(graph.points[graph.order[rows]].tolist()),
@@ -126,6 +133,16 @@ def diagnostics_of(
         "audit": run.audit,
         "versions": versions(),
     }
+
+
+def is_floored(log_volumes: Array) -> Array:
+    """Whether a set has lost rank at a point, so that its score is the least there is: (n,)."""
+    return log_volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9
+
+
+def is_degenerate(singular_values: Array) -> Array:
+    """Whether two of the d singular values (n, d) of a point nearly coincide, so that any mixture is a basis."""
+    return (singular_values[:, :-1] - singular_values[:, 1:] <= 1e-6 * singular_values[:, :1]).any(axis=1)
 
 
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
@@ -165,8 +182,8 @@ def labelled(selection: Selection, labels: Any) -> Selection:
     if labels.ndim != 1 or np.array_equal(labels, np.arange(len(labels))):
         return selection
     if labels.dtype.hasobject:  # which no file of ours can hold
-        labels = np.array([label.decode() if isinstance(label, bytes) else str(label) for label in labels])
-    return replace(selection, index=labels[backend_of(selection.points).to_host(selection.points)])
+        labels = np.array(as_words(labels))
+    return replace(selection, index=labels[to_host(selection.points)])
 
 
 RESULT = Stage("result", assembled)

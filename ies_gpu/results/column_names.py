@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import first_few
+
 
 def names_of(X: Any) -> tuple[str, ...] | None:
     """The names of a data frame's columns; None for arrays, and where a name is no text."""
@@ -16,19 +18,15 @@ def names_of(X: Any) -> tuple[str, ...] | None:
 
 
 def check_names(wanted: Sequence[str] | None, found: Sequence[str] | None, what: str, way: str) -> None:
-    """An error where both have names and these differ, or come in another order; ``way`` says how to go on."""
+    """Raise if both have names that differ or come in another order; ``way`` says how to go on."""
     if wanted is None or found is None or tuple(found) == tuple(wanted):
         return
     missing = [name for name in wanted if name not in found]
     if missing:
-        why = f"has no column{'s' * (len(missing) > 1)} {_few(missing)}, which the training points have"
+        why = f"has no column{'s' * (len(missing) > 1)} {first_few(missing, 8)}, which the training points have"
         way = "rename its columns if they are the same"
     elif len(found) != len(wanted):
-        why = f"has {len(found)} columns, but the training points have {len(wanted)}: {_few(wanted)}"
+        why = f"has {len(found)} columns, but the training points have {len(wanted)}: {first_few(wanted, 8)}"
     else:
-        why = f"has its columns in another order than the training points, {_few(wanted)}"
+        why = f"has its columns in another order than the training points, {first_few(wanted, 8)}"
     raise ValueError(f"{what} {why}; {way}")
-
-
-def _few(names: Sequence[str], most: int = 8) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")

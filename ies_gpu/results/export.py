@@ -7,10 +7,12 @@ from typing import Any
 
 from ..choice.naming import coordinate_names
 
+BEST = 5  # sets of the ranking that are shown
 
-def best_sets(selection: Any, number: int = 5) -> list[tuple[list[int], float, float]]:
+
+def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
     """The first sets of the ranking with loss and score."""
-    subsets, losses, scores = (part[:number].tolist() for part in selection.ranking)
+    subsets, losses, scores = (part[:BEST].tolist() for part in selection.ranking)
     return list(zip(subsets, losses, scores, strict=True))
 
 
@@ -55,11 +57,11 @@ def in_input_rows(selection: Any, n: int) -> Any:
     """The chosen coordinates (n, s), one row per point of the input; those that were left out are NaN."""
     import numpy as np
 
-    from ..backend import backend_of
+    from ..backend import to_host
 
-    Y = backend_of(selection.embedding).to_host(selection.embedding)
+    Y = to_host(selection.embedding)
     whole = np.full((n, Y.shape[1]), np.nan)
-    whole[backend_of(selection.points).to_host(selection.points)] = Y
+    whole[to_host(selection.points)] = Y
     return whole
 
 
@@ -69,11 +71,11 @@ def as_frame(selection: Any, every: bool) -> Any:
         import pandas
     except ImportError:
         raise ImportError("to_pandas needs pandas: pip install pandas") from None
-    from ..backend import backend_of
+    from ..backend import to_host
 
     Y = selection.coordinates if every else selection.embedding
     names = coordinate_names(range(Y.shape[1])) if every else selection.names
     index = selection.index
     if index is None:
-        index = pandas.Index(backend_of(selection.points).to_host(selection.points), name="point")
-    return pandas.DataFrame(backend_of(Y).to_host(Y), index=index, columns=list(names))
+        index = pandas.Index(to_host(selection.points), name="point")
+    return pandas.DataFrame(to_host(Y), index=index, columns=list(names))

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of, device_near, get_backend, to_device
+from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import MEASURED, PRECOMPUTED
-from ..embedding.nystrom import ISOLATED, check_scales, extended, kernel_degrees, moved_points
+from ..embedding.nystrom import ISOLATED, KernelRule, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
@@ -23,7 +23,7 @@ from ..validation import check_array, check_choice, check_members, check_points,
 from .column_names import check_names, names_of
 from .same_points import used_points
 from .selection import Selection, check_selection
-from .storage import read_archive, write_archive
+from .storage import read_as, write_as
 
 FORMAT = "ies_gpu model"
 VERSION = 2  # a field that is added later has a default, so that older files stay readable
@@ -115,7 +115,7 @@ class Model:
         memory_limit: int | None = None,
         n_threads: int | None = None,
         progress: Progress | None = None,
-    ) -> Any:
+    ) -> Array:
         """Place new points in the map, by the Nystrom extension.
 
         Parameters
@@ -161,13 +161,13 @@ class Model:
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
-            values = np.array(backend_of(self.eigenvalues).to_host(self.eigenvalues))[chosen]
+            values = np.array(to_host(self.eigenvalues))[chosen]
             new = to_device(X_new, backend) if self.metric == PRECOMPUTED else moved_points(X_new, X)
-            ways = (self.bandwidth, self.radius, isolated, report, self.self_loops, self.metric, self.alpha)
-            return to_device(extended(new, X, Y[:, chosen], values, w, *ways), home)
+            rule = KernelRule(self.bandwidth, self.radius, self.self_loops, self.metric, self.alpha)
+            return to_device(extended(new, X, Y[:, chosen], values, w, rule, isolated, report), home)
 
     @at_home
-    def inverse_transform(self, Y: Array) -> Any:
+    def inverse_transform(self, Y: Array) -> Array:
         """Return points that have given coordinates: the way back, by nearest neighbours.
 
         The result is the mean of the 10 training points nearest in the chosen coordinates, each divided by its standard
@@ -224,7 +224,7 @@ class Model:
             raise ValueError("a model of precomputed distances has no points to go back to; fit with points instead")
         return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
 
-    def _checked(self, X_new: Array) -> Any:
+    def _checked(self, X_new: Array) -> Array:
         """New points, or their distances to the training points, of which an infinite one means "far away"."""
         if self.metric != PRECOMPUTED:
             way = "select them by name, such as X_new[list(model.feature_names)]"
@@ -299,24 +299,19 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
         )
     feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
-    scales = check_scales(used["bandwidth"], used["radius"])
-    kernel = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
-    map_of_X = (X, selection.coordinates, selection.eigenvalues)
-    return make_model(*map_of_X, *scales, selection.subset, feature_names, **kernel)
+    more = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
+    rule = KernelRule(*check_scales(used["bandwidth"], used["radius"]), **more)
+    return make_model(X, selection.coordinates, selection.eigenvalues, rule, selection.subset, feature_names)
 
 
 def make_model(
     X: Array,
     coordinates: Array,
     eigenvalues: Array,
-    bandwidth: float,
-    radius: float,
+    rule: KernelRule,
     subset: Sequence[int],
     feature_names: Sequence[str] | None = None,
     *,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-    alpha: float = 1.0,
     device: str = "auto",
 ) -> Model:
     """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs, on a device.
@@ -329,14 +324,11 @@ def make_model(
         if len(names) != X.shape[1]:
             raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
     home = backend_of(X)
-    here = home if metric in (*MEASURED, PRECOMPUTED) else get_backend(device_near(home, device))
+    here = home if rule.metric in (*MEASURED, PRECOMPUTED) else get_backend(device_near(home, device))
     with here.active():
-        there = to_device(X, here)
-        degrees = kernel_degrees(there, bandwidth=bandwidth, radius=radius, self_loops=self_loops, metric=metric)
-        degrees = to_device(degrees, home)
-    X = X[:, :0] if metric == PRECOMPUTED else X
-    map_of_X, scales = (X, degrees, coordinates, eigenvalues), (bandwidth, radius)
-    return Model(*map_of_X, *scales, tuple(subset), names, self_loops, metric, alpha)
+        degrees = to_device(kernel_degrees(to_device(X, here), rule), home)
+    X = X[:, :0] if rule.metric == PRECOMPUTED else X
+    return Model(X, degrees, coordinates, eigenvalues, subset=tuple(subset), feature_names=names, **rule._asdict())
 
 
 def save_model(model: Model, path: str | os.PathLike[str]) -> None:
@@ -366,7 +358,7 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(model, Model):
         raise TypeError(f"save_model takes a Model, as returned by model_of, got {type(model).__name__}")
-    write_archive(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
+    write_as(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
@@ -401,6 +393,6 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     >>> load_model("model.npz").transform(X[:3]).shape
     (3, 5)
     """
-    return read_archive(
+    return read_as(
         path, FORMAT, VERSION, "a model of ies_gpu; load_model reads what 'ies-gpu fit --model' wrote", Model
     )

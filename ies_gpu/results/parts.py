@@ -11,13 +11,12 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..errors import DisconnectedGraphError, warn_caller, warnings_held
+from ..errors import DisconnectedGraphError, first_few, warn_caller, warnings_held
 from ..run.inputs import Inputs
+from ..run.options import INPUTS
 from ..run.stages.graph import CONTINUING
 from ..validation import check_array, check_integer, check_points
 from .selection import Selection
-
-ENTRIES = ("X", "graph", "kernel")
 
 
 def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[Selection]:
@@ -25,7 +24,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
 
     At its own bandwidth a part may fall into parts again, which then count as parts themselves.
     """
-    given = Inputs.of(**{name: asked.pop(name) for name in (*ENTRIES, "laplacian", "coordinates", "eigenvalues")})
+    given = Inputs.of(**{name: asked.pop(name) for name in INPUTS})
     if asked.get("client") is not None:
         raise ValueError(
             "components='each' does not work with client; pass components='largest' for the map of the largest part, "
@@ -75,7 +74,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
     return parts
 
 
-def part_of(value: Array, rows: np.ndarray, entry: str) -> Any:
+def part_of(value: Array, rows: np.ndarray, entry: str) -> Array:
     """The points of a part, or the block of its rows and columns."""
     chosen = backend_of(value.data if hasattr(value, "tocsr") else value).asarray(rows)
     if entry == "X":
@@ -85,7 +84,7 @@ def part_of(value: Array, rows: np.ndarray, entry: str) -> Any:
 
 
 def heard(select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]) -> tuple[Selection, list[str]]:
-    """A result, and its warnings instead of warning; rows that it left out are said for all parts together."""
+    """A result and its warnings, held back; the rows left out are reported for all parts together."""
     with warnings_held() as messages:
         found = select(**own, **asked)
     return found, [message for message in messages if CONTINUING not in message]
@@ -108,8 +107,7 @@ def say_left_out(everything: np.ndarray, parts: list[Selection], m: int, refused
     why = f", or in parts without one ({refused[0]})" if refused else ""
     left = np.setdiff1d(everything, np.concatenate([part.points for part in parts]))
     if len(left):
-        rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
         warn_caller(
-            f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps ({rows}): "
-            f"too far from the others, or in parts too small for a map with n_components={m}{why}"
+            f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps "
+            f"({first_few(left)}): too far from the others, or in parts too small for a map with n_components={m}{why}"
         )

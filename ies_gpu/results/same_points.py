@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..run.fingerprint import points_digest
 from .selection import Selection
@@ -15,8 +15,8 @@ from .selection import Selection
 def is_whole(selection: Selection) -> bool:
     """Whether all points of the input are in the map.
 
-    Of a graph in one piece, unless that was a part itself, no rows were left out, nor are any of a Laplacian, whose
-    pieces are not counted.
+    A graph in one piece leaves no rows out, unless it was a part itself. Nor does a Laplacian, whose pieces are not
+    counted.
     """
     about = selection.diagnostics
     in_pieces = (about.get("graph_components") or 1) > 1 or "part" in about
@@ -24,13 +24,13 @@ def is_whole(selection: Selection) -> bool:
 
 
 def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
-    """Where the points of the map are among rows with these labels; None where positions must do.
+    """The rows with the names of the map's points, among rows with these labels; None if positions must do.
 
-    They must where the result has no names, where names or labels occur twice, and where the labels are others.
+    They must if the result has no names, if names or labels occur twice, or if the labels are different ones.
     """
     if selection.index is None:
         return None
-    names, labels = _as_words(selection.index), _as_words(labels)
+    names, labels = as_words(selection.index), as_words(labels)
     if len(labels) < len(names) or (is_whole(selection) and len(labels) != len(names)):
         return None
     places = {label: row for row, label in enumerate(labels)}
@@ -39,8 +39,8 @@ def rows_by_name(selection: Selection, labels: Any) -> np.ndarray | None:
     return np.array([places[name] for name in names], dtype=np.int64)
 
 
-def _as_words(labels: Any) -> list[str]:
-    """Names as in a result, where those that are objects are words."""
+def as_words(labels: Any) -> list[str]:
+    """Names of rows as a result holds them: bytes and objects as words."""
     return [label.decode() if isinstance(label, bytes) else str(label) for label in np.asarray(labels)]
 
 
@@ -50,7 +50,7 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     A result knows its points by a digest of some rows. Where there is none, as in an older file, only the number of
     rows is checked.
     """
-    rows = backend_of(selection.points).to_host(selection.points)
+    rows = to_host(selection.points)
     whole = is_whole(selection)
     if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
         wanted = f"{int(rows[-1]) + 1:,} rows" + ("" if whole else " or more")

@@ -138,7 +138,7 @@ class Selection:
 
     @property
     @at_home
-    def embedding(self) -> Any:
+    def embedding(self) -> Array:
         """The chosen coordinates, one row per point."""
         return self.coordinates[:, list(self.subset)]
 
@@ -155,7 +155,7 @@ class Selection:
         """The weight of the penalty times the smallest eigenvalue."""
         return self.zeta * float(self.eigenvalues[0])
 
-    def score(self, subset: Sequence[int | str]) -> Any:
+    def score(self, subset: Sequence[int | str]) -> Array:
         """Score any set at every point.
 
         Parameters
@@ -173,13 +173,12 @@ class Selection:
         ValueError
             If the tangent bases were not kept, or the set is too small.
         """
-        if self.bases is None:
-            raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
-        d = self.bases.shape[2]
-        sets = np.array([sorted(coordinate_numbers(subset, self.bases.shape[1]))], dtype=np.int32)
+        bases = bases_of(self)
+        _, m, d = bases.shape
+        sets = np.array([sorted(coordinate_numbers(subset, m))], dtype=np.int32)
         if sets.shape[1] < d:
             raise ValueError(f"subset must have at least intrinsic_dim={d} members, got {tuple(subset)}")
-        return log_volumes(self.bases, sets)[:, 0]
+        return log_volumes(bases, sets)[:, 0]
 
     def to_pandas(self, *, every: bool = False) -> Any:
         """Return the coordinates as a data frame.
@@ -294,6 +293,13 @@ class Selection:
 
     def __repr__(self) -> str:
         return summary(self)
+
+
+def bases_of(selection: Selection) -> Array:
+    """The tangent bases of a result, or an error where they were not kept."""
+    if selection.bases is None:
+        raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
+    return selection.bases
 
 
 def check_selection(selection: Any) -> Selection:

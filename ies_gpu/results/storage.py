@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from .. import __version__
 from ..choice.regularization import Segment
-from ..files import archive as encoding
-from ..files.archive import decode, encode, read_header
+from ..files.archive import pack, read_header, unpack, write_archive
 from ..files.points import DAMAGED, check_readable
 from ..files.remote import fetched, is_remote
 from ..files.writing import check_output, check_path
@@ -61,7 +57,7 @@ def save(selection: Selection, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(selection, Selection):
         raise TypeError(f"save takes a Selection from select_coordinates, got {type(selection).__name__}")
-    write_archive(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
+    write_as(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
 
 
 def load(path: str | os.PathLike[str]) -> Selection:
@@ -96,27 +92,26 @@ def load(path: str | os.PathLike[str]) -> Selection:
     >>> load("run.npz").embedding.shape
     (400, 2)
     """
-    return read_archive(
+    return read_as(
         path, FORMAT, VERSION, "a result of ies_gpu; load reads what 'ies-gpu fit -o' or save wrote", Selection
     )
 
 
-def write_archive(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
-    """Write named values of any kind that :func:`encode` knows to a file or URL, completely or not at all."""
+def write_as(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
+    """Write named values in a format of ours to a file or URL, completely or not at all."""
     check_output(path, ".npz")
-    arrays: dict[str, np.ndarray] = {}
-    encoded = {name: encode(value, name, arrays, RECORDS) for name, value in content.items()}
-    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": encoded}
-    encoding.write_archive(path, header, arrays)
+    packed, arrays = pack(content, RECORDS)
+    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": packed}
+    write_archive(path, header, arrays)
 
 
-def read_archive(
+def read_as(
     path: str | os.PathLike[str], format: str, version: int, wanted: str, build: Callable[..., Result]
 ) -> Result:
-    """What :func:`write_archive` wrote in this version of the format or an older one, built from its named values."""
+    """What :func:`write_as` wrote in this version of the format or an older one, built from its named values."""
     if is_remote(check_path(path)):
         with fetched(os.fspath(path)) as local:
-            return read_archive(local, format, version, wanted, build)
+            return read_as(local, format, version, wanted, build)
     path = Path(path)
     check_readable(path)
     try:
@@ -127,9 +122,7 @@ def read_archive(
         raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; write it again") from None
     _check_header(path, header, format, version, wanted)
     try:
-        with zipfile.ZipFile(path) as archive:
-            content = {name: decode(value, archive, RECORDS) for name, value in header["fields"].items()}
-        return build(**content)
+        return build(**unpack(path, header["fields"], RECORDS))
     except (*DAMAGED, MemoryError):  # the latter of an array that says it is longer than its file
         raise ValueError(f"{path} is damaged: not all of its contents can be read; write it again") from None
 

@@ -15,16 +15,16 @@ from ..backend import Backend
 from ..backend.array import Array
 from ..backend.kernels import agreement, plain
 from ..backend.kernels.arrays import column_sums, row_slots
+from ..backend.sampling import sample_rows
 from ..choice.criterion import Scores
 from ..embedding.laplacian import Laplacian
 
 ROWS = 256
 
 
-def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Any:
+def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Array:
     """Seeded row numbers, rising."""
-    rows = np.random.default_rng(n).choice(n, size=min(count, n), replace=False)
-    return backend.asarray(np.sort(rows))
+    return backend.asarray(sample_rows(n, count, n))
 
 
 def audit_tangents(laplacian: Laplacian, Y: Array, U: Array, sigma: Array, backend: Backend) -> float:

@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import weakref
-import zipfile
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any, NamedTuple, Self
 
 from .. import __version__
 from ..errors import CheckpointWarning, warn_caller
-from ..files.archive import decode, encode, read_header, write_archive
+from ..files.archive import pack, read_header, unpack, write_archive
 from .fingerprint import content_digest
 
 FORMAT, VERSION = "ies_gpu checkpoint", 1
@@ -68,7 +67,7 @@ class Checkpoint:
         self.notes: list[str] = []
         self.lock: int | None = locked(self.folder)
         OPEN.add(self)
-        self.job = encode({**job, "format": VERSION}, "job", {}, {})
+        self.job = pack({**job, "format": VERSION})[0]
         self.fingerprint = sha256(json.dumps(self.job, sort_keys=True).encode()).hexdigest()
         try:
             # .tangents.npz and, of a worker of a cluster, .tangents.block00003.npz
@@ -112,7 +111,7 @@ class Checkpoint:
         try:
             header = read_header(self.path(stage))
             return header["fingerprint"] == self.fingerprint and header["after"] == after
-        except Exception:  # to be told of when it is read
+        except Exception:  # reported when it is read
             return True
 
     def path(self, stage: str) -> Path:
@@ -126,12 +125,11 @@ class Checkpoint:
 
     def write(self, stage: str, after: str, state: dict[str, Any], content: dict[str, Any]) -> str:
         """Save a stage and return its digest; if saving fails, warn and continue."""
-        arrays: dict[str, Any] = {}
-        fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
+        fields, arrays = pack(content)
         digest = content_digest(fields, arrays)
         header = {"format": FORMAT, "version": VERSION, "written_by": f"ies_gpu {__version__}", "job": self.job}
         header |= {"fingerprint": self.fingerprint, "after": after, "digest": digest}
-        header |= {"state": encode(state, "state", {}, {}), "fields": fields}
+        header |= {"state": pack(state)[0], "fields": fields}
         try:
             write_archive(self.path(stage), header, arrays)
         except OSError as error:
@@ -146,12 +144,8 @@ class Checkpoint:
             return None
         try:
             header = read_header(path)
-            with zipfile.ZipFile(path) as archive:
-                state = decode(header["state"], archive, {})
-                content = {key: decode(value, archive, {}) for key, value in header["fields"].items()}
-            arrays: dict[str, Any] = {}
-            fields = {key: encode(value, key, arrays, {}) for key, value in content.items()}
-            if content_digest(fields, arrays) != header["digest"]:
+            state, content = unpack(path, header["state"]), unpack(path, header["fields"])
+            if content_digest(*pack(content)) != header["digest"]:
                 raise ValueError("the digest differs")
             self.resumed.append(stage)
             return Saved(header["digest"], state, content)

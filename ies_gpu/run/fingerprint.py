@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..backend import backend_of
+from ..backend import backend_of, to_host
 from ..backend.array import Array
+from ..backend.sampling import spaced_rows
 from ..embedding.laplacian import Laplacian
 from ..validation import check_real_array
 
@@ -41,7 +42,7 @@ def points_digest(X: Array) -> str:
 
 def digest_rows(n: int) -> np.ndarray:
     """Which of n rows are in that digest."""
-    return np.linspace(0, n - 1, min(n, ROWS)).astype(int)
+    return spaced_rows(n, ROWS)
 
 
 def digest_of_rows(shape: tuple[int, ...], some: np.ndarray) -> str:
@@ -80,7 +81,7 @@ def _add_input(total: Any, name: str, value: Any) -> None:
         label, parts = value.operator.parts()
         total.update(label.encode())
         for part in parts:
-            add_array(total, backend_of(part).to_host(part))
+            add_array(total, to_host(part))
         if value.weights is not None:
             _add_input(total, name, value.weights)
         return

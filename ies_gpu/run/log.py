@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..errors import warn_caller
-from .peak_memory import peak_memory
+from ..system.memory import peak_memory
 from .progress import Bar, Progress, listener, say
 
 LONG = 10.0  # seconds from which on work is announced
@@ -65,7 +65,7 @@ class Log:
         warn_caller(message)
 
     def foretell(self, work: str, seconds: float) -> None:
-        """Say how long some work will take, where it is long."""
+        """Announce how long some work will take, if that is long."""
         if seconds >= LONG:
             say(f"ies_gpu: {work}: about {seconds:.0f} s to go", visibly=isinstance(self.progress, Bar))
 

@@ -14,6 +14,7 @@ AUTO = "auto"
 LOCAL = "local"
 FIXED = "fixed"
 ENTRIES = ("X", "graph", "kernel", "laplacian")
+INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Laplacian
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": (AUTO, "raise", "most", "largest", "each"),
@@ -139,7 +140,7 @@ class Options:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        from ..choice.search import check_percentile
+        from ..choice.search.result import check_percentile
         from ..errors import brief
         from ..validation import check_choice, check_flag, check_integer, check_number
 
@@ -321,6 +322,11 @@ class Options:
     def storage(self) -> str:
         """The precision of everything that is as large as the graph."""
         return "float64" if self.dtype == "float64" else "float32"
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one such number."""
+        return 8 if self.storage == "float64" else 4
 
     @property
     def arithmetic(self) -> str:

@@ -144,6 +144,18 @@ def plan(size: Size, limit: float, disk: float = float("inf")) -> Plan | None:
     return None
 
 
+def csr_bytes(n: int, degree: float, width: int) -> float:
+    """Bytes of a sparse matrix on a GPU, with a tenth for what the sample of degrees may be off."""
+    return 1.1 * n * degree * (width + 4)
+
+
+def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> str:
+    """The way on a GPU, without files: a sparse matrix that takes half of the budget at most, or tiles."""
+    if 2 * csr_bytes(n, degree, width) <= budget:
+        return "memory"
+    return "tiles" if 4.0 * n * n < budget else "recomputed"
+
+
 def enough(size: Size, quickest: float, disk: float) -> float:
     """The smallest limit with which a run is not slow."""
     best = size.wants_multilevel
@@ -226,7 +238,7 @@ def seconds(size: Size, storage: str, multilevel: bool) -> float:
 def products(size: Size) -> float:
     """How many products Lanczos will need, with mu from Weyl's law.
 
-    It was seen to need ``60 + 47 / sqrt(1 - mu)``, and about as many again to look for missed copies.
+    In our runs it needed ``60 + 47 / sqrt(1 - mu)``, and about as many again to look for missed copies.
     """
     ball = pi ** (size.d / 2) / gamma(size.d / 2 + 1)
     share = (size.m + 1) * size.z / (size.n**2 * ball**2)

@@ -181,7 +181,7 @@ class Run:
         return result
 
     def later(self, stage: Stage[Result], *inputs: Any) -> Later[Result]:
-        """The same, when a stage that takes it as an input is computed."""
+        """The same, but only when another stage needs it as an input."""
         return Later(partial(self.stage, stage, *inputs))
 
     def results(self) -> dict[str, Any]:

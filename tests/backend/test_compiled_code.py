@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 
 from ies_gpu.backend.kernels.fused import ahead
 
-from .test_fused_kernels import run_python
+from .test_kernel_modules import run_python
 
 KERNELS = """
 import hashlib

@@ -79,8 +79,8 @@ def test_a_given_zeta_is_obeyed(rng):
 def test_where_no_segment_is_acceptable_none_is_named():
     scores, sets, values = lines(np.random.default_rng(3))
     path = regularization_path(scores, sets, values)
-    assert first_acceptable(path, np.full(len(path), 0.5)) is None
-    assert first_acceptable(path, np.r_[0.5, np.zeros(len(path) - 1)]) == 1
+    assert first_acceptable(np.full(len(path), 0.5)) is None
+    assert first_acceptable(np.r_[0.5, np.zeros(len(path) - 1)]) == 1
 
 
 @pytest.mark.parametrize(

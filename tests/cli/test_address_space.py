@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, load
-from ies_gpu.backend import address_space
 
 resource = pytest.importorskip("resource", reason="limits are POSIX")
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc and RLIMIT_AS as on Linux")
@@ -60,7 +59,7 @@ def test_a_control_group_smaller_than_the_libraries_is_refused(monkeypatch, caps
     """In 64 MB of a real one a run read the libraries' pages again and again, and did not end."""
     from ies_gpu.cli import main
 
-    monkeypatch.setattr("ies_gpu.backend.cgroup.memory_left", lambda: 60 * MB)
+    monkeypatch.setattr("ies_gpu.system.cgroup.memory_left", lambda: 60 * MB)
     assert main(["fit", str(tmp_path / "points.npy")]) == 1
     assert "leaves 63 MB of memory, but at least 94 MB are needed to start" in capsys.readouterr().err
 
@@ -73,17 +72,3 @@ def test_no_limit_hangs_or_aborts(tmp_path):
         (tmp_path / str(limit)).mkdir()
         status, told = fit(points, tmp_path / str(limit), limit, "--bandwidth", "0.0768", seconds=300)
         print(f"{limit} MB: {judged(status, told, tmp_path / str(limit))}. {told[:150]}")
-
-
-def test_threads_are_not_started_where_they_would_die(monkeypatch):
-    monkeypatch.setattr(address_space, "headroom", lambda: None)
-    assert address_space.room_for_threads(64)
-    monkeypatch.setattr(address_space, "headroom", lambda: 200 << 20)
-    assert address_space.room_for_threads(1) and not address_space.room_for_threads(2)
-
-
-def test_what_the_limit_leaves_is_what_is_free(monkeypatch):
-    from ies_gpu.backend.cpu import available_memory
-
-    monkeypatch.setattr("ies_gpu.backend.cpu.headroom", lambda: 100 << 20)
-    assert available_memory() == 100 << 20

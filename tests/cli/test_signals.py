@@ -1,4 +1,4 @@
-"""Signals as exceptions. What a whole command does with them is in test_cli.py."""
+"""Signals as exceptions. What a whole command does with them is in test_processes.py."""
 
 from __future__ import annotations
 

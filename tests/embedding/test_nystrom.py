@@ -16,7 +16,7 @@ from ies_gpu import (
     nystrom_extension,
     radius_graph,
 )
-from ies_gpu.embedding.nystrom import kernel_degrees, nearest_rows
+from ies_gpu.embedding.nystrom import KernelRule, kernel_degrees, nearest_rows
 from tests.manifolds import rectangle
 
 
@@ -64,7 +64,7 @@ def test_copies_are_neighbours_of_each_other_without_self_loops(on, strip, monke
     radius = 6.5 * bandwidth
     kernel = gaussian_kernel(radius_graph(X, radius=radius), bandwidth=bandwidth)
     kernel.setdiag(0)
-    degrees = on(kernel_degrees)(X, bandwidth=bandwidth, radius=radius, self_loops=False)
+    degrees = on(kernel_degrees)(X, KernelRule(bandwidth, radius, self_loops=False))
     np.testing.assert_allclose(degrees, np.asarray(kernel.sum(axis=1)).ravel(), rtol=1e-9)
     found = diffusion_map(graph_laplacian(kernel), n_components=4)
     options = {"bandwidth": bandwidth, "radius": radius, "self_loops": False}
@@ -110,7 +110,9 @@ def test_blocks_do_not_change_the_result(on, backend, strip, monkeypatch):
 def test_degrees_are_the_row_sums_of_the_kernel(on, strip):
     X, bandwidth, _ = strip
     kernel = gaussian_kernel(radius_graph(X, radius=3 * bandwidth), bandwidth=bandwidth)
-    np.testing.assert_allclose(on(kernel_degrees)(X, bandwidth=bandwidth), kernel @ np.ones(700), rtol=1e-12)
+    np.testing.assert_allclose(
+        on(kernel_degrees)(X, KernelRule(bandwidth, 3 * bandwidth)), kernel @ np.ones(700), rtol=1e-12
+    )
 
 
 def test_a_constant_stays_constant(on, strip):

@@ -230,9 +230,10 @@ def test_compose_has_a_gpu_and_a_cpu_service():
 
 
 def test_compose_comments_are_commands():
-    for line in re.findall(
-        r"^# docker compose .* run --rm (?:gpu|cpu) (.*)$", (DOCKER / "compose.yaml").read_text(), re.M
-    ):
+    text = (DOCKER / "compose.yaml").read_text()
+    lines = re.findall(r"^# docker compose .* run --rm (?:gpu|cpu) (.*)$", text, re.M)
+    assert len(lines) == text.count("# docker compose") == 2
+    for line in lines:
         build_parser().parse_args(line.split())
 
 

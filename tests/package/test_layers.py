@@ -6,7 +6,10 @@ import ast
 import re
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
+
+import pytest
 
 import ies_gpu
 
@@ -14,23 +17,29 @@ ROOT = Path(ies_gpu.__file__).parent
 TESTS = Path(__file__).parents[1]
 # a room (a folder, or a module at the top) may import only from those before it
 ROOMS = [
-    "errors", "backend", "validation", "files", "embedding", "choice", "run", "parameters", "results", "cluster",
-    "select", "analysis", "interop", "resources", "datasets", "plot", "report", "paper", "cli", "__main__",
+    "errors", "system", "backend", "validation", "files", "embedding", "choice", "run", "parameters", "results",
+    "cluster", "select", "analysis", "interop", "resources", "datasets", "plot", "report", "paper", "cli", "__main__",
 ]  # fmt: skip
 # what a result draws of itself is loaded when it is drawn
-DRAWN = {("parameters", "plot"), ("analysis", "plot"), ("results", "report"), ("analysis", "report")}
+DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report")}
 
 
-def imports(path: Path):
+def imports(path: Path, text: str | None = None):
     """The modules of the package that a file imports from, as parts, with the names and whether it is at the top."""
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(path.read_text() if text is None else text)
     top = set(map(id, tree.body))
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            folder = path.relative_to(ROOT).parts[: -node.level]
-            module = folder + tuple(node.module.split(".") if node.module else ())
-            for alias in node.names:
-                yield (module or (alias.name,)), alias.name, id(node) in top
+        if isinstance(node, ast.ImportFrom):
+            inside = path.relative_to(ROOT.parent).parts[: -node.level] if node.level else ()
+            module = inside + tuple(node.module.split(".") if node.module else ())
+            found = [(module[1:] or (alias.name,), alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name.split(".") for alias in node.names]
+            module, found = ("ies_gpu",), [(tuple(m[1:]), m[-1]) for m in modules if m[0] == "ies_gpu"]
+        else:
+            continue
+        for parts, name in found if module[:1] == ("ies_gpu",) else ():
+            yield parts, name, id(node) in top
 
 
 def room_of(path: Path) -> str:
@@ -42,15 +51,39 @@ def files() -> list[Path]:
     return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
 
 
+def test_imports_are_seen_however_they_are_written():
+    text = """
+from ..choice.naming import names_text
+from .. import plot
+from . import blocks
+from ies_gpu.select import select_coordinates
+def late():
+    import ies_gpu.report.page
+import numpy.linalg, ies_gpu
+"""
+    assert list(imports(ROOT / "cluster" / "team.py", text)) == [
+        (("choice", "naming"), "names_text", True),
+        (("plot",), "plot", True),
+        (("cluster",), "blocks", True),
+        (("select",), "select_coordinates", True),
+        ((), "ies_gpu", True),
+        (("report", "page"), "page", False),
+    ]
+
+
 def test_rooms_import_only_from_those_before_them():
+    drawn = set()
     for path in files():
         room = room_of(path)
         assert room in ROOMS, f"{room} has no place in the order"
         for module, name, at_top in imports(path):
+            assert module, f"{path.relative_to(ROOT)} imports the whole package"
             other = module[0]
-            if other in (room, "__version__") or (not at_top and (room, other) in DRAWN):
-                continue
-            assert other in ROOMS[: ROOMS.index(room)], f"{path.relative_to(ROOT)} imports {name} of {other}"
+            if not at_top and (room, other) in DRAWN:
+                drawn.add((room, other))
+            elif other not in (room, "__version__"):
+                assert other in ROOMS[: ROOMS.index(room)], f"{path.relative_to(ROOT)} imports {name} of {other}"
+    assert drawn == DRAWN  # no exception outlives its reason
 
 
 def test_private_names_stay_in_their_room():
@@ -60,11 +93,21 @@ def test_private_names_stay_in_their_room():
             assert not private or module[0] == room_of(path), f"{path.relative_to(ROOT)} imports {name}"
 
 
-def test_contributing_shows_the_rooms_in_this_order():
-    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
-    table = [line for line in text.splitlines() if line.startswith("| `")]
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_the_table_of_rooms_is_in_this_order(page):
+    lines = (ROOT.parent / page).read_text().splitlines()
+    start = next(k for k, line in enumerate(lines) if line.startswith("| room |"))
+    table = list(takewhile(lambda line: line.startswith("|"), lines[start + 2 :]))
     shown = [name for line in table for name in re.findall(r"`(\w+)(?:/|\.py)`", line.split("|")[1])]
     assert shown == [room for room in ROOMS if room != "__main__"]
+
+
+def test_every_path_on_the_architecture_page_exists():
+    text = (ROOT.parent / "docs" / "architecture.md").read_text()
+    paths = {name for name in re.findall(r"`([\w./]+)`", text) if re.search(r"/$|/\w+\.\w+$|^\w+\.py$", name)}
+    assert len(paths) > 40
+    places = [ROOT, ROOT.parent, ROOT / "embedding" / "eigensolvers", ROOT / "backend" / "kernels"]
+    assert not [name for name in sorted(paths) if not any((place / name).exists() for place in places)]
 
 
 def test_every_room_has_its_tests_and_every_folder_of_tests_its_room():
@@ -74,11 +117,14 @@ def test_every_room_has_its_tests_and_every_folder_of_tests_its_room():
 
 def test_only_the_backend_imports_cupy():
     for path in ROOT.rglob("*.py"):
-        if "backend" in path.relative_to(ROOT).parts:
+        if path.relative_to(ROOT).parts[0] == "backend":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            called = getattr(node.func, "attr", getattr(node.func, "id", "")) if isinstance(node, ast.Call) else ""
+            if called in ("import_module", "__import__"):
+                names += [part.value for part in node.args if isinstance(part, ast.Constant)]
             assert not any(name.split(".")[0] in ("cupy", "cupyx") for name in names), path
 
 

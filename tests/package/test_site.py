@@ -192,9 +192,11 @@ def test_pages_load_nothing_from_elsewhere():
 
 @built
 def test_style_sheets_and_scripts_load_nothing_from_elsewhere():
-    for file in SITE.rglob("*.css"):
+    sheets, scripts = list(SITE.rglob("*.css")), list(SITE.rglob("*.js"))
+    assert sheets and scripts
+    for file in sheets:
         assert not re.search(r"""(?:@import|url\()\s*["']?(?:https?:)?//""", file.read_text()), file
-    for file in SITE.rglob("*.js"):
+    for file in scripts:
         assert not re.search(r"""(?:fetch|import|src\s*=)\s*\(?\s*["']https?://""", file.read_text()), file
 
 

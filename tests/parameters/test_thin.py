@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, select_coordinates
+from ies_gpu.backend.sampling import sample_rows
 from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.automatic import POINTS
-from ies_gpu.parameters.dimension import sample_rows
 from ies_gpu.parameters.scan import FACTORS, Scan
 from ies_gpu.parameters.thin import FEW, NEARLY_ALL, some_rows, thin_trial
 from ies_gpu.parameters.trial import trial

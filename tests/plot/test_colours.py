@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,8 @@ from ies_gpu.plot.clouds import near
 from ies_gpu.plot.colours import GREY, colourings, colourings_of
 from ies_gpu.plot.style import COLORS
 
+from .pictures import drawn
+
 N = 600
 WORDS = np.array(["b", "a", "c"])[np.arange(N) % 3]
 
@@ -29,12 +30,6 @@ def selection():
         patch.setenv("IES_GPU_KERNELS", "plain")
         X = datasets.load("D1", n_samples=N).X
         return select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.1)
-
-
-def drawn(figure):
-    """The figure is really drawn: bad labels and layouts fail here, or warn, which is an error too."""
-    figure.savefig(io.BytesIO(), format="png")
-    return figure
 
 
 def legend(axes):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import sys
 
 import numpy as np
@@ -11,6 +10,8 @@ import pytest
 
 from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.choice.regularization import Segment
+
+from .pictures import drawn
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +24,6 @@ def selection(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IES_GPU_KERNELS", "plain")
         return select_coordinates(data.X, intrinsic_dim=2, subset_size=2, bandwidth=0.6)
-
-
-def drawn(figure):
-    """The figure is really drawn: bad labels and layouts fail here, or warn, which is an error too."""
-    figure.savefig(io.BytesIO(), format="png")
-    return figure
 
 
 def panels(figure):

@@ -27,7 +27,7 @@ from ies_gpu import (
 )
 from ies_gpu.cli import main
 from ies_gpu.results import model as model_module
-from ies_gpu.results.storage import read_archive
+from ies_gpu.results.storage import read_as
 from tests.backends import each_device
 
 OLD = Path(__file__).parents[1] / "data" / "model-1.npz"  # 40 points, written by version 0.1.0
@@ -223,7 +223,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
         with pytest.raises(ValueError, match=r"is not an .npz file, or is cut short or damaged"):
             load_model(path)
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        read_archive(tmp_path / "none.npz", "ies_gpu model", 1, "a model", Model)
+        read_as(tmp_path / "none.npz", "ies_gpu model", 1, "a model", Model)
 
 
 def command(line):

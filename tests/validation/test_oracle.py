@@ -8,7 +8,8 @@ import pytest
 
 import ies_gpu
 from tests.validation.hostile import calls
-from tests.validation.oracle import CHECKS, Problem, check
+from tests.validation.oracle import CHECKS, check
+from tests.validation.oracle_problem import Problem
 
 pytest.importorskip("hypothesis", reason="pip install 'ies-gpu[test]' brings hypothesis")
 from hypothesis import HealthCheck, Phase, given, settings

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from ...backend import at_home, backend_of
+from ...backend import at_home, backend_of, to_host
 from ...backend.array import Array
 from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, collapse_ratio, evenly_steep, flatness_of, spread
 from ...choice.naming import coordinate_numbers, names_text
+from ...embedding.connectivity import parts_of
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import Laplacian, check_laplacian, laplacian_of_points
 from ...parameters.explained import unexplained_variance
@@ -211,8 +212,7 @@ def diagnose(
     """
     if not isinstance(selection, Selection):
         raise TypeError(f"diagnose takes a Selection from select_coordinates, got {type(selection).__name__}")
-    host = backend_of(selection.coordinates).to_host
-    Y, values = host(selection.coordinates), np.asarray(host(selection.eigenvalues), dtype=float)
+    Y, values = to_host(selection.coordinates), np.asarray(to_host(selection.eigenvalues), dtype=float)
     Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)  # whatever their scale in the result
     n = len(Y)
     chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
@@ -222,20 +222,20 @@ def diagnose(
     )
     collapse, flatness = check_number("collapse", collapse, low=1.0), check_number("flatness", flatness, high=1.0)
     angle = check_number("angle", angle, high=90.0)
-    volumes = np.exp(host(selection.score(chosen)))  # checks the set and the bases
+    volumes = np.exp(to_host(selection.score(chosen)))  # checks the set and the bases
     members = list(chosen)
     left: tuple[float | None, float | None] = (None, None)
     if X is not None:
         points = used_points(selection, check_points(X))
         left = unexplained_variance(points, Y[:, members]), unexplained_variance(points, Y)
         laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
-    adjacency, notes = _adjacency(laplacian, Y, values, k, host(selection.points), not is_whole(selection))
+    adjacency, notes = _adjacency(laplacian, Y, values, k, to_host(selection.points), not is_whole(selection))
     every = evenly_steep(Y, values)
     ratio, near, within = collapse_ratio(every, members, k)
     copied = float((within < COPY).mean())
     if copied > smallest:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
-    flat, planes = flatness_of(host(selection.bases), host(selection.singular_values), values, members)
+    flat, planes = flatness_of(to_host(selection.bases), to_host(selection.singular_values), values, members)
     collapsed = ratio > collapse
     least = max(10, int(smallest * n))
     groups = _groups(adjacency, collapsed & (flat < flatness), least)
@@ -313,9 +313,7 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
     if len(points) < least:
         return []
     _, labels = connected_components(adjacency[points][:, points], directed=False)
-    order = np.argsort(labels, kind="stable")
-    parts = np.split(points[order], np.cumsum(np.bincount(labels))[:-1])
-    return sorted((part for part in parts if len(part) >= least), key=len, reverse=True)
+    return [part for part in parts_of(points, labels) if len(part) >= least]
 
 
 def _adjacency(

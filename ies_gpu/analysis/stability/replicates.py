@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import at_home, backend_of, device_near, get_backend
+from ...backend import at_home, backend_of, device_near, get_backend, to_host
 from ...backend.array import Array
 from ...choice.criterion import log_volumes, score_pass
 from ...choice.regularization import first_acceptable, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError, warnings_held
 from ...results.same_points import used_points
-from ...results.selection import Selection
-from ...run.options import is_each
+from ...results.selection import Selection, bases_of
+from ...run.options import INPUTS, is_each
 from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points
 from .result import Stability
@@ -31,7 +31,6 @@ from .rotations import near_pairs, rotations_of
 POOL = 5_000  # the bootstrap chooses among at most this many sets
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
-FOREIGN = {"X", "graph", "kernel", "laplacian", "coordinates", "eigenvalues"}  # starting points, not options
 OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
     "bandwidth", "n_neighbors", "radius", "self_loops", "metric", "alpha", "n_components", "intrinsic_dim",
@@ -105,12 +104,11 @@ def selection_stability(
     n_refits = check_integer("n_refits", n_refits, low=0, high=100_000)
     share, near = check_number("share", share, high=1.0), check_number("near", near, high=1.0, closed=True)
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
-    allowed = set(inspect.signature(select_coordinates).parameters) - FOREIGN
+    allowed = set(inspect.signature(select_coordinates).parameters) - set(INPUTS)
     if unknown := set(options) - allowed:
         raise TypeError(f"not options of select_coordinates for points: {', '.join(sorted(unknown))}")
     selection, X, options = _starting_point(selection_or_X, X, options)
-    if selection.bases is None:
-        raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
+    bases_of(selection)  # an error without them
     n_refits = 0 if X is None else n_refits
     size = round(share * len(selection.coordinates))
     least = check_integer("n_components", options.get("n_components", selection.coordinates.shape[1]), low=1) + 2
@@ -121,7 +119,7 @@ def selection_stability(
         )
     chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
     refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
-    pairs = near_pairs(backend_of(selection.eigenvalues).to_host(selection.eigenvalues), near)
+    pairs = near_pairs(to_host(selection.eigenvalues), near)
     rivals = {
         s for s, k in (Counter(chosen) + Counter(refits)).items() if k >= 0.05 * max(len(chosen) + len(refits), 1)
     }
@@ -199,7 +197,7 @@ def weighted_choices(
     backend = backend_of(bases)
     sets = _pool(selection)
     totals = _totals(bases, sets, counts)
-    values = backend_of(selection.eigenvalues).to_host(selection.eigenvalues)
+    values = to_host(selection.eigenvalues)
     paths = [regularization_path(row / c.sum(), sets, values) for row, c in zip(totals, counts, strict=True)]
     on_paths = sorted({segment.subset for path in paths for segment in path})
     place = {subset: k for k, subset in enumerate(on_paths)}
@@ -219,7 +217,7 @@ def weighted_choices(
         elsewhere = totals[b][best] - best_scores
         regrets = elsewhere[:, None] - (counts[b].astype(float) @ columns - columns)  # its sign is all that counts
         percentiles = np.percentile(np.repeat(regrets, counts[b], axis=0), percentile, axis=0) / (counts[b].sum() - 1)
-        found = first_acceptable(path, percentiles)
+        found = first_acceptable(percentiles)
         chosen.append(path[len(path) - 1 if found is None else found].subset)
     return chosen
 
@@ -259,7 +257,7 @@ def _refitted(
     """The sets that subsamples choose, numbered as in the full sample; correlations of the matches; failed fits."""
     chosen, correlations, failed = [], [], 0
     n = len(selection.coordinates)
-    host = backend_of(selection.coordinates).to_host(selection.coordinates)
+    host = to_host(selection.coordinates)
     if count:  # found once, so that a word on the device comes once too
         near = device_near(backend_of(X), options.get("device", "auto"))
         options = options | {"device": get_backend(near).device}
@@ -274,7 +272,7 @@ def _refitted(
             if "n_components" not in str(error):
                 raise
             fit = None
-        points = None if fit is None else backend_of(fit.points).to_host(fit.points)
+        points = None if fit is None else to_host(fit.points)
         if fit is None or points is None or len(points) < KEPT * len(rows):
             failed += 1
         else:
@@ -293,7 +291,7 @@ def matched_subset(coordinates: np.ndarray, fit: Selection) -> tuple[tuple[int, 
     """
     from scipy.optimize import linear_sum_assignment
 
-    other = backend_of(fit.coordinates).to_host(fit.coordinates)
+    other = to_host(fit.coordinates)
     correlation = np.abs(_unit(coordinates).T @ _unit(other))
     rows, columns = linear_sum_assignment(-correlation)
     partner = dict(zip(columns.tolist(), rows.tolist(), strict=True))

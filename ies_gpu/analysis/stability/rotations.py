@@ -8,7 +8,7 @@ its bases are ``Q U``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Rotation:
     score_of_member: float
     score_of_twin: float
 
-    def apply(self, coordinates: Array) -> Any:
+    def apply(self, coordinates: Array) -> Array:
         """Rotate the two columns.
 
         Parameters

@@ -73,6 +73,17 @@ def column_spreads(A: Any) -> Array:
     return namespace(A).sqrt(column_means(centred * centred))
 
 
+def column_units(A: Array) -> Array:
+    """What to divide columns by so that their standard deviation is 1; constant ones stay as they are."""
+    spread = column_spreads(A)
+    return namespace(A).where(spread > 0, spread, 1)
+
+
+def extent(X: Array) -> float:
+    """The largest entry of points (n, D) less the first: in this unit, squares neither overflow nor vanish."""
+    return float(abs(X - X[:1]).max())
+
+
 def column_norms(A: Array) -> Array:
     """Lengths (k,) of the columns of A (n, k)."""
     return namespace(A).sqrt(column_sums(A * A))
@@ -112,6 +123,18 @@ def csr(indptr: Array, indices: Array, data: Array, columns: int) -> Array:
     matrix = sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, columns))
     matrix.has_canonical_format = True  # CuPy would otherwise look, and wait, before each product
     return matrix
+
+
+def starts_of(counts: Array) -> Array:
+    """Where runs of these lengths begin when they stand one after the other, and where the last one ends."""
+    xp = namespace(counts)
+    return xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(counts)])
+
+
+def entry_rows(matrix: Array) -> Array:
+    """The row of each entry of a CSR."""
+    xp = namespace(matrix.indptr)
+    return xp.repeat(xp.arange(matrix.shape[0], dtype=matrix.indices.dtype), matrix.indptr[1:] - matrix.indptr[:-1])
 
 
 def row_slots(indptr: Array, rows: Array) -> tuple[Array, Array]:

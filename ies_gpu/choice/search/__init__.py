@@ -11,12 +11,12 @@ from ..criterion import MAX_SUBSETS, count_subsets
 from .branch_and_bound import branch_sets, search_branch_and_bound
 from .exhaustive import all_sets, search_exhaustive
 from .greedy import greedy_order, greedy_sets, search_greedy
-from .result import Evaluated, SearchResult, check_percentile, check_zeta, choose, ranked
+from .result import Evaluated, SearchResult, choose, ranked
 from .submodular import search_submodular, submodular_sets
 
 __all__ = [
-    "Evaluated", "SearchResult", "check_counts", "check_percentile", "check_zeta", "choose", "evaluate",
-    "greedy_order", "ranked", "search_branch_and_bound", "search_exhaustive", "search_greedy", "search_submodular",
+    "Evaluated", "SearchResult", "check_counts", "choose", "evaluate", "greedy_order", "ranked",
+    "search_branch_and_bound", "search_exhaustive", "search_greedy", "search_submodular",
 ]  # fmt: skip
 
 

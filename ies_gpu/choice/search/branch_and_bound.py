@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from functools import partial
 from itertools import combinations
 from math import comb, inf
 
@@ -16,7 +17,7 @@ from ..criterion import log_volumes
 from .bounds import Bounds
 from .local import exchanged, grown
 from .pool import Pool, Subset, mean_scores, random_sets
-from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
+from .result import Evaluated, SearchResult, searched
 
 NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
@@ -81,12 +82,10 @@ def search_branch_and_bound(
     >>> found.details["guarantee"]
     'exact'
     """
-    bases, values = check_bases(bases, eigenvalues)
-    s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
     nodes = check_integer("node_limit", node_limit, low=0)
     seconds = None if time_limit is None else check_number("time_limit", time_limit, closed=True)
-    with backend_of(bases).active():
-        return concluded(bases, values, branch_sets(bases, values, s, weight, nodes, seconds), weight, alpha)
+    find = partial(branch_sets, node_limit=nodes, time_limit=seconds)
+    return searched(find, bases, eigenvalues, subset_size, zeta, percentile)
 
 
 def branch_sets(
@@ -205,7 +204,7 @@ class Tree:
         return best
 
     def score(self, sets: list[Subset], zeta: float, best: float) -> float:
-        """The highest loss among sets, each scored until it cannot exceed ``best`` any more."""
+        """The highest loss among sets, each scored until it can no longer exceed ``best``."""
         pool, n = self.pool, len(self.bounds.bases)
         known = [pool.loss(subset, zeta) for subset in sets if subset in pool.scores]
         new = [

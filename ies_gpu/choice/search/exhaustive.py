@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...backend import at_home, backend_of
+from ...backend import at_home
 from ...backend.array import Array
 from ..criterion import candidate_subsets
-from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
+from .result import Evaluated, SearchResult, searched
 
 
 @at_home
@@ -50,10 +50,7 @@ def search_exhaustive(
     >>> found.details["guarantee"]
     'exact'
     """
-    bases, values = check_bases(bases, eigenvalues)
-    s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
-    with backend_of(bases).active():
-        return concluded(bases, values, all_sets(bases.shape[1], s), weight, alpha)
+    return searched(lambda U, _, s, __: all_sets(U.shape[1], s), bases, eigenvalues, subset_size, zeta, percentile)
 
 
 def all_sets(m: int, s: int, method: str = "exhaustive") -> Evaluated:

@@ -10,7 +10,7 @@ from ...validation import check_number
 from ..criterion import candidate_subsets, penalties
 from .exhaustive import all_sets
 from .pool import Pool, Subset, mean_scores
-from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
+from .result import Evaluated, SearchResult, check_problem, check_size, searched
 
 
 @at_home
@@ -53,10 +53,7 @@ def search_greedy(
     >>> len(found.search_order)
     3
     """
-    bases, values = check_bases(bases, eigenvalues)
-    s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
-    with backend_of(bases).active():
-        return concluded(bases, values, greedy_sets(bases, values, s, weight), weight, alpha)
+    return searched(greedy_sets, bases, eigenvalues, subset_size, zeta, percentile)
 
 
 @at_home
@@ -91,7 +88,7 @@ def greedy_order(bases: Array, eigenvalues: Array, *, zeta: float, size: int | N
     >>> order[0], sorted(order) == list(range(10))
     (0, True)
     """
-    bases, values = check_bases(bases, eigenvalues)
+    bases, values = check_problem(bases, eigenvalues)
     zeta = check_number("zeta", zeta, closed=True)
     size = check_size(bases, bases.shape[1] if size is None else size, "size")
     with backend_of(bases).active():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import backend_of
+from ...backend import backend_of, to_host
 from ...backend.array import Array
 from ...validation import check_choice, check_integer, check_number, check_real_array
 from ..criterion import Scores, penalties, score_pass
@@ -111,13 +111,13 @@ def check_percentile(percentile: Any) -> float:
     return number
 
 
-def check_bases(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
+def check_problem(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
     """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
     bases = check_real_array("bases", bases, 3)
     n, m, d = bases.shape
     if n < 2 or not 1 <= d <= m:
         raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
-    values = backend_of(eigenvalues).to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != m:
         raise ValueError(f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     return bases, values
@@ -129,9 +129,21 @@ def check_size(bases: Array, subset_size: Any, name: str = "subset_size") -> int
     return check_integer(name, subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
 
 
-def concluded(bases: Array, eigenvalues: np.ndarray, sets: Evaluated, zeta: float | None, alpha: float) -> SearchResult:
-    """One pass over the sets that were evaluated, and the choice among them."""
-    return choose(bases, eigenvalues, sets, score_pass(bases, sets.subsets), zeta, alpha)
+def searched(
+    find: Callable[[Array, np.ndarray, int, float | None], Evaluated],
+    bases: Array,
+    eigenvalues: Array,
+    subset_size: Any,
+    zeta: Any,
+    percentile: Any,
+) -> SearchResult:
+    """Check what a search was given, let ``find(bases, eigenvalues, s, zeta)`` name sets, score them and choose."""
+    bases, values = check_problem(bases, eigenvalues)
+    s, weight = check_size(bases, subset_size), check_zeta(zeta)
+    alpha = check_percentile(percentile)
+    with backend_of(bases).active():
+        sets = find(bases, values, s, weight)
+        return choose(bases, values, sets, score_pass(bases, sets.subsets), weight, alpha)
 
 
 def choose(
@@ -161,7 +173,7 @@ def decided(
     regrets: Array,
 ) -> SearchResult:
     """The segment at zeta, or for None the first whose percentile of the regret is not positive."""
-    found = first_acceptable(path, percentiles) if zeta is None else segment_at(path, zeta)
+    found = first_acceptable(percentiles) if zeta is None else segment_at(path, zeta)
     index = len(path) - 1 if found is None else found
     segment = path[index]
     value = zeta if zeta is not None else 0.0 if found is None else segment.middle

@@ -13,6 +13,8 @@ These bounds are cautious: from most sets no procedure moves, and exchanges of s
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ...backend import at_home, backend_of
@@ -21,7 +23,7 @@ from ...validation import check_integer
 from .increments import FLOOR, chain_bytes, chain_gains, increment_bytes, increments
 from .local import exchanged, grown
 from .pool import Pool, Subset, random_sets
-from .result import Evaluated, SearchResult, check_bases, check_percentile, check_size, check_zeta, concluded
+from .result import Evaluated, SearchResult, searched
 
 STARTS = 6
 ROUNDS = 4  # of the procedures from one start: exchanges go on from there, and faster
@@ -83,12 +85,10 @@ def search_submodular(
     >>> found.details["guarantee"]
     'exact over the pool only'
     """
-    bases, values = check_bases(bases, eigenvalues)
-    s, weight, alpha = check_size(bases, subset_size), check_zeta(zeta), check_percentile(percentile)
     seed = check_integer("random_state", random_state, low=0)
     starts = check_integer("n_starts", n_starts, low=0, high=100_000)
-    with backend_of(bases).active():
-        return concluded(bases, values, submodular_sets(bases, values, s, weight, seed, starts), weight, alpha)
+    find = partial(submodular_sets, random_state=seed, n_starts=starts)
+    return searched(find, bases, eigenvalues, subset_size, zeta, percentile)
 
 
 def submodular_sets(

@@ -1,4 +1,4 @@
-"""The way in: points, a graph, a kernel or an embedding, checked and brought to one Laplacian in spatial order."""
+"""From points, a graph, a kernel or an embedding to one Laplacian: checked, connected and in spatial order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import backend_of, to_device
+from ...backend import backend_of, to_device, to_host
 from ...backend.array import Array
 from ...backend.kernels.arrays import column_ends, column_norms, column_sums
 from ...embedding.connectivity import (
@@ -15,6 +15,7 @@ from ...embedding.connectivity import (
     connecting_radius,
     disconnected,
     holds_enough,
+    parts_of,
     refuse_small_part,
     sampled_degree,
     share_of_pairs,
@@ -37,7 +38,7 @@ from ...embedding.laplacian import (
 from ...embedding.local import LocalKernel, local_laplacian
 from ...embedding.order import in_order, matrix_order, spatial_order
 from ...embedding.transition import Kernel, SparseKernel
-from ...errors import DisconnectedGraphError
+from ...errors import DisconnectedGraphError, first_few
 from ...validation import check_kernel, check_points, check_real_array
 from ..audit import audit_products
 from ..inputs import Inputs
@@ -168,12 +169,12 @@ def from_affinities(run: Run, given: Inputs) -> Graph:
 
 
 def check_room(run: Run, matrix: Any, checking: float) -> None:
-    """An error where ``memory_limit`` leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
+    """Raise if ``memory_limit`` leaves no room for a given sparse matrix: its copies, the vectors of Lanczos."""
     options, limit = run.options, run.options.memory_limit
     if limit is None or run.backend.device != "cpu" or not run.backend.sparse.issparse(matrix):
         return
-    width = np.dtype(options.storage).itemsize
-    size = Size(matrix.shape[0], 0, float(matrix.nnz), options.n_components, options.intrinsic_dim, 1, width)
+    n, m, d = matrix.shape[0], options.n_components, options.intrinsic_dim
+    size = Size(n, 0, float(matrix.nnz), m, d, 1, options.stored_bytes)
     needed = max(checking * size.z, *needs(size, "gathered", False, block_bytes(limit)).values())
     if needed > limit:
         raise refusal(size, limit, needed, True)
@@ -228,7 +229,7 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     refuse_constant(Y)
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
-    embedding = Embedding(Y, backend_of(values).to_host(values), residuals_of(run, laplacian, Y))
+    embedding = Embedding(Y, to_host(values), residuals_of(run, laplacian, Y))
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
 
 
@@ -271,7 +272,7 @@ def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
 
 
 def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X: Array = None) -> None:
-    """An error where the largest part does not hold as many points as asked for; it says what to do.
+    """Raise, and say what to do, if the largest part does not hold as many points as asked for.
 
     ``rows`` are those of the input that have the labels.
     """
@@ -281,14 +282,7 @@ def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X:
     radius = None if X is None else connecting_radius(X, labels, run.backend)
     if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
         radius = None
-    raise DisconnectedGraphError(disconnected(sizes, radius, run.options.own_radius), split(rows, labels))
-
-
-def split(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The rows of each part, rising, the largest part first."""
-    order = np.argsort(labels, kind="stable")
-    parts = np.split(rows[order], np.cumsum(np.bincount(labels))[:-1])
-    return tuple(np.sort(part) for part in sorted(parts, key=len, reverse=True))
+    raise DisconnectedGraphError(disconnected(sizes, radius, run.options.own_radius), parts_of(rows, labels))
 
 
 def largest_part(labels: np.ndarray) -> np.ndarray:
@@ -301,8 +295,7 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
     left = np.setdiff1d(np.arange(n_input), points)
     if len(left) == 0:
         return
-    rows = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
-    gone = f"Row {rows} was" if len(left) == 1 else f"Rows {rows} were"
+    gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"
     run.log.warn(
         f"the graph has {parts} parts; {CONTINUING}, {len(points):,} of {n_input:,} points. {gone} left out; "
         "selection.points has the rows that were used"
@@ -327,7 +320,7 @@ def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
     return order, in_order(X, order)
 
 
-def metric_distances(run: Run, report: Report, X: Array) -> Any:
+def metric_distances(run: Run, report: Report, X: Array) -> Array:
     """The kernel of points in a metric that is measured on the host."""
     options, X = run.options, check_points(X)
     options.check_shape(*X.shape)
@@ -335,7 +328,7 @@ def metric_distances(run: Run, report: Report, X: Array) -> Any:
     return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
 
 
-def given_distances(run: Run, report: Report, graph: Array) -> Any:
+def given_distances(run: Run, report: Report, graph: Array) -> Array:
     """The kernel of a user's graph."""
     options = run.options
     sparse = backend_of(graph).sparse.issparse(graph)
@@ -347,7 +340,7 @@ def given_distances(run: Run, report: Report, graph: Array) -> Any:
     return to_device(matrix, run.backend, options.storage)
 
 
-def given_kernel(run: Run, report: Report, kernel: Array) -> Any:
+def given_kernel(run: Run, report: Report, kernel: Array) -> Array:
     """A user's kernel; P does not depend on its unit, in which float32 may not hold it."""
     matrix = check_kernel(kernel)
     if run.options.storage != "float64" and matrix.nnz:

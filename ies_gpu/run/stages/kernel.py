@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backend import backend_of
 from ...backend.array import Array
+from ...backend.base import index_type
 from ...embedding.graph import each_block_of_rows, in_units_of, knn_graph, ordered_radius_graph
 from ...embedding.laplacian import gaussian_of_distances, with_unit_diagonal
 from ...embedding.local import default_neighbors, local_kernel
@@ -19,7 +20,7 @@ from ...embedding.transition import Kernel, SparseKernel
 from ..audit import audit_graph
 from ..log import Report
 from ..options import is_local
-from ..plan import WORDS, Size, plan, rounded, slow, too_little
+from ..plan import WORDS, Size, csr_bytes, plan, rounded, slow, storage_on_gpu, too_little
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample
@@ -51,9 +52,9 @@ def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]
 
 def on_device(run: Run, n: int, degree: float) -> tuple[str, dict[str, Any]]:
     """On a GPU: CSR where that fits into half the memory budget, else tiles; computing these anew is announced."""
-    backend, needed = run.backend, 2 * csr_bytes(n, degree, run.options.storage)
-    budget = backend.memory_budget()
-    chosen = "memory" if needed <= budget else "tiles" if 2.0 * n * n < budget / 2 else "recomputed"
+    backend, budget = run.backend, run.backend.memory_budget()
+    needed = 2 * csr_bytes(n, degree, run.options.stored_bytes)
+    chosen = storage_on_gpu(n, degree, run.options.stored_bytes, budget)
     if chosen == "recomputed" and n >= MANY:
         whose = "half of the free memory" if run.options.memory_limit is None else "memory_limit"
         way = f"memory_limit={rounded(needed)} would avoid it; " if needed <= backend.free_memory() else ""
@@ -69,9 +70,8 @@ def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
     """How to store the kernel on the CPU; what takes much longer than with more memory is announced."""
     options, limit, folder = run.options, run.backend.memory_budget(), scratch_folder()
     d, m = options.intrinsic_dim, options.n_components
-    width = np.dtype(options.storage).itemsize
     columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
-    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), width)
+    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), options.stored_bytes)
     disk = room_on_disk(folder)
     chosen = plan(size, limit, disk)
     if chosen is None:
@@ -98,18 +98,13 @@ def nearest(run: Run, report: Report, X: Array) -> SparseKernel:
     return kernel
 
 
-def csr_bytes(n: int, degree: float, storage: str) -> float:
-    """What a kernel as CSR takes, and a little more."""
-    return 1.1 * n * degree * (np.dtype(storage).itemsize + 4)
-
-
 def tiled(run: Run, report: Report, X: Array, store: bool) -> TiledKernel:
     """The kernel of ordered points as tiles, kept or computed anew for each product."""
     options = run.options
     return TiledKernel(X, bandwidth=options.bandwidth, radius=options.radius, store=store, progress=report)
 
 
-def edges(run: Run, report: Report, X: Array, radius: float) -> Any:
+def edges(run: Run, report: Report, X: Array, radius: float) -> Array:
     """Distances within the radius, the diagonal included."""
     return ordered_radius_graph(X, radius, diagonal=True, storage=run.options.storage, progress=report)
 
@@ -125,7 +120,7 @@ def rows_of(graph: Any, rows: list[int]) -> list[Any]:
 def written_edges(run: Run, report: Report, X: Array, radius: float) -> RowFile:
     """The same in a temporary file."""
     storage = run.options.storage
-    rows = RowFile(scratch_folder(), storage, "int32" if len(X) < 2**31 else "int64")
+    rows = RowFile(scratch_folder(), storage, index_type(len(X)))
     each_block_of_rows(X, radius, rows.append, diagonal=True, storage=storage, progress=report)
     rows.finish()
     run.backend.free_cache()  # what the blocks were computed in

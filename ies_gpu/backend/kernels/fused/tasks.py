@@ -11,7 +11,7 @@ from typing import Any
 
 import numba
 
-from ...address_space import room_for_threads
+from ....system.memory import room_for_threads
 
 SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
 

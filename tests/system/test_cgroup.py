@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ies_gpu.backend import cgroup
 from ies_gpu.backend.cpu import available_memory, available_threads
+from ies_gpu.system import cgroup
 
 GB = 1 << 30
 V2 = {"memory.max": "max", "memory.current": str(GB), "memory.stat": "anon 5\ninactive_file 0\n"}

@@ -1,0 +1,37 @@
+"""Points and a result for commands to read."""
+
+from __future__ import annotations
+
+import pytest
+
+from ies_gpu import cli, datasets
+from ies_gpu.files.writing import write_array
+
+from .commands import FIT
+
+
+@pytest.fixture
+def columns(monkeypatch):
+    """As wide as a terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture(scope="package")
+def folder(tmp_path_factory):
+    """Points and a result that no test changes."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_array(folder / "points.npy", datasets.load("D1", n_samples=1500).X)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IES_GPU_KERNELS", "plain")
+        assert cli.main(["fit", str(folder / "points.npy"), *FIT, "-o", str(folder / "run.npz"), "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def points(folder):
+    return str(folder / "points.npy")
+
+
+@pytest.fixture
+def run(folder):
+    return str(folder / "run.npz")

@@ -1,0 +1,128 @@
+"""``ies-gpu fit``: its options, what it writes and prints, and what it checks before the work."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, datasets, load
+from ies_gpu.files.writing import write_array
+from ies_gpu.run.options import CHOICES
+
+from .commands import FIT
+
+pytestmark = pytest.mark.usefixtures("plain_kernels", "columns")
+
+
+def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "run.npz")]) == 0
+    out, err = capsys.readouterr()
+    selection = load(tmp_path / "run.npz")
+    assert ", ".join(selection.names) in out and "run.npz" in out
+    assert selection.coordinates.shape == (1500, 20)
+    # one plain line for each stage, with its seconds, as stderr is no terminal
+    lines = err.splitlines()
+    assert [line.split()[0] for line in lines] == ["read", *selection.diagnostics["seconds"], "write"]
+    assert all(re.fullmatch(r"\w+ +\d+\.\d\d s", line) for line in lines)
+
+
+def test_options_reach_the_selection(points, tmp_path):
+    path = str(tmp_path / "run.npz")
+    more = ["-m", "12", "--zeta", "5.5", "--radius", "2", "--dtype", "float32", "--device", "cpu", "--threads", "1"]
+    more += ["--memory-limit", "500M", "--seed", "3", "--tol", "1e-9", "--percentile", "60", "--quiet"]
+    assert cli.main(["fit", points, *FIT, *more, "-o", path]) == 0
+    found = load(path)
+    assert found.zeta == 5.5 and found.coordinates.shape == (1500, 12) and found.bases.dtype == np.float32
+    assert found.diagnostics["parameters"]["radius"] == 2.0 and found.diagnostics["n_threads"] == 1
+
+
+@pytest.mark.parametrize("search", CHOICES["search"])
+def test_every_search_is_an_option(points, search, capsys):
+    assert cli.main(["fit", points, *FIT, "--search", search]) == 0
+    out, _ = capsys.readouterr()
+    assert (search in out) == (search != "exhaustive")
+
+
+def test_without_numbers_they_are_found(points, tmp_path, capsys):
+    small = tmp_path / "small.npy"
+    write_array(small, np.load(points)[:700])
+    arguments = ["fit", str(small), "-m", "10", "-o", str(tmp_path / "run.npz")]
+    assert cli.main([*arguments, "-s", "2"]) == 0
+    out, err = capsys.readouterr()
+    found = load(tmp_path / "run.npz").diagnostics["automatic"]["chosen"]
+    assert set(found) == {"bandwidth", "intrinsic_dim"}
+    assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
+    assert [line.split()[0] for line in err.splitlines()] == ["read", "checks", "dimension", "scan", "result", "write"]
+
+
+def test_json_is_one_strict_object(points, capsys):
+    assert cli.main(["fit", points, *FIT, "--json", "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out, parse_constant=pytest.fail)
+    assert out.count("\n") == 1 and err == ""
+    assert found["names"] == [f"phi{k + 1}" for k in found["subset"]]
+    assert {"zeta", "zeta_interval", "eigenvalues", "diagnostics"} <= set(found)
+    assert len(found["ranking"]) == 5 and found["ranking"][0]["subset"] == found["subset"]
+    assert len(found["eigenvalues"]) == 20
+
+
+def test_quiet_is_silent(points, tmp_path, capsys):
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "run.npz"), "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_another_search_is_proposed_as_an_option(points, capsys):
+    assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 1
+    assert "or use --search greedy" in capsys.readouterr().err
+
+
+def test_the_output_is_checked_before_the_work(points, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli.fit, "select", lambda *_: pytest.fail("work began"))
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "no" / "run.npz")]) == 1
+    (tmp_path / "folder.npz").mkdir()
+    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "folder.npz")]) == 1
+
+
+def test_a_missing_file_is_reported_before_a_missing_output(capsys):
+    assert cli.main(["fit", "nowhere.npy", *FIT]) == 1
+    assert "no -o" not in capsys.readouterr().err
+
+
+def test_pictures_of_a_fit_and_of_a_saved_run(points, tmp_path, capsys):
+    target = tmp_path / "run.npz"
+    assert cli.main(["fit", points, *FIT, "-o", str(target), "--plot", str(tmp_path / "map.pdf"), "-q"]) == 0
+    assert (tmp_path / "map.pdf").read_bytes().startswith(b"%PDF")
+    assert cli.main(["plot", str(target)]) == 0
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    assert str(tmp_path / "run.png") in capsys.readouterr().out
+    for kind in ("path", "volumes"):
+        assert cli.main(["plot", str(target), "--kind", kind, "-o", str(tmp_path / f"{kind}.svg")]) == 0
+        assert b"<svg" in (tmp_path / f"{kind}.svg").read_bytes()
+
+
+def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("the run began"))
+    assert cli.main(["fit", points, *FIT, "--plot", "map.txt"]) == 2
+    assert "--plot must name a .png, .pdf or .svg file, got map.txt" in capsys.readouterr().err
+    assert cli.main(["fit", points, *FIT, "--plot", str(tmp_path / "nowhere" / "map.png")]) == 1
+    assert "does not exist" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert cli.main(["fit", points, *FIT, "--plot", str(tmp_path / "map.png")]) == 1
+    assert "ies-gpu[plot]" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("plain_kernels")
+def test_long_work_is_announced(tmp_path, monkeypatch, capsys):
+    from ies_gpu.cli import fit
+
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=300).X)
+    command = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "1.5", "-m", "10", "--json"]
+    assert cli.main(command) == 0
+    assert "expect about" not in capsys.readouterr().err
+    monkeypatch.setattr(fit, "LONG", 0.1)
+    assert cli.main(command) == 0
+    assert "expect about" in capsys.readouterr().err

@@ -1,0 +1,77 @@
+"""Clusters to run on, points for them, and whether two runs agree."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+
+import numpy as np
+import pytest
+
+from ..backends import stand_in
+from ..extras import needed
+
+distributed = needed("distributed", "dask")
+SMALL = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "device": "cpu"}
+
+
+def check_same_but_signs(found, expected, atol):
+    """Signs follow the seed on a cluster, and the points on one machine."""
+    np.testing.assert_allclose(found * np.sign((found * expected).sum(axis=0)), expected, atol=atol)
+
+
+def check_same(one, other, scores=1e-6):
+    """Sets, path and eigenvalues agree; scores as far as sets that lose rank allow."""
+    assert other.subset == one.subset
+    assert [segment.subset for segment in other.path] == [segment.subset for segment in one.path]
+    np.testing.assert_allclose(other.eigenvalues, one.eigenvalues, rtol=0, atol=1e-9)
+    score = {tuple(s): value for s, value in zip(one.ranking.subsets.tolist(), one.ranking.scores, strict=True)}
+    found = np.array([score[tuple(s)] for s in other.ranking.subsets.tolist()])
+    sound = found > -3
+    np.testing.assert_allclose(other.ranking.scores[sound], found[sound], rtol=0, atol=scores)
+    assert other.zeta == pytest.approx(one.zeta, rel=1e-5)
+    check_same_but_signs(np.asarray(other.coordinates), one.coordinates, 1e-7)
+    np.testing.assert_allclose(other.regret_percentiles, one.regret_percentiles, atol=1e-5)
+
+
+def random_strip(n, length=6.0, seed=0):
+    return np.random.default_rng(seed).uniform(0, 1, (n, 2)) * [length, 1]
+
+
+def too_large(monkeypatch, client, cells, ratio=1):
+    """Let coarse levels of more than so many cells be too large for a worker, and levels halve from one to the next."""
+    from ies_gpu.cluster import levels
+    from ies_gpu.cluster.team import Team
+    from ies_gpu.embedding.eigensolvers import multilevel
+
+    monkeypatch.setattr(levels, "ROOM", levels.coarse_bytes(cells, 25 * cells, 20) / Team(client, "cpu").least_memory())
+    monkeypatch.setattr(multilevel, "RATIO", ratio)
+    monkeypatch.setattr(multilevel, "SMALLEST", 200)
+
+
+@contextmanager
+def device_of_workers(name):
+    """The CPU, or the stand-in for CuPy."""
+    from ies_gpu.cluster import team
+
+    with stand_in() if name == "cuda" else nullcontext():
+        team._backend.cache_clear()
+        try:
+            yield
+        finally:
+            team._backend.cache_clear()
+
+
+@contextmanager
+def threads(count, **limits):
+    """One worker of this process with so many threads; the limits are told, but Dask does not hold to them."""
+    import dask
+
+    free = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause", "terminate")}
+    with (
+        dask.config.set(free),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=count, processes=False, dashboard_address=":0", scheduler_port=0, **limits
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

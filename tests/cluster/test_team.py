@@ -1,0 +1,76 @@
+"""Tasks of the workers: how many there are, where they run, and what they keep."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from types import SimpleNamespace
+
+import numpy as np
+
+from ..extras import needed
+
+needed("distributed", "dask")
+
+
+def test_rows_of_a_block_on_the_same_worker_need_no_task_of_their_own(client):
+    from ies_gpu.cluster.team import Team, as_it_is, joined
+
+    rows = [np.arange(3.0), np.arange(10.0, 14.0)]
+    for places, tasks in ((1, 0), (2, 2)):
+        team = Team(client, "cpu")
+        team.places = [team.workers[i % places] for i in range(2)]
+        pieces, team.near = team.map(as_it_is, rows), [[1], [0]]
+        team.outgoing = team.map(as_it_is, [{1: np.array([2])}, {0: np.array([0, 3])}])
+        before = team.tasks
+        others = team.exchanged(pieces)
+        assert team.tasks - before == tasks
+        one, other = team.gather(team.map(joined, pieces, others))
+        assert one.tolist() == [0, 1, 2, 10, 13] and other.tolist() == [10, 11, 12, 13, 2]
+
+
+def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
+    from ies_gpu.cluster.team import Call, Given, Team, Work, here, joined
+
+    gc.disable()
+    try:
+        array = np.ones(3)
+        seen = weakref.ref(array)
+        assert len(here(Work(Call(joined, (Given(0), Given(0))), "cpu", 1), array)) == 6
+        del array
+        assert seen() is None
+        team = Team(client, "cpu")
+        future = team.submit(joined, np.ones(3))
+        seen = weakref.ref(future)
+        assert len(team.gather([team.submit(joined, future, Call(joined, (future,)))])[0]) == 6
+        del future
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+def test_a_task_that_all_wait_for_takes_the_threads_of_its_machine_only(client):
+    from ies_gpu.cluster.team import Team
+
+    team = Team(client, "cpu")
+    threads = {"tcp://10.0.0.1:1": 1, "tcp://10.0.0.1:2": 2, "tcp://10.0.0.2:1": 4}
+    team.client, team.places = SimpleNamespace(nthreads=lambda: threads), list(threads)
+    assert [team.threads_beside(block) for block in range(3)] == [3, 3, 4]
+
+
+def test_memory_limits_are_known_while_the_client_renews_what_it_knows_of_the_scheduler(client, monkeypatch):
+    from ies_gpu.cluster.team import Team
+
+    monkeypatch.setattr(client, "scheduler_info", lambda **_: {"workers": {}})  # as for a moment every two seconds
+    assert set(Team(client, "cpu").memory_limits()) == set(client.nthreads())
+
+
+def test_workers_of_this_machine_keep_their_tasks_and_their_memory():
+    from ies_gpu.cluster.client import connected
+
+    with connected(workers=1) as client:
+        (environment,) = client.run(lambda: dict(os.environ)).values()
+        assert int(environment["MALLOC_MMAP_THRESHOLD_"]) >= 1 << 22 < int(environment["MALLOC_TRIM_THRESHOLD_"])
+        assert environment["OPENBLAS_NUM_THREADS"] == "1"
+        assert "stealing" not in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.extensions))

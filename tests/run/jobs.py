@@ -1,0 +1,8 @@
+"""A job that the tests of checkpoints run, and its stages."""
+
+from __future__ import annotations
+
+from ies_gpu.select import STAGES as SAVED
+
+OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}
+STAGES = [stage.name for stage in SAVED if stage.name != "automatic"]

@@ -1,0 +1,131 @@
+"""Runs that are killed or stopped at any time go on from what they had finished."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets, load
+from tests.comparison import resumed
+
+from .jobs import OPTIONS
+
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
+
+def job(folder, *more):
+    """The command, in a process of its own."""
+    command = [sys.executable, "-m", "ies_gpu", "fit", str(folder / "points.npy"), "-o", str(folder / "run.npz")]
+    return [*command, "-d", "2", "-s", "2", "--checkpoint", str(folder / "saved"), "--resume", "--quiet", *more]
+
+
+KILLER = """
+import json, os, random, shutil, signal, sys, time
+import numpy as np
+from ies_gpu import load, save, select_coordinates
+from tests.comparison import assert_equal_selections, resumed
+folder, kills, options = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+X, chance = np.load(folder + "/points.npy"), random.Random(0)
+reference = select_coordinates(X, **options)  # uninterrupted; loads all kernels too
+save(reference, folder + "/reference.npz")
+reference = load(folder + "/reference.npz")
+
+def child(saved):
+    number = os.fork()
+    if number == 0:
+        found = select_coordinates(X, **options, checkpoint=f"{folder}/{saved}", resume=True)
+        save(found, folder + "/run.npz")
+        os._exit(0)
+    return number
+
+begin = time.perf_counter()
+assert os.waitpid(child("first"), 0)[1] == 0
+duration, stages = time.perf_counter() - begin, []
+while len(stages) < kills:
+    os.unlink(folder + "/run.npz")
+    number = child("saved")
+    # a random time after the start, or after a stage
+    behind = chance.choice(["", "laplacian", "eigenvectors", "tangents"])
+    patience = time.perf_counter() + duration
+    while behind and not os.path.exists(f"{folder}/saved/{behind}.npz") and time.perf_counter() < patience:
+        time.sleep(0.0005)
+    time.sleep(chance.uniform(0, 0.2 * duration))
+    os.kill(number, signal.SIGKILL)
+    killed = os.waitpid(number, 0)[1] == signal.SIGKILL
+    if killed:  # a copy is resumed to its end; the job itself is killed again, a little further on
+        os.makedirs(folder + "/saved", exist_ok=True)
+        shutil.copytree(folder + "/saved", folder + "/copy")
+        assert os.waitpid(child("copy"), 0)[1] == 0
+        shutil.rmtree(folder + "/copy")
+    else:
+        shutil.rmtree(folder + "/saved")
+    found = load(folder + "/run.npz")
+    assert_equal_selections(reference, found)
+    if killed:
+        stages.append(" ".join(resumed(found)))
+print(json.dumps({stage: stages.count(stage) for stage in sorted(set(stages))}))
+"""
+
+
+def killed_and_resumed(folder, kills, options, **environment):
+    """Processes that are forked once all is loaded, killed at random times, resumed, and compared with a whole run.
+
+    Returns how many were resumed behind which stages.
+    """
+    # of Numba's ways to use threads the one that survives a fork
+    environment = os.environ | {"NUMBA_THREADING_LAYER": "workqueue", "PYTHONPATH": os.getcwd()} | environment
+    command = [sys.executable, "-c", KILLER, str(folder), str(kills), json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL is POSIX")
+def test_sigkill_at_random_times(points, tmp_path):
+    np.save(tmp_path / "points.npy", points)
+    found = killed_and_resumed(tmp_path, 6, OPTIONS)
+    assert sum(found.values()) == 6
+    assert set(found) - {""}, "no run was killed behind a finished stage: the test has shown nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL is POSIX")
+def test_a_hundred_sigkills(tmp_path):
+    """n = 20,000, degree about 100, Numba's kernels."""
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.14, "n_components": 6, "n_threads": 1}
+    found = killed_and_resumed(tmp_path, 100, options, IES_GPU_KERNELS="")
+    assert sum(found.values()) == 100
+    assert any("tangents" in stages for stages in found), f"the kills fell into too few stages: {found}"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_the_checkpoint_intact(points, uninterrupted, tmp_path, number, status):
+    np.save(tmp_path / "points.npy", points)
+    # more eigenvectors, so that the signal comes while they are computed
+    command = job(tmp_path, "--bandwidth", "0.6", "-m", "40", "--log-format", "json")
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell starts background jobs with SIGINT ignored, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while '"eigenvectors"' not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    err = process.communicate(timeout=30)[1]
+    assert process.returncode == status and "Traceback" not in err
+    assert json.loads(err.splitlines()[-1])["status"] == status
+    assert not (tmp_path / "run.npz").exists()
+    assert sorted(os.listdir(tmp_path / "saved")) == [".lock", "graph.npz", "laplacian.npz"]
+    subprocess.run(job(tmp_path, "--bandwidth", "0.6", "-m", "40"), check=True)
+    assert resumed(load(tmp_path / "run.npz")) == ["graph", "laplacian"]

@@ -1,0 +1,178 @@
+"""What a run takes from a checkpoint: every entry, storage and device, and what was found automatically."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ies_gpu import CheckpointWarning, IESWarning, datasets, radius_graph, select_coordinates
+from ies_gpu.backend.kernels import plain
+from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
+from tests.comparison import assert_equal_selections, resumed, stored_as
+
+from .jobs import OPTIONS, STAGES
+
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
+
+def test_warnings_are_given_again(points, tmp_path):
+    X = np.vstack([points, [[90.0, 0, 0], [90.1, 0, 0]]])
+    with pytest.warns(IESWarning, match="2 parts"):
+        first = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path)
+    with pytest.warns(IESWarning, match="2 parts") as caught:
+        again = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path, resume=True)
+    assert len(caught) == 1
+    assert_equal_selections(first, again)
+    assert len(again.points) == 900
+
+
+def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkeypatch):
+    """An audit that failed before the run was killed counts for what comes after it."""
+    fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
+    monkeypatch.setenv("IES_GPU_KERNELS", "")
+
+    class Wrong:
+        """Numba's kernels, but for a product that is off."""
+
+        def __getattr__(self, name):
+            return getattr(fused, name)
+
+        def spmm(self, *arguments):
+            return 1.001 * fused.spmm(*arguments)
+
+    monkeypatch.setattr("ies_gpu.backend.cpu.load_kernels", Wrong)
+    with pytest.warns(IESWarning, match="spmm differs from plain code"):
+        first = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
+    assert first.diagnostics["kernels"] == plain.NAME
+    for stage in STAGES[2:]:
+        (tmp_path / f"{stage}.npz").unlink()
+    with pytest.warns(IESWarning, match="spmm differs from plain code"):
+        again = select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True)
+    assert resumed(again) == ["graph", "laplacian"]
+    assert_equal_selections(first, again)
+
+
+def entries(points):
+    graph = radius_graph(points, radius=1.8)
+    kernel = gaussian_kernel(graph, bandwidth=0.6)
+    found = select_coordinates(kernel=kernel, bandwidth=0.6, intrinsic_dim=2, subset_size=2)
+    embedding = {"coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
+    return {
+        "graph": {"graph": graph, "bandwidth": 0.6},
+        "kernel": {"kernel": kernel, "bandwidth": 0.6},
+        "laplacian": {"laplacian": graph_laplacian(kernel, bandwidth=0.6), **embedding},
+        "matrix": {"laplacian": graph_laplacian(kernel).matrix, **embedding},
+    }
+
+
+@pytest.mark.parametrize("entry", ["graph", "kernel", "laplacian", "matrix"])
+def test_every_entry_can_be_resumed(points, tmp_path, entry):
+    given = entries(points)[entry] | {"intrinsic_dim": 2, "subset_size": 3}
+    first = select_coordinates(**given, checkpoint=tmp_path)
+    (tmp_path / "search.npz").unlink()
+    again = select_coordinates(**given, checkpoint=tmp_path, resume=True)
+    assert_equal_selections(first, again)
+    assert resumed(again) == (["tangents"] if "laplacian" in given else ["graph", "eigenvectors", "tangents"])
+
+
+@pytest.mark.parametrize("storage", ["tiles", "recomputed", "file"])
+def test_graphs_without_a_matrix_keep_their_eigenvectors(tmp_path, monkeypatch, storage):
+    """A kernel in tiles or in a file is computed again; what was computed with it is not."""
+    X = datasets.load("D1", n_samples=600).X
+    options = OPTIONS | {"bandwidth": 1.2}
+    stored_as(monkeypatch, storage)
+    first = select_coordinates(X, **options, checkpoint=tmp_path)
+    assert bool(first.diagnostics["approximations"]) == (storage != "file")
+    assert not (tmp_path / "laplacian.npz").exists()
+    for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors"]), (2, ["graph"])):
+        for stage in STAGES[kept:]:
+            (tmp_path / f"{stage}.npz").unlink(missing_ok=True)
+        again = select_coordinates(X, **options, checkpoint=tmp_path, resume=True)
+        assert_equal_selections(first, again)
+        assert resumed(again) == expected
+
+
+def test_the_memory_budget_belongs_to_the_job(points, tmp_path, monkeypatch):
+    """Block lengths decide about the order of sums: a machine that is fuller after the restart must not matter."""
+    monkeypatch.setattr("ies_gpu.backend.cpu.available_memory", lambda: 400 << 20)
+    first = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
+    for stage in STAGES[2:]:
+        (tmp_path / f"{stage}.npz").unlink()
+    monkeypatch.setattr("ies_gpu.backend.cpu.available_memory", lambda: 100 << 20)
+    assert_equal_selections(first, select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True))
+
+
+def test_a_run_on_the_device_goes_on(cupy, points, tmp_path):
+    first = select_coordinates(points, **OPTIONS, device="cuda")
+    saved = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path)
+    assert saved.diagnostics["device"] == "cuda:0"
+    assert_equal_selections(first, saved)
+    for kept, expected in ((4, ["graph", "eigenvectors", "tangents"]), (3, ["graph", "eigenvectors", "laplacian"])):
+        for stage in STAGES[kept:]:
+            (tmp_path / f"{stage}.npz").unlink(missing_ok=True)
+        again = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path, resume=True)
+        assert resumed(again) == expected
+        assert_equal_selections(first, again)
+    on_device = select_coordinates(cupy.asarray(points), **OPTIONS, checkpoint=tmp_path, resume=True)
+    assert resumed(on_device)[-1] == "search" and isinstance(on_device.coordinates, cupy.ndarray)
+
+
+def test_a_checkpoint_of_another_device_is_not_taken(cupy, points, tmp_path):
+    select_coordinates(points, **OPTIONS, device="cpu", checkpoint=tmp_path)
+    with pytest.warns(CheckpointWarning, match="device cpu there, cuda here"):
+        found = select_coordinates(points, **OPTIONS, device="cuda", checkpoint=tmp_path, resume=True)
+    assert resumed(found) == []
+
+
+@pytest.mark.parametrize("kernels", ["plain", ""])
+def test_what_was_found_automatically_is_saved_too(tmp_path, monkeypatch, kernels):
+    """The scan is not repeated, and the result is that of a run without a folder."""
+    monkeypatch.setenv("IES_GPU_KERNELS", kernels)
+    X = datasets.load("D1", n_samples=1200).X
+    asked = {"intrinsic_dim": "auto", "bandwidth": "auto", "n_components": 12}  # and the size: several are searched
+    usual = select_coordinates(X, **asked)
+    first = select_coordinates(X, **asked, checkpoint=tmp_path)
+    again = select_coordinates(X, **asked, checkpoint=tmp_path, resume=True)
+    assert resumed(first) == [] and resumed(again)[0] == "automatic"
+    for found in (first, again):
+        assert_equal_selections(usual, found)
+
+
+def test_the_documented_stages_are_those_of_a_job(tmp_path, capsys):
+    """Of an automatic job and its repetition, together."""
+    from ies_gpu import cli
+
+    page = Path(__file__).parents[2] / "docs" / "jobs.md"
+    np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=900).X)
+    files = ["-o", str(tmp_path / "run.npz"), "--checkpoint", str(tmp_path / "saved"), "--resume"]
+    for _ in range(2):
+        assert cli.main(["fit", str(tmp_path / "points.npy"), "-m", "10", *files, "--log-format", "json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    sentences = page.read_text().partition("Stages are ")[2].partition("\n\n")[0]
+    named = {line["stage"].split()[0] for line in lines if "stage" in line}  # "resume graph" is documented in general
+    assert named == set(re.findall(r"`(\w+)(?: STAGE)?`", sentences))
+    assert {"checkpoint graph", "resume graph"} <= {line.get("stage") for line in lines}
+
+
+def test_stages_of_an_automatic_run_do_not_hide_those_of_this_job(tmp_path):
+    """The file of what was found stays behind when the numbers are given next; the job's own stages are taken."""
+    X = datasets.load("D1", n_samples=900).X
+    select_coordinates(X, bandwidth="auto", intrinsic_dim=2, subset_size=2, n_components=10, checkpoint=tmp_path)
+    given = {"bandwidth": 1.0, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+    with pytest.warns(CheckpointWarning, match="another job"):
+        select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
+    again = select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
+    assert again.diagnostics["checkpoint"]["resumed"] == ["graph", "eigenvectors", "tangents", "search"]
+    assert not again.diagnostics["checkpoint"]["notes"]
+
+
+def test_stages_of_another_job_are_not_said_to_be_resumed(tmp_path):
+    X = datasets.load("D1", n_samples=300).X
+    select_coordinates(X, checkpoint=tmp_path, **OPTIONS | {"bandwidth": 0.9})
+    with pytest.warns(CheckpointWarning):
+        again = select_coordinates(X, checkpoint=tmp_path, resume=True, **OPTIONS | {"bandwidth": 1.0})
+    assert not [stage for stage in again.diagnostics["seconds"] if stage.startswith("resume")]

@@ -1,0 +1,97 @@
+"""Data sets, features and pictures, computed again."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import scipy.sparse.csgraph
+from numpy.testing import assert_allclose, assert_array_equal
+
+import ies_gpu
+from ies_gpu import datasets
+from tests.validation.oracle_problem import Problem, same
+
+# --- data ---
+
+
+def load_data(p: Problem) -> None:
+    name = datasets.names()[p.n % len(datasets.names())]
+    first, again = (datasets.load(name, n_samples=p.n, random_state=3) for _ in range(2))
+    assert_array_equal(first.X, again.X)
+    assert 0.75 * p.n <= len(first.X) <= p.n and np.isfinite(first.X).all()
+
+
+def frames(p: Problem) -> np.ndarray:
+    return p.rng.normal(size=(3, 5, 3))
+
+
+def pairwise_distances(p: Problem) -> None:
+    R = frames(p)
+    same(datasets.pairwise_distances(R), [scipy.spatial.distance.pdist(frame) for frame in R])
+
+
+def planar_angles(p: Problem) -> None:
+    R = frames(p)
+    found = datasets.planar_angles(R).reshape(3, -1, 3)
+    same(found.sum(axis=2), np.full(found.shape[:2], np.pi))
+    a, b = R[:, 1] - R[:, 0], R[:, 2] - R[:, 0]
+    cosine = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    assert_allclose(np.cos(found[:, 0, 0]), cosine, atol=1e-9)
+
+
+def torsion(p: Problem) -> None:
+    """Turning the last atom about the axis adds the angle."""
+    R, turn = frames(p), float(p.rng.uniform(-1, 1))
+    axis = (R[:, 2] - R[:, 1]) / np.linalg.norm(R[:, 2] - R[:, 1], axis=1, keepdims=True)
+    arm = R[:, 3] - R[:, 2]
+    along = (arm * axis).sum(axis=1, keepdims=True) * axis
+    moved = R.copy()
+    moved[:, 3] = R[:, 2] + along + np.cos(turn) * (arm - along) + np.sin(turn) * np.cross(axis, arm)
+    change = datasets.torsion(moved, (0, 1, 2, 3)) - datasets.torsion(R, (0, 1, 2, 3))
+    assert_allclose(np.exp(1j * change), np.exp(1j * turn), atol=1e-7)
+
+
+def pca(p: Problem) -> None:
+    centred = p.X - p.X.mean(axis=0)
+    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    found = datasets.pca(p.X, n_columns=2)
+    same(np.abs(found.scores), np.abs(left * values)[:, :2], 1e-7)
+    same(found.explained, (values**2)[:2].sum() / (values**2).sum())
+
+
+def molecules(p: Problem) -> None:
+    R, energy = frames(p), p.rng.normal(size=3)
+    with tempfile.TemporaryDirectory() as folder:
+        datasets.write_xyz(Path(folder, "a.xyz"), R, [6, 1, 1, 8, 1], values={"energy": energy})
+        found = datasets.load_molecule(Path(folder, "a.xyz"))
+    assert_array_equal(found.R, R)
+    assert_array_equal(found.values["energy"], energy)
+    atoms = [SimpleNamespace(get_positions=lambda R=R: R, get_atomic_numbers=lambda: [6, 1, 1, 8, 1]) for R in R]
+    assert_array_equal(datasets.trajectory_of(atoms).R, R)
+
+
+def spectra(p: Problem) -> None:
+    flux, waves = p.rng.uniform(1, 2, size=(4, 6)), np.sort(p.rng.uniform(1, 9, size=6))
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder, "s.npz"), flux=flux[:, ::-1], loglam=np.log10(waves[::-1]))
+        found = datasets.load_spectra(Path(folder, "s.npz"))
+    same(found.wavelengths, waves)
+    same(found.flux, flux)
+    same(np.linalg.norm(datasets.normalize_spectra(flux), axis=1), np.ones(4))
+    same(found.normalized("mean").flux.mean(axis=1), np.ones(4))
+
+
+def pictures(p: Problem) -> None:
+    """What is drawn is what was found: the marks of the map, and the heights of the histogram."""
+    drawn = ies_gpu.plot.embedding(p.selection, subset=(0, 1)).axes[0].collections[0].get_offsets()
+    Y = p.selection.coordinates[:, :2]
+    assert len(drawn) >= p.n - 2  # one stray at most in either column
+    if len(drawn) == p.n:
+        same(np.sort(np.asarray(drawn), axis=0), np.sort(Y / np.sqrt((Y**2).mean(axis=0)), axis=0), 1e-6)
+    bars = [bar.get_height() for bar in ies_gpu.plot.volumes(p.selection).axes[0].patches[:50]]
+    same(sum(bars), 100.0)
+    assert ies_gpu.plot.points(p.X).axes and ies_gpu.plot.path(p.selection).axes
+    assert ies_gpu.plot.set_label((0, 6)) == r"$\{\phi_{1},\, \phi_{7}\}$"

@@ -1,0 +1,127 @@
+"""A random problem, the steps that lead to its result, and two things that all checks need."""
+
+# ruff: noqa: N802, the names are those of the paper
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.sparse.csgraph
+from numpy.testing import assert_allclose
+from scipy.spatial.distance import cdist
+
+import ies_gpu
+
+TINY = 1e-300
+
+
+class Problem:
+    """A few points of a strip, an arc or a ring with a connected graph, and everything that follows from them."""
+
+    def __init__(self, seed: int, shape: str, n: int, m: int, d: int, alpha: float, self_loops: bool) -> None:
+        self.n, self.m, self.d, self.s = n, m, d, d + seed % 2
+        self.alpha, self.self_loops = alpha, self_loops
+        self.rng = np.random.default_rng(seed)
+        along, across = self.rng.uniform(size=(2, n))
+        turn = {"strip": 0.01, "arc": 3.0, "ring": 2 * np.pi}[shape]
+        angle, reach = along * turn, 3.0 / turn + 0.8 * across
+        self.X = np.column_stack([reach * np.cos(angle), reach * np.sin(angle), 0.02 * self.rng.normal(size=n)])
+        longest = scipy.sparse.csgraph.minimum_spanning_tree(self.D).data.max()
+        self.radius = float(max(1.2 * longest, np.quantile(self.D, 0.12)))
+        self.eps = self.radius / 3
+        self.sizes = {"intrinsic_dim": self.d, "subset_size": self.s, "n_components": m}
+        self.kernel_options = {"bandwidth": self.eps, "alpha": alpha, "self_loops": self_loops}
+
+    # --- dense ---
+
+    @cached_property
+    def D(self) -> np.ndarray:
+        return cdist(self.X, self.X)
+
+    @cached_property
+    def graph(self) -> np.ndarray:
+        return np.where(self.radius >= self.D, self.D, 0.0)
+
+    @cached_property
+    def K(self) -> np.ndarray:
+        K = np.where(self.radius >= self.D, np.exp(-((self.D / self.eps) ** 2)), 0.0)
+        np.fill_diagonal(K, 1.0)
+        return K
+
+    def transition(self, K: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """P, and the weights by which its eigenvectors are orthogonal."""
+        w = K.sum(axis=1) ** alpha
+        K = K / np.outer(w, w)
+        return K / K.sum(axis=1, keepdims=True), K.sum(axis=1)
+
+    @cached_property
+    def P(self) -> np.ndarray:
+        return self.transition(self.K - (0 if self.self_loops else np.eye(self.n)), self.alpha)[0]
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        return self.transition(self.K - (0 if self.self_loops else np.eye(self.n)), self.alpha)[1]
+
+    @cached_property
+    def eigenvalues(self) -> np.ndarray:
+        root = np.sqrt(self.weights)
+        S = root[:, None] * self.P / root
+        return np.linalg.eigvalsh(np.eye(self.n) - 0.5 * (S + S.T))
+
+    # --- the package's own, as input of later steps ---
+
+    @cached_property
+    def L(self) -> Any:
+        return ies_gpu.laplacian_of_points(self.X, **self.kernel_options)
+
+    @cached_property
+    def map(self) -> Any:
+        return ies_gpu.diffusion_map(self.L, n_components=self.m)
+
+    @cached_property
+    def U(self) -> np.ndarray:
+        return ies_gpu.tangent_bases(self.map.coordinates, self.L, intrinsic_dim=self.d)
+
+    @cached_property
+    def selection(self) -> Any:
+        return ies_gpu.select_coordinates(self.X, **self.kernel_options, **self.sizes, keep_bases=True, device="cpu")
+
+    @cached_property
+    def model(self) -> Any:
+        return ies_gpu.model_of(self.selection, self.X)
+
+    @cached_property
+    def sets(self) -> list[tuple[int, ...]]:
+        return [(0, *rest) for rest in itertools.combinations(range(1, self.m), self.s - 1)]
+
+    @cached_property
+    def volumes(self) -> np.ndarray:
+        """Log volumes (n, sets) of the package's tangent bases."""
+        return np.column_stack([log_volumes(self.U, chosen) for chosen in self.sets])
+
+    @cached_property
+    def penalties(self) -> np.ndarray:
+        return np.array([self.map.eigenvalues[list(chosen)].sum() for chosen in self.sets])
+
+    @cached_property
+    def cells(self) -> SimpleNamespace:
+        return SimpleNamespace(n_obs=self.n, X=self.X, obsm={"X_pca": self.X}, obsp={}, uns={}, var_names=list("abc"))
+
+
+def log_volumes(U: np.ndarray, chosen: tuple[int, ...]) -> np.ndarray:
+    """Point by point: columns of the rows S of U scaled to length 1, half the log determinant of their Gram matrix."""
+    found = []
+    for u in U:
+        part = u[list(chosen)]
+        lengths = np.linalg.norm(part, axis=0)
+        part = part / np.where(lengths > 0, lengths, 1)
+        found.append(0.5 * np.log(max(np.linalg.det(part.T @ part), TINY)))
+    return np.array(found)
+
+
+def same(found: Any, expected: Any, tol: float = 1e-9) -> None:
+    scale = max(1e-12, float(np.abs(expected).max(initial=0.0)))
+    assert_allclose(np.asarray(found), expected, rtol=tol, atol=tol * scale)

@@ -1,0 +1,217 @@
+"""The whole pipeline and what is made of its result, computed again."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import scipy.sparse.csgraph
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
+
+import ies_gpu
+from tests.validation.oracle_problem import Problem, log_volumes, same
+from tests.validation.oracle_steps import check_best, check_pairs, unexplained
+
+# --- the whole, and what is made of it ---
+
+
+def select_coordinates(p: Problem) -> None:
+    found = p.selection
+    check_pairs(p, found.coordinates, found.eigenvalues)
+    scores = np.array([log_volumes(found.bases, chosen).mean() for chosen in p.sets])
+    ranked = dict(zip(map(tuple, found.ranking.subsets.tolist()), found.ranking.scores, strict=True))
+    assert_allclose([ranked[chosen] for chosen in p.sets], scores, atol=1e-6)
+    check_best(p, found, found.zeta, scores)
+    same(found.embedding, found.coordinates[:, list(found.subset)])
+    graph = {"graph": scipy.sparse.csr_array(p.graph), "bandwidth": p.eps, "self_loops": p.self_loops}
+    kernel = {"kernel": scipy.sparse.csr_array(p.K if p.self_loops else p.K - np.eye(p.n))}
+    for entry in (graph, kernel):
+        other = ies_gpu.select_coordinates(**entry, **p.sizes, alpha=p.alpha, device="cpu")
+        assert_allclose(other.eigenvalues, p.eigenvalues[1 : p.m + 1], rtol=1e-6, atol=1e-9)
+
+
+def estimators(p: Problem, kind: Any, **options: Any) -> Any:
+    fitted = kind(**p.kernel_options, n_components=p.m, device="cpu", isolated="nan", **options).fit(p.X)
+    assert_allclose(fitted.eigenvalues_, p.selection.eigenvalues, rtol=1e-9)
+    return fitted
+
+
+def diffusion_map_fit(p: Problem) -> None:
+    fitted = estimators(p, ies_gpu.DiffusionMap)
+    assert_allclose(np.abs(fitted.embedding_ / fitted.embedding_.std(axis=0)),
+                    np.abs(p.selection.coordinates / p.selection.coordinates.std(axis=0)), atol=1e-6)  # fmt: skip
+
+
+def independent_coordinates_fit(p: Problem) -> None:
+    fitted = estimators(p, ies_gpu.IndependentCoordinates, intrinsic_dim=p.d, subset_size=p.s)
+    assert fitted.selection_.subset == p.selection.subset
+    same((fitted.embedding_**2).mean(axis=0), np.ones(p.s))
+    size = np.sqrt((fitted.embedding_**2).sum(axis=0) / (p.selection.embedding**2).sum(axis=0))
+    check_extension(p, lambda new: fitted.transform(new) / size, p.selection.subset)
+
+
+def extension(p: Problem, new: np.ndarray) -> np.ndarray:
+    """Nystroem's formula, row by row; NaN for a point without neighbours."""
+    D = cdist(new, p.X)
+    K = np.where(p.radius >= D, np.exp(-((D / p.eps) ** 2)), 0.0)
+    w = (p.K - (0 if p.self_loops else np.eye(p.n))).sum(axis=1) ** p.alpha
+    with np.errstate(invalid="ignore"):
+        P = K / w / (K / w).sum(axis=1, keepdims=True)
+    return P @ p.selection.coordinates / (1 - p.selection.eigenvalues)
+
+
+def check_extension(p: Problem, transform: Callable[[np.ndarray], np.ndarray], columns: Any) -> None:
+    new = np.concatenate([p.X[:5] + 0.1 * p.eps, p.X[:1] + 100 * p.radius])
+    expected = extension(p, new)[:, list(columns)]
+    assert np.isnan(expected[-1]).all()
+    assert_allclose(transform(new), expected, rtol=1e-7, atol=1e-9)
+
+
+def nystrom_extension(p: Problem) -> None:
+    given = (p.X, p.selection.coordinates, p.selection.eigenvalues)
+    check_extension(p, lambda new: ies_gpu.nystrom_extension(new, *given, **p.kernel_options), range(p.m))
+
+
+def model_of(p: Problem) -> None:
+    same(p.model.degrees, (p.K - (0 if p.self_loops else np.eye(p.n))).sum(axis=1))
+    assert p.model.subset == p.selection.subset
+
+
+def model_transform(p: Problem) -> None:
+    check_extension(p, p.model.transform, p.selection.subset)
+
+
+def model_inverse_transform(p: Problem) -> None:
+    Y = p.selection.embedding
+    spread = Y.std(axis=0)
+    near = np.argsort(cdist(Y[:6] * 1.001 / spread, Y / spread), axis=1)[:, :10]
+    same(p.model.inverse_transform(Y[:6] * 1.001), p.X[near].mean(axis=1))
+    same(p.model.inverse_error.unexplained, unexplained(p.X, Y, 10))
+
+
+def round_trip(p: Problem, save: Any, load: Any, value: Any, names: tuple[str, ...]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        save(value, Path(folder, "file.npz"))
+        again = load(Path(folder, "file.npz"))
+    for name in names:
+        assert_array_equal(getattr(again, name), getattr(value, name))
+
+
+def save_and_load(p: Problem) -> None:
+    names = ("subset", "zeta", "coordinates", "eigenvalues", "regrets", "bases", "singular_values", "log_volumes")
+    round_trip(p, ies_gpu.save, ies_gpu.load, p.selection, names)
+
+
+def save_and_load_model(p: Problem) -> None:
+    names = ("X", "degrees", "coordinates", "eigenvalues", "bandwidth", "radius", "subset", "alpha")
+    round_trip(p, ies_gpu.save_model, ies_gpu.load_model, p.model, names)
+
+
+def selection_score(p: Problem) -> None:
+    chosen = p.sets[-1]
+    assert_allclose(p.selection.score(chosen), log_volumes(p.selection.bases, chosen), atol=1e-7)
+
+
+def selection_exports(p: Problem) -> None:
+    frame, text = p.selection.to_pandas(every=True), json.loads(p.selection.to_json())
+    same(frame.to_numpy(), p.selection.coordinates)
+    same(text["eigenvalues"], p.selection.eigenvalues)
+    assert tuple(text["subset"]) == p.selection.subset
+
+
+def selection_pages(p: Problem) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        p.selection.to_html(Path(folder, "page.html"), title="a <b> & c")
+        text = Path(folder, "page.html").read_text(encoding="utf-8")
+    assert "a &lt;b&gt; &amp; c" in text and "<b> & c" not in text.replace("\\u003c", "")
+    assert p.selection.explore() is not None
+
+
+def volume_histogram(p: Problem) -> None:
+    found = ies_gpu.volume_histogram(p.selection, bins=10)
+    volumes = np.minimum(np.exp(log_volumes(p.selection.bases, p.selection.subset)), 1)
+    assert found.counts.sum() == p.n
+    assert np.abs(found.counts - np.histogram(volumes, 10, range=(0, 1))[0]).sum() <= 2  # at an edge: rounding
+    assert abs(found.share_near_zero - (volumes < 0.1).mean()) <= 1 / p.n
+
+
+def size_verdict(p: Problem) -> None:
+    if len(p.sets) < 2:
+        return
+    found = ies_gpu.size_verdict(p.selection)
+    for chosen, share in ((found.best, found.share_best), (found.union, found.share_union)):
+        volumes = np.exp(log_volumes(p.selection.bases, chosen))
+        assert abs(share - (volumes < 0.1).mean()) <= 1 / p.n
+    assert found.too_small == (found.share_best >= 0.015 and found.share_union <= 0.3 * found.share_best)
+
+
+def diagnose(p: Problem) -> None:
+    found = ies_gpu.diagnose(p.selection, laplacian=p.L)
+    assert found.subset == p.selection.subset and len(found.collapse) == p.n
+    assert np.isfinite(found.collapse).all()
+    assert_allclose(found.volumes, np.exp(log_volumes(p.selection.bases, p.selection.subset)), atol=1e-6)
+
+
+def selection_stability(p: Problem) -> None:
+    found = ies_gpu.selection_stability(p.selection, n_bootstrap=4, n_refits=0)
+    assert set(found.bootstrap) <= set(p.sets) and np.isclose(sum(found.bootstrap.values()), 1)
+
+
+def procrustes_error(p: Problem) -> None:
+    truth, Y = p.X[:, :2], p.map.coordinates[:, :2]
+    same(ies_gpu.procrustes_error(truth, Y), scipy.spatial.procrustes(truth, Y)[2], 1e-8)
+    turn = np.linalg.qr(p.rng.normal(size=(2, 2)))[0]
+    assert ies_gpu.procrustes_error(truth, 3 * truth @ turn + 1) < 1e-9
+
+
+def llr_ranking(p: Problem) -> None:
+    """Weighted least squares at every point, with all other points."""
+    Y = p.map.coordinates / np.sqrt((p.map.coordinates**2).mean(axis=0))
+    found = ies_gpu.llr_ranking(Y, n_samples=None)
+    k = p.m - 1
+    D = cdist(Y[:, :k], Y[:, :k])
+    h = np.median(D[np.triu_indices(p.n, 1)]) / 3
+    same(found.bandwidths[k], h, 1e-3)  # the root of the median square
+    if np.partition(D, 1, axis=1)[:, 1].max() > 2 * h:
+        return  # a point far from all others: what a fit says there is left to rounding
+    errors = []
+    for i in range(p.n):
+        root = np.sqrt(np.exp(-((D[i] / h) ** 2)))
+        root[i] = 0
+        A = np.column_stack([np.ones(p.n), Y[:, :k]])
+        fit, _, _, spread = np.linalg.lstsq(root[:, None] * A, root * Y[:, k], rcond=1e-10)
+        if spread[0] > 1e3 * spread[-1]:
+            return  # a fit that its neighbours hardly determine: its small ridge tells
+        errors.append(A[i] @ fit - Y[i, k])
+    assert_allclose(found.residuals[k], np.linalg.norm(errors) / np.linalg.norm(Y[:, k]), rtol=0.05)
+    assert sorted(found.order) == list(range(p.m)) and found.residuals[0] == 1
+
+
+def umap_init(p: Problem) -> None:
+    found = ies_gpu.umap_init(p.selection, subset=(0, 1))
+    Y = p.selection.coordinates[:, :2]
+    assert_allclose(found, 10 * Y / np.abs(Y).max(), atol=2e-3)
+
+
+def estimate_resources(p: Problem) -> None:
+    """More points never need less."""
+    small, large = (ies_gpu.estimate_resources(n=n * 1000, dim=3, degree=50.0) for n in (p.n, 2 * p.n))
+    assert large.peak_bytes > small.peak_bytes > 0
+
+
+def devices(p: Problem) -> None:
+    assert ies_gpu.get_backend("cpu").device == ies_gpu.backend_of(p.X).device == "cpu"
+
+
+def anndata(p: Problem) -> None:
+    found = ies_gpu.anndata.select(p.cells, **p.kernel_options, **p.sizes, device="cpu")
+    assert found.subset == p.selection.subset
+    same(p.cells.obsm["X_ies"], found.embedding)
+    new = SimpleNamespace(**vars(p.cells) | {"obsm": {"X_pca": p.X[:7]}, "uns": {}, "n_obs": 7})
+    same(ies_gpu.anndata.transform(p.cells, new), found.embedding[:7], 1e-6)

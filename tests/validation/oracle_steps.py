@@ -1,0 +1,224 @@
+"""The steps of the pipeline and the estimates, dense and straight from the formulas."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse.csgraph
+from numpy.testing import assert_allclose
+from scipy.spatial.distance import cdist
+
+import ies_gpu
+from tests.validation.oracle_problem import Problem, log_volumes, same
+
+# --- graph, kernel, Laplacian ---
+
+
+def radius_graph(p: Problem) -> None:
+    same(ies_gpu.radius_graph(p.X, radius=p.radius).toarray(), p.graph)
+
+
+def knn_graph(p: Problem) -> None:
+    k = 1 + p.n % 7
+    near = np.argsort(p.D + np.diag(np.full(p.n, np.inf)), axis=1)[:, :k]
+    joined = np.zeros((p.n, p.n), dtype=bool)
+    np.put_along_axis(joined, near, True, axis=1)
+    same(ies_gpu.knn_graph(p.X, n_neighbors=k).toarray(), np.where(joined | joined.T, p.D, 0.0))
+
+
+def gaussian_kernel(p: Problem) -> None:
+    same(ies_gpu.gaussian_kernel(scipy.sparse.csr_array(p.graph), bandwidth=p.eps).toarray(), p.K)
+
+
+def graph_laplacian(p: Problem) -> None:
+    kernel = p.K if p.self_loops else p.K - np.eye(p.n)
+    found = ies_gpu.graph_laplacian(scipy.sparse.csr_array(kernel), bandwidth=p.eps, alpha=p.alpha)
+    same(found.matrix.toarray(), np.eye(p.n) - p.P)
+
+
+def laplacian_of_points(p: Problem) -> None:
+    same(p.L.matrix.toarray(), np.eye(p.n) - p.P)
+    same(p.L.scale, 4 / p.eps**2)
+
+
+def diffusion_map(p: Problem) -> None:
+    check_pairs(p, p.map.coordinates, p.map.eigenvalues)
+
+
+def check_pairs(p: Problem, Y: np.ndarray, values: np.ndarray) -> None:
+    """The smallest eigenvalues beside 0, small residuals, orthogonal in the weights."""
+    assert_allclose(values, p.eigenvalues[1 : p.m + 1], rtol=1e-6, atol=1e-9)
+    size = np.sqrt((Y * Y).mean(axis=0))
+    assert np.abs((p.P @ Y - (1 - values) * Y) / size).max() < 1e-6
+    gram = Y.T @ (p.weights[:, None] * Y)
+    size = np.sqrt(np.diag(gram))
+    assert_allclose(gram / np.outer(size, size), np.eye(len(values)), atol=1e-6)
+
+
+# --- tangents, scores, searches ---
+
+
+def naive_cometric(p: Problem) -> np.ndarray:
+    steps = p.map.coordinates[None] - p.map.coordinates[:, None]
+    return 0.5 * 4 / p.eps**2 * np.einsum("ij,ija,ijb->iab", p.P, steps, steps)
+
+
+def cometric(p: Problem) -> None:
+    same(ies_gpu.cometric(p.map.coordinates, p.L), naive_cometric(p))
+
+
+def projectors(H: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Onto the leading d eigenvectors, and where these are well apart from the others."""
+    values, vectors = np.linalg.eigh(H)
+    U = vectors[:, :, ::-1][:, :, :d]
+    values = values[:, ::-1]
+    apart = values[:, d - 1] - (values[:, d] if H.shape[1] > d else 0) > 1e-6 * values[:, 0]
+    return U @ U.transpose(0, 2, 1), apart
+
+
+def tangent_bases(p: Problem) -> None:
+    expected, apart = projectors(naive_cometric(p), p.d)
+    assert_allclose((p.U @ p.U.transpose(0, 2, 1))[apart], expected[apart], atol=1e-6)
+    assert_allclose(p.U.transpose(0, 2, 1) @ p.U, np.broadcast_to(np.eye(p.d), (p.n, p.d, p.d)), atol=1e-9)
+
+
+def riemannian_metric(p: Problem) -> None:
+    found, H = ies_gpu.riemannian_metric(p.map.coordinates, p.L, intrinsic_dim=p.d), naive_cometric(p)
+    values = np.linalg.eigvalsh(H)[:, ::-1][:, : p.d]
+    assert_allclose(found.sigma, values, rtol=1e-6, atol=1e-9 * values.max())
+    onto, apart = projectors(H, p.d)
+    assert_allclose(found.H[apart], (onto @ H @ onto)[apart], atol=1e-6 * np.abs(H).max())
+    assert_allclose((found.G @ found.H)[apart], onto[apart], atol=1e-5)
+
+
+def candidate_subsets(p: Problem) -> None:
+    assert [tuple(row) for row in ies_gpu.candidate_subsets(p.m, p.s).tolist()] == p.sets
+
+
+def score_subsets(p: Problem) -> None:
+    assert_allclose(ies_gpu.score_subsets(p.U, np.array(p.sets)), p.volumes.mean(axis=0), atol=1e-8)
+
+
+def check_best(p: Problem, found: Any, zeta: float, scores: np.ndarray) -> None:
+    losses = scores - zeta * p.penalties
+    assert found.subset in p.sets
+    assert losses[p.sets.index(found.subset)] >= losses.max() - 1e-8
+
+
+def check_search(p: Problem, search: Callable[..., Any], *, best: bool) -> None:
+    zeta, scores = float(p.rng.uniform(0, 2) / p.map.eigenvalues[-1]), p.volumes.mean(axis=0)
+    found = search(p.U, p.map.eigenvalues, subset_size=p.s, zeta=zeta)
+    if best:
+        check_best(p, found, zeta, scores)
+    losses = dict(zip(p.sets, scores - zeta * p.penalties, strict=True))
+    seen = [tuple(row) for row in found.subsets.tolist()]
+    assert_allclose(found.scores, [scores[p.sets.index(row)] for row in seen], atol=1e-8)
+    assert losses[found.subset] >= max(losses[row] for row in seen) - 1e-8
+
+
+def search_exhaustive(p: Problem) -> None:
+    check_search(p, ies_gpu.search_exhaustive, best=True)
+
+
+def search_branch_and_bound(p: Problem) -> None:
+    check_search(p, ies_gpu.search_branch_and_bound, best=True)
+
+
+def search_greedy(p: Problem) -> None:
+    check_search(p, ies_gpu.search_greedy, best=p.s == p.d)
+
+
+def search_submodular(p: Problem) -> None:
+    check_search(p, ies_gpu.search_submodular, best=False)
+
+
+def greedy_order(p: Problem) -> None:
+    """Every step is the best one from where it starts."""
+    zeta = float(p.rng.uniform(0, 2) / p.map.eigenvalues[-1])
+    order = ies_gpu.greedy_order(p.U, p.map.eigenvalues, zeta=zeta)
+    assert sorted(order) == list(range(p.m))
+
+    def loss(chosen: tuple[int, ...]) -> float:
+        return log_volumes(p.U, chosen).mean() - zeta * p.map.eigenvalues[list(chosen)].sum()
+
+    starts = [(0, *rest) for rest in itertools.combinations(range(1, p.m), p.d - 1)]
+    assert loss(order[: p.d]) >= max(map(loss, starts)) - 1e-8
+    for k in range(p.d, p.m):
+        rest = set(range(p.m)) - set(order[:k])
+        assert loss(order[: k + 1]) >= max(loss((*order[:k], j)) for j in rest) - 1e-8
+
+
+def regularization_path(p: Problem) -> None:
+    """At any zeta the segment that holds it has the best loss."""
+    scores = p.volumes.mean(axis=0)
+    path = ies_gpu.regularization_path(scores, np.array(p.sets), p.map.eigenvalues)
+    assert path[0].high == np.inf and path[-1].low == 0
+    assert all(a.low == b.high for a, b in itertools.pairwise(path))
+    for zeta in [0.0, *p.rng.uniform(0, 3 / p.map.eigenvalues[0], 20), 1e6 / p.map.eigenvalues[0]]:
+        held = next(segment for segment in path if segment.low <= zeta)
+        check_best(p, held, zeta, scores)
+
+
+def leave_one_out_regret(p: Problem) -> None:
+    found = ies_gpu.leave_one_out_regret(p.U, np.array(p.sets), candidates=np.array(p.sets))
+    best = p.volumes.argmax(axis=1)
+    clear = np.sort(p.volumes, axis=1)[:, -1] - np.sort(p.volumes, axis=1)[:, -2:-1].max(axis=1, initial=-np.inf) > 1e-9
+    elsewhere = (p.volumes.sum(axis=0) - p.volumes) / (p.n - 1)
+    expected = np.take_along_axis(elsewhere, best[:, None], axis=1) - elsewhere
+    assert_allclose(found[clear], expected[clear], atol=1e-7)
+
+
+# --- estimates ---
+
+
+def nearest(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    D = cdist(X, X)
+    np.fill_diagonal(D, np.inf)
+    order = np.argsort(D, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(D, order, axis=1), order
+
+
+def two_nn_dimension(p: Problem) -> None:
+    near = nearest(p.X, 2)[0]
+    same(ies_gpu.two_nn_dimension(p.X), (p.n - 1) / np.log(near[:, 1] / near[:, 0]).sum())
+
+
+def levina_bickel_dimension(p: Problem) -> None:
+    near = nearest(p.X, 12)[0]
+    inverse = [np.log(near[:, k - 1 : k] / near[:, : k - 1]).mean(axis=1).mean() for k in (8, 12)]
+    same(ies_gpu.levina_bickel_dimension(p.X, neighbors=(8, 12)).by_neighbors, 1 / np.array(inverse))
+
+
+def estimate_dimension(p: Problem) -> None:
+    for method in ("two_nn", "levina_bickel", "slope", "local_pca"):
+        found = ies_gpu.estimate_dimension(p.X, method=method)
+        assert 1 <= found.value <= 3 and abs(found.value - found.raw) <= 3
+    same(ies_gpu.estimate_dimension(p.X, method="two_nn").raw, ies_gpu.two_nn_dimension(p.X))
+
+
+def unexplained(X: np.ndarray, Y: np.ndarray, k: int) -> float:
+    near = nearest(Y / Y.std(axis=0), k)[1]
+    error, centred = X - X[near].mean(axis=1), X - X.mean(axis=0)
+    return float((error**2).sum() / (centred**2).sum())
+
+
+def unexplained_variance(p: Problem) -> None:
+    Y = p.map.coordinates[:, :2]
+    same(ies_gpu.unexplained_variance(p.X, Y, n_neighbors=5), unexplained(p.X, Y, 5))
+
+
+def estimate_bandwidth(p: Problem) -> None:
+    """Each bandwidth of the curve has the degree that is said, and the value is one of them."""
+    found = ies_gpu.estimate_bandwidth(p.X, **p.sizes)
+    assert np.isclose(found.bandwidths, found.value).any()
+    assert np.isfinite(found.curve).all() and (found.curve >= 0).all()
+    counted = [(3 * eps >= p.D).sum() / p.n for eps in found.bandwidths]
+    assert_allclose(found.degrees, counted, atol=1.5)  # with or without the point itself, sampled or not
+
+
+def suggest_subset_size(p: Problem) -> None:
+    found = ies_gpu.suggest_subset_size(p.X, bandwidth=p.eps, intrinsic_dim=p.d, n_components=p.m)
+    assert p.d <= found.value <= p.m
