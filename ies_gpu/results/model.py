@@ -301,7 +301,9 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     X = used_points(selection, check_points(X))
     more = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
     rule = KernelRule(*check_scales(used["bandwidth"], used["radius"]), **more)
-    return make_model(X, selection.coordinates, selection.eigenvalues, rule, selection.subset, feature_names)
+    device = "cpu" if selection.diagnostics.get("device", "cpu") == "cpu" else "auto"  # a saved run's GPU may be gone
+    map_of_X = X, selection.coordinates, selection.eigenvalues
+    return make_model(*map_of_X, rule, selection.subset, feature_names, device=device)
 
 
 def make_model(
