@@ -162,11 +162,11 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
 
 def is_symmetric(X: Array) -> bool:
     """Whether points are more likely a matrix of distances or affinities."""
-    rows, *columns = getattr(X, "shape", None) or np.shape(X)
-    if columns != [rows]:
+    shape = getattr(X, "shape", None)
+    if shape is not None and shape[0] != shape[-1]:  # most points, of which no copy is made then
         return False
     X = check_points(X)
-    return bool((X == X.T).all())
+    return len(X) == X.shape[1] and bool((X == X.T).all())
 
 
 def labels_of(X: Any) -> Any:
