@@ -12,10 +12,9 @@ from ..backend.base import index_type
 from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.eigenpairs import (
-    MULTILEVEL_FROM,
-    NEIGHBOURHOODS,
     Eigenpairs,
     SymmetricTransition,
+    has_many_neighbourhoods,
     last_level_pairs,
     leading_eigenpairs,
     refuse_pairs,
@@ -36,7 +35,7 @@ def eigenpairs(
     fits there: such graphs are small, or so dense that few points make up a neighbourhood.
     """
     n = int(graph.sizes.sum())
-    if n >= max(MULTILEVEL_FROM, 100 * count) and n * n >= NEIGHBOURHOODS * count * graph.nnz:
+    if has_many_neighbourhoods(n, graph.nnz, count):
         try:
             return multilevel_pairs(team, graph, count, tol, info, progress)
         except (NotConvergedError, np.linalg.LinAlgError) as doubt:

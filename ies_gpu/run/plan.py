@@ -43,7 +43,7 @@ from __future__ import annotations
 from math import gamma, pi
 from typing import NamedTuple
 
-from ..embedding.eigensolvers.eigenpairs import MULTILEVEL_FROM, NEIGHBOURHOODS
+from ..embedding.eigensolvers.eigenpairs import has_many_neighbourhoods
 from ..embedding.eigensolvers.multilevel import MERGED_UP_TO
 from ..embedding.eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from ..embedding.tiles import TILE
@@ -90,9 +90,8 @@ class Size(NamedTuple):
 
     @property
     def wants_multilevel(self) -> bool:
-        """As ``eigenpairs.prefers_multilevel`` decides."""
-        count = self.m + 1
-        return self.n >= max(MULTILEVEL_FROM, 100 * count) and self.n**2 >= NEIGHBOURHOODS * count * self.z
+        """Whether the multilevel eigensolver is expected to win."""
+        return has_many_neighbourhoods(self.n, self.z, self.m + 1)
 
 
 class Plan(NamedTuple):

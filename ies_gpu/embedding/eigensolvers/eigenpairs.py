@@ -15,7 +15,7 @@ from ...backend.kernels.arrays import column_norms, csr
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from ..order import host_of
-from ..transition import Kernel, Transition
+from ..transition import Kernel
 from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
 from .lanczos import GUARDS, TooSlowError, add_missed, is_small, krylov
 from .library import ORTHONORMAL, library_eigenpairs
@@ -269,24 +269,25 @@ def wants_order(operator: SymmetricTransition, count: int) -> bool:
 
 def may_be_ordered(kernel: Kernel, count: int) -> bool:
     """The same, told from a kernel before its Laplacian is made: so sparse a graph is factorised in any order."""
-    return kernel.nnz > SPARSER * kernel.shape[0] and has_many_neighbourhoods(kernel, count)
+    n, nnz = kernel.shape[0], kernel.nnz
+    return kernel.has_matrix and nnz > SPARSER * n and has_many_neighbourhoods(n, nnz, count)
 
 
 def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
-    """Whether the eigenvalues lie so close to 1 that Lanczos would be slow.
+    """Whether the eigenvalues lie so close to 1 that Lanczos would be slow."""
+    P = operator.transition
+    return P.has_matrix and has_many_neighbourhoods(operator.n, P.nnz, count)
+
+
+def has_many_neighbourhoods(n: int, nnz: float, count: int) -> bool:
+    """Whether n points with nnz entries make up several neighbourhoods for each of ``count`` pairs.
 
     By Weyl's law the last wanted ``1 - mu`` is a power of ``count * degree / n``: where n points make up only a few
     neighbourhoods for each pair, it is large, Lanczos needs 150 to 300 products, and building levels is not worth it.
     On D1 to D12 (n = 10,000) the quotient ``n / (degree * count)`` is 2.9 for D1 and D2 and at most 1.0 for the others;
     on a strip of constant degree it grows like n.
     """
-    return has_many_neighbourhoods(operator.transition, count)
-
-
-def has_many_neighbourhoods(graph: Kernel | Transition, count: int) -> bool:
-    """Whether the points of a sparse matrix make up several neighbourhoods for each pair."""
-    n = graph.shape[0]
-    return n >= max(MULTILEVEL_FROM, 100 * count) and graph.has_matrix and n**2 >= NEIGHBOURHOODS * count * graph.nnz
+    return n >= max(MULTILEVEL_FROM, 100 * count) and float(n) ** 2 >= NEIGHBOURHOODS * count * nnz
 
 
 def _multilevel_or_none(
