@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist
 from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
-from ..embedding.metrics import PRECOMPUTED, in_metric
+from ..embedding.metrics import in_metric
 from ..errors import IESWarning, warn_caller, warnings_held
 from ..parameters.verdict import DOUBTFUL, TOUCH
 from ..results.assembly import points_of, presented, way_back
@@ -161,7 +161,7 @@ class DiffusionMap(SpectralTransformer):
         """
         entry, X = self._given(X)
         asked = self._options(X)
-        if is_found(self.bandwidth) and self.metric != PRECOMPUTED:
+        if is_found(self.bandwidth) and not self._precomputed:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
         given = Inputs.of(**entry).in_metric(options.metric)

@@ -115,6 +115,11 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
                 )
         return np.asarray(self.model_.names, dtype=object)
 
+    @property
+    def _precomputed(self) -> bool:
+        """Whether X holds distances; ``metric`` may be anything before it is checked."""
+        return isinstance(self.metric, str) and self.metric == PRECOMPUTED
+
     def _input(self, X: Array, *, reset: bool) -> Array:
         """Points as float64, on their own device, with as many columns as in ``fit``."""
         if backend_of(X).device != "cpu":
@@ -131,7 +136,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             reason = " ".join(str(error).split())
             raise kind(f"X cannot be used: {reason if len(reason) < 400 else reason[:400] + '...'}") from None
-        return X if self.metric == PRECOMPUTED else self._finite(X)
+        return X if self._precomputed else self._finite(X)
 
     def _finite(self, X: np.ndarray) -> Any:
         """The same if all are numbers; our own message says where they are not."""
@@ -143,13 +148,13 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.metric == PRECOMPUTED
+        tags.input_tags.pairwise = self._precomputed
         return tags
 
     def _given(self, X: Array) -> tuple[dict[str, Any], Any]:
         """The training data by the name of its entry, checked."""
         X = self._input(X, reset=True)
-        if self.metric != PRECOMPUTED:
+        if not self._precomputed:
             X = check_points(X)
             return {"X": X}, X
         if X.shape[0] != X.shape[1]:
@@ -159,7 +164,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return {"graph": X}, X
 
     def _extend(self, X: Array) -> Array:
-        if self.metric == PRECOMPUTED:  # distances to points that were left out of the map say nothing
+        if self._precomputed:  # distances to points that were left out of the map say nothing
             X = X[:, self.points_]
         return self.model_.transform(
             X, isolated=self.isolated, device=self.device, memory_limit=self.memory_limit, n_threads=self.n_threads
@@ -191,10 +196,10 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
 
     def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:
         """The model of the points that are in the map."""
-        names = None if self.metric == PRECOMPUTED else getattr(self, "feature_names_in_", None)
+        names = None if self._precomputed else getattr(self, "feature_names_in_", None)
         if len(points) < len(X):
             rows = backend_of(X).asarray(points)
-            X = X[rows][:, rows] if self.metric == PRECOMPUTED else X[rows]
+            X = X[rows][:, rows] if self._precomputed else X[rows]
         rule = KernelRule(*check_scales(bandwidth, self.radius), self.self_loops, self.metric, self.alpha)
         return make_model(X, coordinates, self.eigenvalues_, rule, subset, names, device=self.device)
 
@@ -213,7 +218,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             )
         own = self.get_params(deep=False)
         asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
-        if self.metric == PRECOMPUTED:
+        if self._precomputed:
             asked |= {"metric": "euclidean"}  # the entry says it
             if not is_auto(self.bandwidth) and self.radius is None:
                 asked |= {"radius": 3 * check_length("bandwidth", self.bandwidth)}
