@@ -56,8 +56,7 @@ def add(commands: Any) -> None:
         metavar="POINTS",
         help="file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...), or - for standard input",
     )
-    main_options = fit.add_argument_group("the problem")
-    option = main_options.add_argument
+    option = fit.add_argument_group("the problem").add_argument
     number, length = or_word(count, "auto"), or_word(positive, "auto", "fixed", "local")
     option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
     option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
@@ -68,6 +67,7 @@ def add(commands: Any) -> None:
         help="bandwidth of the kernel in the units of the data, or auto, fixed or local (default auto)",
     )
     option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="connect each point to its K nearest ones")
+    option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option(
         "--coordinates",
