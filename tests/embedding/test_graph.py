@@ -73,7 +73,7 @@ def test_tiles_wider_than_one_piece_are_joined(on, rng, monkeypatch):
 
 def test_cells_hold_what_the_order_promises(on, rng):
     Z = rng.normal(size=(1003, 3)) * [5, 1, 0.1]
-    order = on(spatial_order)(Z, leaf=8)
+    order = on(spatial_order)(Z)
     assert sorted(order) == list(range(1003))
     assert n_levels(1003, 8) == 7
     starts = cell_starts(1003, 1)
