@@ -98,10 +98,12 @@ def test_other_peoples_matrices(reference):
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of what is doubtful beside that
-@pytest.mark.parametrize("what", ["distances", "affinities"])
-def test_a_matrix_that_is_passed_as_points_is_noticed(what):
+@pytest.mark.parametrize("what", ["distances", "affinities", "rounded"])
+def test_a_matrix_that_is_passed_as_points_is_noticed(what, rng):
     matrix = cdist(X[:300], X[:300])
     matrix = matrix if what == "distances" else np.exp(-(matrix**2))
+    if what == "rounded":  # as by scikit-learn, which finds distances by products
+        matrix = matrix * (1 + 1e-14 * rng.normal(size=matrix.shape))
     with pytest.warns(IESWarning, match="rows were taken as points; if they are not, pass it as graph or kernel"):
         select_coordinates(matrix, components="largest", n_components=6)
 
