@@ -11,6 +11,7 @@ from ..backend import at_home, backend_of, to_host
 from ..choice.naming import coordinate_numbers
 from ..choice.search import SearchResult, ranked, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
+from ..choice.stray import others_than
 from ..results.selection import Selection, bases_of, check_selection
 from ..validation import check_integer
 
@@ -129,8 +130,7 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
 def _searched(selection: Selection, values: np.ndarray, subset_size: int) -> SearchResult:
     """The best set of another size, as the run would choose it: by its zeta and percentile, and of no stray."""
     used, m = selection.diagnostics.get("parameters", {}), len(values)
-    kept = sorted(set(range(m)) - set(selection.diagnostics.get("stray_coordinates", ())))
-    kept = kept if len(kept) >= subset_size else list(range(m))
+    kept = others_than(selection.diagnostics.get("stray_coordinates", []), m, subset_size)
     whole = bases_of(selection)
     bases = whole[:, backend_of(whole).asarray(np.array(kept))]
     asked = {"zeta": used.get("zeta", "auto"), "percentile": used.get("percentile", 75)}

@@ -50,11 +50,12 @@ def read_colors(color: str, points: str | None, table: dict[str, Any] | None = N
             f"--color {color} would be a column of the points, but {where}; give a table with one row per point "
             "instead, such as a .csv file"
         )
-    table = table or read_columns(str(points))
-    names = list(table)
-    header = Header(Path(shown(str(points))), names, len(table))
-    chosen = [k for name in column_names(color) for k in header.span(name)]
-    return {names[k]: table[names[k]] for k in chosen}
+
+    def named(columns: list[str]) -> list[str]:
+        header = Header(Path(shown(str(points))), columns, len(columns))
+        return [columns[k] for name in column_names(color) for k in header.span(name)]
+
+    return {name: table[name] for name in named(list(table))} if table else read_columns(str(points), named)
 
 
 def check_length(color: str, colors: dict[str, Any], n: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import brief
+from ..errors import brief, one_line
 from ..files.points import check_readable
 from ..validation import check_real_array
 from .molecules import Trajectory, check_atom_numbers
@@ -76,8 +76,7 @@ def read_trajectory(path: Path, topology: Path, atoms: Sequence[int] | None) -> 
     except MemoryError:
         raise
     except Exception as error:  # they raise what they like
-        told = " ".join(str(error).split())
-        told = told if len(told) <= 200 else f"{told[:200]}..."
+        told = one_line(error)
         raise ValueError(f"{path} cannot be read by {found[0]} with the atoms of {topology}: {told}") from None
     return Trajectory(read.R, read.z, read.values, str(path))
 

@@ -373,8 +373,8 @@ def check_graph(graph: Array, *, radius: float | None = None) -> Array:
             raise ValueError(f"graph must be square, got shape {dense.shape}")
         if len(dense) < 2:
             raise ValueError(f"graph must be for at least 2 points, got shape {dense.shape}")
+        refuse_affinities(dense.diagonal(), dense, len(dense))  # which may have zeros in their gaps, too
         refuse_filled(dense, absent)
-        refuse_affinities(dense.diagonal(), dense, len(dense))
         near = ~absent if radius is None else ~absent & (dense <= radius)
         near[xp.arange(len(dense)), xp.arange(len(dense))] = False
         rows, columns = xp.nonzero(near)
@@ -396,7 +396,7 @@ def refuse_filled(dense: Array, absent: Array) -> None:
 
 def refuse_affinities(own: Array, every: Array, n: int) -> None:
     """An error where no distance is larger than that of each point to itself: then affinities came as distances."""
-    if len(own) == n < every.size and 0 < float(own.min()) == float(every.max()):
+    if len(own) == n < every.size and 0 < float(own.min()) >= (1 - 1e-9) * float(every.max()):
         raise ValueError(
             f"graph has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have, but "
             "distances do not; pass it as kernel"

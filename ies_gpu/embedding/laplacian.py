@@ -316,10 +316,8 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
 
 def _least_off_diagonal(P: Array) -> float:
     """The smallest entry of a CSR off its diagonal; 0 where it is negative by rounding only, or not at all."""
-    xp, n = backend_of(P.data).xp, P.shape[0]
     if P.nnz == 0 or bool(P.data.min() >= 0):
         return 0.0
-    rows = xp.repeat(xp.arange(n), P.indptr[1:] - P.indptr[:-1])
-    off = xp.where(P.indices == rows, 0.0, P.data)
+    off = backend_of(P.data).xp.where(P.indices == entry_rows(P), 0.0, P.data)
     least = float(off.min())
     return least if least < -1e-8 * float(abs(off).max()) else 0.0

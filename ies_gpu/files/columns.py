@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from .points import check_readable
 from .remote import fetched, is_remote, shown
 from .tables import arrow_table, fits_data
 
+Pick = Callable[[list[str]], Iterable[str]]  # which of all names of columns
 TEXT = {".csv": ",", ".tsv": "\t"}
 UNKNOWN = {"", "na", "nan", "none", "null"}
 
 
-def read_columns(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the named columns of a table: a file or URL whose ending is in ``READERS``.
+def read_columns(path: str | os.PathLike[str], pick: Pick = list) -> dict[str, Any]:
+    """Read the named columns of a table, or those that ``pick`` picks of all names: a file or URL in ``READERS``.
 
     A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
     cells are NaN or None. Of an ``.h5ad`` file the columns are those of ``obs``, below the names of the cells.
@@ -31,13 +33,13 @@ def read_columns(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if is_remote(path):
         with fetched(os.fspath(path)) as local:
-            return read_columns(local)
+            return read_columns(local, pick)
     path = Path(path)
     check_readable(path)
-    return READERS[suffix](path)
+    return READERS[suffix](path, pick)
 
 
-def _from_text(path: Path) -> dict[str, Any]:
+def _from_text(path: Path, pick: Pick) -> dict[str, Any]:
     """A table of text whose first line names its columns."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -54,24 +56,25 @@ def _from_text(path: Path) -> dict[str, Any]:
     for number, line in enumerate(lines[1:], 2):
         if len(line) != len(names):
             raise ValueError(f"{path}, line {number}: {len(line)} cells, but there are {len(names)} names; correct it")
-    return {name: _typed(cells) for name, cells in zip(names, zip(*lines[1:], strict=True), strict=True)}
+    places = {name: place for place, name in enumerate(names)}
+    return {name: _typed([line[places[name]] for line in lines[1:]]) for name in pick(names)}
 
 
-def _from_arrow(path: Path) -> dict[str, Any]:
+def _from_arrow(path: Path, pick: Pick) -> dict[str, Any]:
     table = arrow_table(path)
-    return {name: _plain_column(table.column(name).to_pylist()) for name in table.column_names}
+    return {name: _plain_column(table.column(name).to_pylist()) for name in pick(table.column_names)}
 
 
-def _from_fits(path: Path) -> dict[str, Any]:
+def _from_fits(path: Path, pick: Pick) -> dict[str, Any]:
     data = fits_data(path)
-    named = data if isinstance(data, dict) else {}
-    return {name: _plain_column(column.tolist()) for name, column in named.items() if column.ndim == 1}
+    named = {name: column for name, column in data.items() if column.ndim == 1} if isinstance(data, dict) else {}
+    return {name: _plain_column(named[name].tolist()) for name in pick(list(named))}
 
 
-def _from_h5ad(path: Path) -> dict[str, Any]:
+def _from_h5ad(path: Path, pick: Pick) -> dict[str, Any]:
     cells = annotated(path)
-    columns = {str(name): _plain_column(cells.obs[name].tolist()) for name in cells.obs}
-    return {"name": _plain_column(list(cells.obs_names))} | columns
+    columns = {"name": cells.obs_names} | {str(name): cells.obs[name] for name in cells.obs}
+    return {name: _plain_column(columns[name].tolist()) for name in pick(list(columns))}
 
 
 def _plain_column(values: list[Any]) -> np.ndarray:
@@ -93,7 +96,7 @@ def _without_blanks(lines: list[list[str]]) -> list[list[str]]:
     return [line or [""] for line in lines[filled[0] : filled[-1] + 1]]
 
 
-def _typed(cells: tuple[str, ...]) -> np.ndarray:
+def _typed(cells: list[str]) -> np.ndarray:
     known = [cell.strip() for cell in cells]
     empty = [cell.lower() in UNKNOWN for cell in known]
     try:

@@ -51,9 +51,7 @@ def annotated(path: Path) -> Any:
     try:
         return anndata.read_h5ad(path)
     except (OSError, KeyError, ValueError, TypeError) as error:
-        raise ContentError(
-            f"{path} is not an .h5ad file, or is damaged: {' '.join(str(error).split())[:200]}"
-        ) from None
+        raise ContentError(f"{path} is not an .h5ad file, or is damaged: {one_line(error)}") from None
 
 
 def read_zarr(path: Path, choice: Choice) -> PointFile:

@@ -290,6 +290,18 @@ def test_the_points_give_the_graph_of_the_run(thin, subset):
     assert found.counts == given.counts and found.notes == given.notes
 
 
+def test_a_graph_that_memory_cannot_hold_is_not_made(thin, monkeypatch):
+    """A run does without the sparse matrix where it is too large, and so must its diagnosis."""
+    from ies_gpu.backend.cpu import CpuBackend
+
+    X, selection = thin
+    entries = len(X) * selection.diagnostics["mean_degree"]
+    for free, made in ((200 * entries, True), (40 * entries, False)):
+        monkeypatch.setattr(CpuBackend, "free_memory", lambda self, free=free: int(free))
+        found = diagnose(selection, X=X)
+        assert found.clean and (not found.notes) == made and found.unexplained is not None
+
+
 def test_the_points_tell_whether_the_map_follows_them(thin):
     X, selection = thin
     good, bad = (diagnose(selection, X=X, subset=subset) for subset in (("phi1", "phi7"), ("phi1", "phi2")))

@@ -448,6 +448,18 @@ def test_an_iteration_without_a_chance_ends_early(monkeypatch):
     assert 1000 <= operator.products < 1100
 
 
+def test_values_of_a_large_basis_are_seldom_looked_at(rng):
+    """Those of 420 vectors take as long as many products with a small matrix."""
+    from ies_gpu.embedding.eigensolvers.lanczos import lanczos
+
+    values, looks = np.linspace(-1, 1, 2000), []
+    lanczos(
+        lambda V: values * V, 200, rng.normal(size=2000), 0.0, sure=200, max_products=401,
+        enough=lambda *found: looks.append(len(found[0])),
+    )  # fmt: skip
+    assert looks[-1] == 401 and 2 <= len(looks) <= 8
+
+
 def test_the_pace_of_an_iteration_foretells_its_end():
     """A residual that halves every 100 products has 30 halvings to go from 1 to 1e-9."""
     from ies_gpu.embedding.eigensolvers.lanczos import expected_products

@@ -82,3 +82,26 @@ def test_other_tables_have_columns_too(tmp_path, ending):
     np.testing.assert_array_equal(found["weight"], [1.5, np.nan, 2000.0])
     assert found["type"].tolist() == ["T", "B", "T"]
     assert ending != "h5ad" or found["name"].tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".h5ad"])
+def test_only_the_columns_that_are_picked_are_made(tmp_path, monkeypatch, ending):
+    """Of a table with many columns, one that colours the points takes no longer than itself."""
+    import ies_gpu.files.columns as module
+
+    table = needed("pandas", "test").DataFrame({"a": [1, 2], "type": ["T", "B"], "c": [0.5, 1.5]}, index=["x", "y"])
+    path = tmp_path / f"t{ending}"
+    if ending == ".csv":
+        table.to_csv(path)
+    elif ending == ".parquet":
+        needed("pyarrow", "files")
+        table.to_parquet(path)
+    else:
+        needed("anndata", "anndata").AnnData(np.zeros((2, 1)), obs=table).write_h5ad(path)
+    whole, made = read_columns(path), []
+    for name in ("_typed", "_plain_column"):
+        original = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda cells, original=original: made.append(1) or original(cells))
+    found = read_columns(path, lambda names: [name for name in names if name == "type"])
+    assert len(whole) == 4 and len(made) == 1
+    assert list(found) == ["type"] and found["type"].tolist() == whole["type"].tolist() == ["T", "B"]

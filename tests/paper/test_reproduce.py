@@ -132,9 +132,8 @@ def test_the_papers_sets_and_orders(tmp_path):
 
 @pytest.mark.slow
 def test_a_small_reproduction_on_a_device(machine, tmp_path):
-    from ies_gpu.paper.cases import Plan
-
     from ies_gpu.paper.synthetic import fill
+    from ies_gpu.paper.synthetic_cases import Plan
 
     plan = Plan(
         ("D1",), points=1200, llr_points=100, limit_sizes=(300,), limit_seeds=(0,), time_sizes=(300,),

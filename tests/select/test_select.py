@@ -78,6 +78,18 @@ def test_vectors_that_are_not_eigenvectors_of_the_laplacian_are_noticed(rng):
         select_coordinates(coordinates=found.coordinates[rng.permutation(N)], **given)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("kind", "unit"), [("float32", 1), ("float64", 1e-170)])
+def test_eigenvectors_in_single_precision_or_another_unit_are_eigenvectors(kind, unit):
+    """Their rounding is more than a hundredth of an eigenvalue of 9e-7, but their rows are in order."""
+    laplacian = laplacian_of_points(np.linspace(0, 1, 3000)[:, None], bandwidth=6e-4)
+    found = diffusion_map(laplacian, n_components=4)
+    assert found.eigenvalues[0] < 1e-6
+    given = {"coordinates": (unit * found.coordinates).astype(kind), "eigenvalues": found.eigenvalues}
+    selection = select_coordinates(laplacian=laplacian, **given, intrinsic_dim=1, subset_size=1, device="cpu")
+    assert max(selection.diagnostics["residuals"]) < 1e-6 and not selection.diagnostics["warnings"]
+
+
 def test_other_peoples_matrices(reference):
     distances = cdist(X, X)
     same_set(reference, select_coordinates(graph=distances, bandwidth=EPS, radius=3 * EPS, **OPTIONS))
@@ -86,10 +98,12 @@ def test_other_peoples_matrices(reference):
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of what is doubtful beside that
-@pytest.mark.parametrize("what", ["distances", "affinities"])
-def test_a_matrix_that_is_passed_as_points_is_noticed(what):
+@pytest.mark.parametrize("what", ["distances", "affinities", "rounded"])
+def test_a_matrix_that_is_passed_as_points_is_noticed(what, rng):
     matrix = cdist(X[:300], X[:300])
     matrix = matrix if what == "distances" else np.exp(-(matrix**2))
+    if what == "rounded":  # as by scikit-learn, which finds distances by products
+        matrix = matrix * (1 + 1e-14 * rng.normal(size=matrix.shape))
     with pytest.warns(IESWarning, match="rows were taken as points; if they are not, pass it as graph or kernel"):
         select_coordinates(matrix, components="largest", n_components=6)
 

@@ -37,6 +37,7 @@ from ...validation import check_integer, check_number, check_points
 from .sheets import Sheets, find_sheets
 
 Groups = tuple[np.ndarray, ...]
+ENTRY = 45  # bytes per entry that making a Laplacian takes, as measured
 COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
 MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66 % if chosen, from 93 % if dependent
 CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there; otherwise it is only thin
@@ -268,10 +269,13 @@ def diagnose(
 
 
 def laplacian_of_run(selection: Selection, points: Array) -> Laplacian | None:
-    """The Laplacian of a run from these points within a radius; None of another."""
+    """The Laplacian of a run from these points within a radius; None of another, or if memory does not suffice."""
     used = selection.diagnostics.get("parameters", {})
     within = used.get("entry") == "X" and used.get("n_neighbors") is None
     if not within or not isinstance(used.get("bandwidth"), float):
+        return None
+    degree = selection.diagnostics.get("mean_degree") or 0.0
+    if ENTRY * len(points) * (degree + 1) > backend_of(points).memory_budget():  # the run may have been in tiles
         return None
     known = ("bandwidth", "radius", "self_loops", "metric", "alpha")
     return laplacian_of_points(points, **{name: used[name] for name in known if used.get(name) is not None})
@@ -330,7 +334,8 @@ def _adjacency(
             P = laplacian.transition
             P = P if isinstance(P.data, np.ndarray) else P.get()
             return P if given == len(Y) else P[points][:, points], ()
-        note = "The graph is too dense to examine, so nearest neighbours in all eigenvectors were used instead"
+        why = "is too dense to examine"
     else:
-        note = "The graph of the run is not known, so nearest neighbours in all eigenvectors were used instead"
+        why = "of the run is not known, or too large"
+    note = f"The graph {why}, so nearest neighbours in all eigenvectors were used instead"
     return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), (note,)

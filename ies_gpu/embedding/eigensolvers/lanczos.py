@@ -12,7 +12,7 @@ from ...backend.array import Array
 from ...errors import NotConvergedError
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
-LOOK = 6  # products between two looks at what has converged: finding the values takes less than one product,
+LOOK = 6  # products between two looks at what has converged, or an eighth of a large basis: then its values take long,
 SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
 PATIENCE = 7_000  # products after which an iteration is asked whether it will get there
 HOPELESS = 2.0  # times as many products as are allowed
@@ -104,8 +104,8 @@ def lanczos(
     locked : array (p, n), optional
         Orthonormal rows to which everything is kept orthogonal.
     enough : callable, optional
-        Another end, looked at like the first after every ``LOOK`` products, or on a device after every ``size``,
-        where a look would wait: given the values and residuals found so far.
+        Another end, looked at like the first after every ``LOOK`` products or more, or on a device after every
+        ``size``, where a look would wait: given the values and residuals found so far.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def lanczos(
     basis = xp.empty((size + 1, n), dtype=xp.float64)
     projected = np.zeros((size, size))
     basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
-    kept, products = 0, 0
+    kept, products, look = 0, 0, max(LOOK, size // 8)
     while True:
         j, passes, done = kept, 2, False
         ahead = size if backend.is_remote else 1  # products before their coefficients are read, which waits
@@ -139,7 +139,7 @@ def lanczos(
             if coupling == 0.0 and j < size and not doubt:  # an invariant subspace: go on outside of it
                 fresh = xp.asarray(np.random.default_rng(j).normal(size=n))
                 basis[j] = _orthonormal(fresh, [basis[:j], fixed], 3)[0]
-            elif j == size or (j > max(count, SOONEST) and (j - kept) % LOOK == 0 and not doubt and ahead == 1):
+            elif j == size or (j > max(count, SOONEST) and (j - kept) % look == 0 and not doubt and ahead == 1):
                 values, rotation = np.linalg.eigh(projected[:j, :j])
                 values, rotation = values[::-1], rotation[:, ::-1]
                 residuals = coupling * np.abs(rotation[-1])

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...backend import backend_of, to_device, to_host
 from ...backend.array import Array
-from ...backend.kernels.arrays import column_ends, column_norms, column_sums
+from ...backend.kernels.arrays import column_ends, column_maxima, column_norms, column_sums
 from ...embedding.connectivity import (
     CROWDED,
     connecting_radius,
@@ -48,7 +48,8 @@ from ..stage import Run, Stage
 from .kernel import kernel_of
 
 CONTINUING = "continuing with the largest"
-FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector
+FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,
+SINGLE = 1e-6  # unless it may come from rounding to single precision
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
 
 
@@ -235,12 +236,14 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
 
 def residuals_of(run: Run, laplacian: Laplacian, Y: Array) -> np.ndarray:
     """``|L y - lambda y| / |y|`` of given vectors (m,), lambda being the best for each; a warning where it is large."""
+    Y = Y / column_maxima(abs(Y))  # squares neither overflow nor vanish
     LY = Y - laplacian.operator.product(Y, run.backend)
     squares = column_sums(Y * Y)
     values = column_sums(Y * LY) / squares
     residuals = run.backend.to_host(column_norms(LY - Y * values) / squares**0.5)
-    worst = int((residuals / np.maximum(np.abs(run.backend.to_host(values)), 1e-300)).argmax())
-    if residuals[worst] > FOREIGN * abs(float(values[worst])):
+    allowed = np.maximum(FOREIGN * np.abs(run.backend.to_host(values)), SINGLE)
+    worst = int((residuals / allowed).argmax())
+    if residuals[worst] > allowed[worst]:
         run.log.warn(
             f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g}); check that the rows "
             "of coordinates are in its order"
