@@ -47,15 +47,27 @@ def test_nothing_outside_the_interface_is_asked_for():
 
 
 def test_threads_are_set_bounded_and_restored():
-    before = numba.get_num_threads()
+    before = tasks.thread_count()
     with pytest.raises(RuntimeError, match="stop"), fused.threads(1):
-        assert numba.get_num_threads() == 1
+        assert tasks.thread_count() == 1
         raise RuntimeError("stop")
-    assert numba.get_num_threads() == before
+    assert tasks.thread_count() == before
     with fused.threads(10_000):
-        assert numba.get_num_threads() == numba.config.NUMBA_NUM_THREADS
+        assert tasks.thread_count() == numba.config.NUMBA_NUM_THREADS
     with fused.threads(0):
-        assert numba.get_num_threads() == 1
+        assert tasks.thread_count() == 1
+
+
+def test_a_run_takes_no_lock_that_a_fork_could_leave_held(monkeypatch):
+    """Numba's number of threads is behind a lock that forked processes share: one that was taken at a fork stays so."""
+
+    def refuse(*_):
+        pytest.fail("Numba's lock was asked for")
+
+    monkeypatch.setattr("numba.np.ufunc.parallel._launch_threads", refuse)
+    X = ies_gpu.datasets.load("D1", n_samples=500).X
+    given = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.8, "n_components": 8, "device": "cpu"}
+    assert ies_gpu.select_coordinates(X, **given).diagnostics["kernels"] == "numba"
 
 
 def test_an_error_in_one_thread_is_raised_and_ends_the_others():

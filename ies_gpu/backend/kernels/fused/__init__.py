@@ -6,14 +6,10 @@ parts of a fixed size and order. Nothing is compiled on import; what a first cal
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
-import numba
-
 from .. import kernels_in
 from .. import of_plain as __getattr__  # where there is no fused loop
 from . import ahead, matching, multilevel, neighbours, order, products, scores, tangent
+from .tasks import threads as threads
 
 globals().update(kernels_in(matching, multilevel, neighbours, order, products, scores, tangent))
 
@@ -26,14 +22,3 @@ def score_bytes(q: int, s: int, d: int) -> float:
 
 
 table_bytes = score_bytes  # of log_volumes, which walks the sets too
-
-
-@contextlib.contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Context in which the kernels use ``count`` threads, or as many as Numba was started with if that is less."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(max(1, min(count, numba.config.NUMBA_NUM_THREADS)))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from ...array import Array
-from .tasks import SPARSE_CHUNK, compiled, in_threads
+from .tasks import SPARSE_CHUNK, compiled, in_threads, thread_count
 
 
 @compiled(entry=True)
@@ -62,7 +61,7 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     if V.ndim == 1 or V.shape[1] == 1:
         x, zero, y = V.ravel(), dtype.type(0), out.ravel()  # views: all are contiguous
         # as few calls as keep the threads evenly busy: a product takes a millisecond, a call several microseconds
-        rows = max(1, n // (8 * numba.get_num_threads()), 100_000 * n // max(1, len(data)))
+        rows = max(1, n // (8 * thread_count()), 100_000 * n // max(1, len(data)))
         in_threads(lambda a, b: multiply_vector(indptr, indices, data, x, zero, a, b, y), n, rows)
     else:
         in_threads(lambda a, b: multiply_block(indptr, indices, data, V, a, b, out), n, SPARSE_CHUNK)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -14,6 +16,10 @@ import numba
 from ....system.memory import room_for_threads
 
 SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
+
+# Not Numba's own number: asking for that takes a lock shared with forked processes, which a fork at that moment never
+# gives back. By default as many as NUMBA_NUM_THREADS says, or as there are cores.
+_threads: ContextVar[int] = ContextVar("threads", default=numba.config.NUMBA_NUM_THREADS)
 
 
 def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Callable[[Callable], Any]:
@@ -45,6 +51,21 @@ def compiled(fast: bool = False, fused: bool = False, entry: bool = False) -> Ca
     return decorate
 
 
+def thread_count() -> int:
+    """How many threads the kernels use here."""
+    return _threads.get()
+
+
+@contextlib.contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Context in which the kernels use ``count`` threads, or as many as Numba was started with if that is less."""
+    token = _threads.set(max(1, min(count, numba.config.NUMBA_NUM_THREADS)))
+    try:
+        yield
+    finally:
+        _threads.reset(token)
+
+
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="ies-gpu")
@@ -59,9 +80,9 @@ def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[A
     parallel loop.
     """
     ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
-    threads = min(numba.get_num_threads(), len(ranges))
-    if threads > 1 and not room_for_threads(threads - 1):
-        threads = 1
+    workers = min(thread_count(), len(ranges))
+    if workers > 1 and not room_for_threads(workers - 1):
+        workers = 1
     results: list[Any] = [None] * len(ranges)
     following = itertools.count()
     failed: list[bool] = []
@@ -75,7 +96,7 @@ def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[A
             raise
 
     # a pool does not survive a fork, so each process has its own; the calling thread is one of the workers
-    others = [_pool(threads - 1, os.getpid()).submit(work) for _ in range(threads - 1)]
+    others = [_pool(workers - 1, os.getpid()).submit(work) for _ in range(workers - 1)]
     try:
         work()
     finally:  # one that has not begun is not waited for: its core is busy elsewhere
