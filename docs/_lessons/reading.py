@@ -33,6 +33,8 @@ print(selection)
 #   Only for searches that do not score every set: how many they scored, and what they guarantee.
 # **note**
 #   Only for d = 1: all scores are 0, so the first coordinates are chosen.
+# **features**
+#   Only for molecules on the command line: what describes the shape of a frame.
 # **mean degree**
 #   Neighbours per point. 100 to 600 is usual. Below 20 the graph is thin; near the number of points there is no shape
 #   left.
@@ -103,6 +105,8 @@ print(shown.stdout)
 # "... connects ... of all pairs of points"
 #   Nearly all points are neighbours of each other. Lower the bandwidth, or leave it on ``"auto"``. If you passed
 #   ``n_neighbors``, lower that.
+# "X is a symmetric matrix, as distances and affinities between points are"
+#   Each row of X was taken as a point. If X holds distances, pass it as ``graph``; if it holds affinities, as ``kernel``.
 # "... concentrated on a few stray points"
 #   Single points have coordinates of their own, because they are barely connected to the rest. Pass
 #   ``self_loops=False`` (molecules), raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.
@@ -179,6 +183,8 @@ print(shown.stdout)
 # "the eigensolver reached a residual of"
 #   The eigenvectors are less accurate than you asked for. Up to 1e-6 that is harmless; otherwise, treat close
 #   eigenvalues with care.
+# "phi... is not an eigenvector of laplacian"
+#   You passed ``coordinates`` that do not belong to ``laplacian``. Usually their rows are in another order.
 # "the kernel ... differs from plain code by"
 #   A compiled kernel disagreed with plain code on sampled rows. The stage was repeated without it, so the result is
 #   right. Please report it.
