@@ -106,7 +106,7 @@ print(shown.stdout)
 #   Nearly all points are neighbours of each other. Lower the bandwidth, or leave it on ``"auto"``. If you passed
 #   ``n_neighbors``, lower that.
 # "X is a symmetric matrix, as distances and affinities between points are"
-#   Each row of X was taken as a point. If X holds distances, pass it as ``graph``; if it holds affinities, as ``kernel``.
+#   Each row of X was taken as a point. If X holds distances, pass it as ``graph``; affinities are a ``kernel``.
 # "... concentrated on a few stray points"
 #   Single points have coordinates of their own, because they are barely connected to the rest. Pass
 #   ``self_loops=False`` (molecules), raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.
