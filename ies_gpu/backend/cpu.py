@@ -7,7 +7,6 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from .array import Array
 from .base import Backend
 from .blas import single_thread
 from .dlpack import is_foreign, shared
-from .forks import loading
+from .forks import cached_property, loading
 from .kernels import plain
 from .nearest import without_self
 

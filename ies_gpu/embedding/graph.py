@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.base import index_type
+from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows, row_slots, starts_of
 from ..validation import (
     check_array,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows
 from ..errors import first_few
 from ..validation import (

@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend import at_home, backend_of, device_near, get_backend, to_device, to_host
 from ..backend.array import Array
+from ..backend.forks import cached_property
 from ..choice.naming import coordinate_names
 from ..embedding.metrics import MEASURED, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales, extended, kernel_degrees, moved_points

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
+import ies_gpu
 from ies_gpu.backend.cpu import free_arpack
+from ies_gpu.backend.forks import cached_property
 
 SCRIPT = """
 import hashlib, multiprocessing, os, sys
@@ -188,3 +193,38 @@ def test_the_lock_of_arpack_is_freed_in_a_child(monkeypatch):
     assert not lock.held
     monkeypatch.delattr(arpack, "_ARPACK_LOCK")
     free_arpack()
+
+
+def test_a_property_that_is_being_computed_holds_no_lock():
+    """That of Python 3.11 is one for all instances of a class, and a child of a fork would find it taken for ever."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        def __init__(self, waits: bool) -> None:
+            self.waits = waits
+
+        @cached_property
+        def value(self) -> int:
+            if self.waits:
+                entered.set()
+                go_on.wait(60)
+            return 7
+
+    first, second, found = Slow(True), Slow(False), []
+    threads = [threading.Thread(target=lambda one=one: found.append(one.value), daemon=True) for one in (first, second)]
+    threads[0].start()
+    assert entered.wait(60)
+    threads[1].start()
+    threads[1].join(20)
+    assert found == [7]
+    go_on.set()
+    threads[0].join(60)
+    assert found == [7, 7] and first.value == 7
+
+
+def test_no_property_of_the_package_has_such_a_lock():
+    files = sorted(Path(ies_gpu.__file__).parent.rglob("*.py"))
+    wrong = [
+        str(path) for path in files if re.search(r"^from functools import .*cached_property", path.read_text(), re.M)
+    ]
+    assert len(files) > 100 and wrong == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ...backend import Backend, Block
 from ...backend.array import Array
+from ...backend.forks import cached_property
 from ...backend.kernels.arrays import column_norms, csr
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
