@@ -255,7 +255,7 @@ def test_transformers_on_the_device(cupy, strip, tmp_path):
 
 
 def test_the_pass_over_pairs_for_a_model_is_on_the_device_too(machine, strip, monkeypatch):
-    """Of points on the host it took the CPU, far longer than all of the run on a GPU."""
+    """Of points on the host it took the CPU, whatever device the run had."""
     where, original = [], nystrom.kernel_sums
 
     def watched(new, X, *args, **kwargs):

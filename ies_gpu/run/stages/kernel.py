@@ -24,7 +24,7 @@ from ..plan import WORDS, Size, csr_bytes, plan, rounded, slow, storage_on_gpu, 
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample
-MANY = 10_000  # points from which on computing all pairs for every product takes long on a GPU too
+MANY = 10_000  # points from which on computing all pairs for every product is announced
 
 
 def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]]:
