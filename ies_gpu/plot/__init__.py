@@ -1,14 +1,15 @@
-"""Pictures of a result: the embedding, the regularization path with the regret, the volumes.
+"""Pictures of a result: the embedding, the path with the regret, the volumes, the diagnosis, the stability.
 
 Each function returns a ``matplotlib.figure.Figure`` that belongs to no window and no global state. Save it with
-``figure.savefig("name.png", dpi=150)``; a notebook shows the others by itself, without ``%matplotlib inline``.
+``figure.savefig("name.png", dpi=150)``; a notebook shows the last one of a cell.
 """
 
 from __future__ import annotations
 
+from .judgement import diagnosis, stability
 from .maps import embedding, points
 from .panels import set_label
-from .path_and_regret import MAX_BOXES, path
+from .path_and_regret import path
 from .volume_histograms import volumes
 
-__all__ = ["MAX_BOXES", "embedding", "path", "points", "set_label", "volumes"]
+__all__ = ["diagnosis", "embedding", "path", "points", "set_label", "stability", "volumes"]

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..errors import brief
 from ..validation import check_number
-from .colours import GREY, MARKS, Colouring
+from .colours import GREY, Colouring
 from .panels import as_written, label_axes, mark_size, new_figure, scatter
-from .style import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 FAR = 5.0  # quartile distances beyond the quartiles at which a point is far out
 STRAYS = 0.01  # the largest share of points that count as strays
 WORTH = 2.5  # times as wide must the picture be with the strays for them to be left out
-ROWS = 15  # of classes in one column of a legend
 
 
 @dataclass(frozen=True)
@@ -88,13 +86,8 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> 
         return None
     if colouring.classes is None:
         return scatter(axes, Y[known], values[known], marks.cmap, **options)
-    # one call for each kind of mark, in the order of the rows: a class must not cover those before it
-    codes = values[known].astype(int)
-    for number, mark in enumerate(MARKS):
-        these = codes // len(COLORS) == number
-        if these.any():
-            tints = [colouring.tint(code) for code in codes[these].tolist()]
-            scatter(axes, Y[known][these], c=tints, marker=mark, **options)
+    # one call, in the order of the rows: a class must not cover those before it
+    scatter(axes, Y[known], c=[colouring.tint(code) for code in values[known].astype(int).tolist()], **options)
     return None
 
 
@@ -108,23 +101,21 @@ def legend_of(colouring: Colouring) -> dict[str, Any]:
     """Handles and layout of the legend of classes."""
     from matplotlib.lines import Line2D
 
-    def handle(mark: str, tint: str) -> Any:
-        return Line2D([], [], linestyle="", marker=mark, color=tint, markersize=6)
-
     names = [as_written(name) for name in colouring.classes or ()]
-    handles = [handle(MARKS[k // len(COLORS)], colouring.tint(k)) for k in range(len(names))]
+    tints = [colouring.tint(k) for k in range(len(names))]
     if colouring.missing:
-        handles, names = [*handles, handle(MARKS[0], GREY)], [*names, f"missing ({colouring.missing:,})"]
+        tints, names = [*tints, GREY], [*names, f"missing ({colouring.missing:,})"]
+    handles = [Line2D([], [], linestyle="", marker="o", color=tint, markersize=6) for tint in tints]
     return {
         "handles": handles, "labels": names, "title": as_written(colouring.name) or None, "frameon": False,
-        "handletextpad": 0.2, "alignment": "left", "ncols": -(-len(names) // ROWS),
+        "handletextpad": 0.2, "alignment": "left",
     }  # fmt: skip
 
 
 def legend_width(colouring: Colouring) -> float:
     """Inches that a legend takes beyond the room that a colour bar has."""
     names = colouring.classes or ()
-    return -(-len(names) // ROWS) * max(0.0, 0.08 * max(map(len, names)) - 0.3) if names else 0.0
+    return max(0.0, 0.08 * max(map(len, names)) - 0.3) if names else 0.0
 
 
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:

@@ -17,8 +17,6 @@ from ..validation import LARGEST
 from .panels import on_host
 from .style import COLORS
 
-MARKS = ("o", "^", "s")  # more classes than colours get other marks
-MOST_CLASSES = len(COLORS) * len(MARKS)
 GREY = "0.75"
 
 
@@ -65,10 +63,11 @@ class Colouring:
         return GREY if self.joined and code == len(self.classes or ()) - 1 else COLORS[code % len(COLORS)]
 
 
-def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colouring]:
-    """One colouring for each column of a frame, member of a dict, or array.
+def colourings(colors: Any, n: int, rows: np.ndarray | None = None, most: int = len(COLORS)) -> list[Colouring]:
+    """Return one colouring for each column of a frame, member of a dict, or array.
 
-    Values for all rows of the input are cut to the ``rows`` that were used.
+    Values for all rows of the input are cut to the ``rows`` that were used. Of more than ``most`` classes the smallest
+    are joined.
     """
     if colors is None:
         return [Colouring()]
@@ -78,10 +77,10 @@ def colourings(colors: Any, n: int, rows: np.ndarray | None = None) -> list[Colo
         named = [(str(name), colors[name]) for name in colors.columns]
     else:
         named = [("", colors)]
-    return [_colouring(name, values, n, rows) for name, values in named] or [Colouring()]
+    return [_colouring(name, values, n, rows, most) for name, values in named] or [Colouring()]
 
 
-def colourings_of(colors: Any, selection: Selection) -> list[Colouring]:
+def colourings_of(colors: Any, selection: Selection, most: int = len(COLORS)) -> list[Colouring]:
     """Those of the points in a map; where some of the input were left out, values for all of it are taken too.
 
     A Series or frame with the names of the points in another order is put into theirs.
@@ -89,7 +88,8 @@ def colourings_of(colors: Any, selection: Selection) -> list[Colouring]:
     if isinstance(colors, Mapping):
         colors = {name: _in_order(values, selection) for name, values in colors.items()}
     colors = _in_order(colors, selection)
-    return colourings(colors, len(selection.points), None if is_whole(selection) else on_host(selection.points))
+    rows = None if is_whole(selection) else on_host(selection.points)
+    return colourings(colors, len(selection.points), rows, most)
 
 
 def _in_order(values: Any, selection: Selection) -> Any:
@@ -102,12 +102,12 @@ def _in_order(values: Any, selection: Selection) -> Any:
     return values if rows is None else values.iloc[rows]
 
 
-def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colouring:
+def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None, most: int) -> Colouring:
     what = f"colors[{name!r}]" if name else "colors"
     label = name or str(getattr(values, "name", None) or "")
     if values is None:
         return Colouring(label)
-    found, classes, joined = _numbers_or_classes(what, values)
+    found, classes, joined = _numbers_or_classes(what, values, most)
     if rows is not None and found.ndim == 1 and len(found) > rows[-1]:
         found = found[rows]
     if found.shape != (n,):
@@ -122,12 +122,12 @@ def _colouring(name: str, values: Any, n: int, rows: np.ndarray | None) -> Colou
     return Colouring(label, found, classes, joined)
 
 
-def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None, int]:
+def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, tuple[str, ...] | None, int]:
     """Values as floats and, where they are classes, the names of these, and how many the last one stands for."""
     array = getattr(values, "array", values)  # of a pandas.Series
     if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
         codes = np.asarray(array.codes)
-        return _used(np.where(codes < 0, np.nan, codes.astype(float)), [str(name) for name in array.categories])
+        return _used(np.where(codes < 0, np.nan, codes.astype(float)), [str(name) for name in array.categories], most)
     if isinstance(values, np.ma.MaskedArray):
         values, hidden = values.data.astype(object), np.ma.getmaskarray(values)
         values[hidden] = None
@@ -151,7 +151,7 @@ def _numbers_or_classes(what: str, values: Any) -> tuple[np.ndarray, tuple[str, 
     order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found = np.full(array.shape, np.nan)
     found[known] = np.argsort(order)[codes]
-    return _used(found, [str(names[k]) for k in order])
+    return _used(found, [str(names[k]) for k in order], most)
 
 
 def _natural(word: str) -> tuple[bool, float, list[tuple[str, int, str]], str]:
@@ -185,14 +185,14 @@ def _plainest(array: np.ndarray, known: np.ndarray) -> np.ndarray:
     return found
 
 
-def _used(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, ...], int]:
+def _used(codes: np.ndarray, names: list[str], most: int) -> tuple[np.ndarray, tuple[str, ...], int]:
     """Classes that have members; of too many the largest, and the rest together."""
     known = ~np.isnan(codes)
     counts = np.bincount(codes[known].astype(int), minlength=len(names))
     kept = np.flatnonzero(counts)
     joined = 0
-    if len(kept) > MOST_CLASSES:
-        largest = np.argsort(-counts, kind="stable")[: MOST_CLASSES - 1]
+    if len(kept) > most:
+        largest = np.argsort(-counts, kind="stable")[: most - 1]
         joined = len(kept) - len(largest)
         kept = np.sort(largest)
     number = np.full(len(names), len(kept), dtype=float)  # of the others

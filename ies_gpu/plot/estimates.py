@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..choice.naming import set_text
-from .panels import new_figure, shown
+from .panels import new_figure
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def dimension_figure(estimate: Any, threshold: float, doubtful: tuple[float, flo
         axes.set_ylim(bottom=0)
     axes.set(xlabel=label_x, ylabel=label_y)
     axes.legend(frameon=False)
-    return shown(figure)
+    return figure
 
 
 @styled()
@@ -85,7 +85,7 @@ def bandwidth_figure(estimate: Any) -> Figure:
     axes.set_ylim(0, 1.25 * float(estimate.curve.max()))  # room for the names of sets and the legend
     axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=BANDWIDTH_LABELS[estimate.method])
     axes.legend(frameon=False)
-    return shown(figure)
+    return figure
 
 
 @styled()
@@ -98,4 +98,4 @@ def size_figure(estimate: Any) -> Figure:
     axes.set_xticks(estimate.sizes)
     axes.set_ylim(0, 1.15 * float(max(estimate.unexplained)))
     axes.set(xlabel="number of coordinates $s$", ylabel=BANDWIDTH_LABELS["fvu"])
-    return shown(figure)
+    return figure

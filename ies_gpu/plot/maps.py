@@ -21,7 +21,6 @@ from .panels import (
     heading,
     on_host,
     set_label,
-    shown,
     unit_mean_square,
 )
 from .style import styled
@@ -101,7 +100,7 @@ def embedding(
         return _into(ax, drawn, labels, colours, marks, title)
     figure = (pairs if drawn.shape[1] > 3 else panels)(drawn, labels, colours, marks)
     figure.suptitle(title, fontsize=12)
-    return shown(figure)
+    return figure
 
 
 @styled()
@@ -173,7 +172,7 @@ def points(
     figure = panels(X, labels, colours, marks, to_scale=True)
     if title:
         figure.suptitle(title, fontsize=12)
-    return shown(figure)
+    return figure
 
 
 def _has(names: list[str] | None) -> str:
@@ -196,14 +195,11 @@ def _into(
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
     """Draw into the user's axes."""
-    check_axes(ax)
     if len(colours) > 1:
         raise ValueError(f"ax is for one way to colour the points, got {len(colours)}; leave ax out for one panel each")
     if Y.shape[1] > 3:
         raise ValueError(f"ax is for up to 3 coordinates, got {Y.shape[1]}; leave ax out for a grid of pairs")
-    if (Y.shape[1] == 3) != (ax.name == "3d"):
-        way = 'make it with projection="3d"' if Y.shape[1] == 3 else 'make it without projection="3d"'
-        raise ValueError(f"ax does not fit {Y.shape[1]} coordinates: {way}")
+    check_axes(ax, Y.shape[1])
     draw_panel(ax, Y, labels, colours[0], marks)
     if to_scale:
         ax.set_aspect("equal")

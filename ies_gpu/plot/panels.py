@@ -79,12 +79,15 @@ def heading(title: str | None, usual: str = "") -> str:
     return usual if title is None else check_text("title", title) or usual
 
 
-def check_axes(ax: Any) -> None:
-    """Axes of Matplotlib."""
+def check_axes(ax: Any, dimensions: int) -> None:
+    """Raise unless ``ax`` are axes of Matplotlib for two or three dimensions."""
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
         raise TypeError(f"ax must be axes of Matplotlib, such as figure.subplots() makes, got {brief(ax)}")
+    if (dimensions == 3) != (ax.name == "3d"):
+        way = 'make it with projection="3d"' if dimensions == 3 else 'make it without projection="3d"'
+        raise ValueError(f"ax does not fit {dimensions} coordinates: {way}")
 
 
 def unit_mean_square(Y: np.ndarray) -> np.ndarray:
@@ -101,16 +104,9 @@ def new_figure(width: float, height: float, *, wspace: float | None = None) -> F
     """A figure that belongs to no window; ``wspace`` is the room between columns as a share of their width."""
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from .notebook import Picture
+    from .figure import Picture
 
     return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=wspace))
-
-
-def shown(figure: Figure) -> Figure:
-    """A figure that is finished: a notebook shows it at the end of the cell, unless that was done before."""
-    from .notebook import await_cell
-
-    return await_cell(figure)
 
 
 def add_axes(figure: Any, place: tuple[int, int, int], dimensions: int) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..choice.regularization import TOLERANCE
 from ..results.selection import check_selection
-from .panels import heading, new_figure, on_host, set_label, shown
+from ..validation import check_members
+from .panels import check_axes, heading, new_figure, on_host, set_label
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ MAX_BOXES = len(COLORS)  # sets of the path that are shown
 
 
 @styled()
-def path(selection: Selection, *, title: str | None = None) -> Figure:
+def path(selection: Selection, *, title: str | None = None, ax: Any = None) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
     Left: the lines ``R(S) - zeta * sum of eigenvalues`` of the sets, thick where a set is the best; dotted breakpoints;
@@ -32,6 +33,8 @@ def path(selection: Selection, *, title: str | None = None) -> Figure:
         The result of :func:`ies_gpu.select_coordinates`.
     title : str, optional
         By default it names the chosen set.
+    ax : pair of matplotlib.axes.Axes, optional
+        Axes to draw the path and the regrets into, such as ``figure.subplots(1, 2)`` makes; without the title.
 
     Returns
     -------
@@ -52,13 +55,20 @@ def path(selection: Selection, *, title: str | None = None) -> Figure:
     title = heading(title, f"Regularization path: {set_label(check_selection(selection).subset)} is chosen")
     sets = shown_sets(selection, MAX_BOXES)
     count = len(selection.path[sets])
-    figure = new_figure(10.5, 4.6)
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    pair = None if ax is None else check_members("ax", ax, "two axes")
+    if pair is not None and len(pair) != 2:
+        raise ValueError(f"ax must be two axes, for the path and for the regrets, got {len(pair)}")
+    for axes in pair or ():
+        check_axes(axes, 2)
+    figure = new_figure(10.5, 4.6) if pair is None else pair[0].figure
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1)) if pair is None else pair
     draw_path(left, selection, sets)
     draw_regrets(right, selection, sets)
+    if pair is not None:
+        return figure
     more = f" ({count} of {len(selection.path)} sets)" if count < len(selection.path) else ""
     figure.suptitle(title + more, fontsize=12)
-    return shown(figure)
+    return figure
 
 
 def shown_sets(selection: Selection, most: int) -> slice:

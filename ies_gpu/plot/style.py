@@ -16,6 +16,10 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.dpi": 100,
+    # a light picture whatever the user's style is: some of our marks are black
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), "black"),
 }
 # Okabe and Ito's seven, then five that differ from them and from each other for every kind of colour vision
 COLORS = (

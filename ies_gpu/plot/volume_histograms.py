@@ -11,7 +11,7 @@ import numpy as np
 from ..choice.naming import coordinate_numbers
 from ..results.selection import check_selection
 from ..validation import check_members
-from .panels import check_axes, heading, new_figure, on_host, set_label, shown
+from .panels import check_axes, heading, new_figure, on_host, set_label
 from .style import COLORS, styled
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def volumes(
         subsets = [subsets]  # one set alone
     title = heading(title, "Volume of the tangent space in the embedding")
     if ax is not None:
-        check_axes(ax)
+        check_axes(ax, 2)
     sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
     axes: Any = new_figure(7, 4.2).subplots() if ax is None else ax
     edges = np.linspace(0, 1, 51)
@@ -82,4 +82,4 @@ def volumes(
     axes.set_ylabel("share of points (%)")
     axes.legend(frameon=False, loc="upper right")
     axes.set_title(title, fontsize=12)
-    return shown(axes.figure)
+    return axes.figure

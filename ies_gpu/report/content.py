@@ -23,6 +23,7 @@ BYTES = 5_500_000  # of points in a page, before the third that base64 adds is c
 MOST = 30_000  # points that are shown
 LISTED = 500  # sets in the table
 BEST = 20  # of the ranking with volumes in the page, besides those on the path
+CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
 FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
@@ -207,4 +208,4 @@ def colours_for(colors: Any, selection: Selection) -> list[Colouring]:
     """The user's columns, at the points that were used."""
     if colors is None:
         return []
-    return [colouring for colouring in colourings_of(colors, selection) if colouring.values is not None]
+    return [colouring for colouring in colourings_of(colors, selection, CLASSES) if colouring.values is not None]

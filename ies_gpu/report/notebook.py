@@ -80,7 +80,8 @@ def stability_card(found: Stability) -> str:
         if count:
             sets = "; ".join(f"{set_text(s)} {share:.0%}" for s, share in list(shares.items())[:4])
             lines.append(f"{what} ({count:,}): {sets}")
-    return _card(f"Stability of {names_text(found.subset)}", [found.verdict, *lines], [], [])
+    pictures: list[Callable[[], Any]] = [lambda: _shares(found)] if lines else []
+    return _card(f"Stability of {names_text(found.subset)}", [found.verdict, *lines], [], pictures)
 
 
 def diagnosis_card(found: Diagnosis) -> str:
@@ -128,7 +129,13 @@ def _path(selection: Selection) -> Any:
     return path(_thinned(selection))
 
 
-def _findings(found: Diagnosis) -> Any:
-    from ..plot.diagnosis import plot_diagnosis
+def _shares(found: Stability) -> Any:
+    from ..plot import stability
 
-    return plot_diagnosis(found)
+    return stability(found)
+
+
+def _findings(found: Diagnosis) -> Any:
+    from ..plot import diagnosis
+
+    return diagnosis(found)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu import diagnose
+from ies_gpu import diagnose, plot
 from ies_gpu.analysis.diagnosis.diagnose import stretched
 from ies_gpu.analysis.diagnosis.sheets import find_sheets
 from ies_gpu.choice.collapse import collapse_ratio, scaled_jacobian
-from ies_gpu.plot.diagnosis import plot_diagnosis
 from ies_gpu.results.selection import Ranking, Selection
 
 RATIO = 5.3
@@ -231,20 +230,20 @@ def test_pictures(strip, tmp_path):
     flat, selection, laplacian = strip
     found = diagnose(selection, laplacian=laplacian, subset=number((1, 0), (1, 1)))
     for points in (None, flat):
-        plot_diagnosis(found, points=points).savefig(tmp_path / "a.png")
+        plot.diagnosis(found, points=points).savefig(tmp_path / "a.png")
         assert (tmp_path / "a.png").stat().st_size > 5000
     with pytest.raises(ValueError, match="points must have 2000 rows"):
-        plot_diagnosis(found, points=flat[:5])
+        plot.diagnosis(found, points=flat[:5])
     with pytest.raises(TypeError, match="found must be a Diagnosis"):
-        plot_diagnosis(selection)
+        plot.diagnosis(selection)
     with pytest.raises(TypeError, match="points must be an array, got the path 'x'"):
-        plot_diagnosis(found, points="x")
-    five = plot_diagnosis(found, points=np.hstack([flat, flat, flat])[:, :5])
+        plot.diagnosis(found, points="x")
+    five = plot.diagnosis(found, points=np.hstack([flat, flat, flat])[:, :5])
     assert five.axes[1].get_title().endswith("(the first 3 of 5 columns)")
     everywhere = replace(found, knots=(np.arange(len(flat)),))  # no point without a finding
-    plot_diagnosis(everywhere).savefig(tmp_path / "a.png")
+    plot.diagnosis(everywhere).savefig(tmp_path / "a.png")
     with pytest.raises(ValueError, match="2 members or more to be drawn"):
-        plot_diagnosis(replace(found, subset=(0,), embedding=found.embedding[:, :1]))
+        plot.diagnosis(replace(found, subset=(0,), embedding=found.embedding[:, :1]))
 
 
 def test_bad_arguments(strip):

@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from ies_gpu import datasets, plot, select_coordinates
+from ies_gpu import datasets, diagnose, plot, select_coordinates
+from ies_gpu.analysis.stability.result import Stability
 from ies_gpu.choice.regularization import Segment
 
 from .pictures import drawn
@@ -120,7 +122,7 @@ def test_paths_of_any_length_keep_the_chosen_set_in_sight(selection, count):
     )  # fmt: skip
     figure = drawn(plot.path(changed))
     labels = [text.get_text() for text in figure.axes[1].get_xticklabels()]
-    assert plot.set_label(chosen.subset) in labels and len(labels) == min(count, plot.MAX_BOXES)
+    assert plot.set_label(chosen.subset) in labels and len(labels) == min(count, 12)
     assert ("12 of 30 sets" in figure.get_suptitle()) == (count == 30)
 
 
@@ -166,3 +168,38 @@ def test_sets_are_given_by_number_or_name(selection):
 def test_one_set_of_volumes_may_be_an_array(selection):
     for subset in (np.array(selection.subset), list(selection.subset)):
         assert len(drawn(plot.volumes(selection, subset)).axes[0].get_legend().get_texts()) == 1
+
+
+def test_stability_shows_the_shares_of_each_set():
+    near = ((0, 6), (0, 7))
+    found = Stability(
+        (0, 6), dict(zip(near, (0.7, 0.3), strict=True)), {(0, 7): 0.5, (0, -1): 0.5}, 100, 10, 0, np.ones(10), (), ()
+    )
+    axes = drawn(plot.stability(found)).axes[0]
+    assert [tick.get_text().partition("$ ")[2] for tick in axes.get_yticklabels()] == ["(chosen)", "", ""]
+    assert axes.get_yticklabels()[2].get_text() == "a set with no counterpart"
+    assert [bar.get_width() for bars in axes.containers for bar in bars] == pytest.approx([70, 30, 0, 0, 50, 50])
+    with pytest.raises(TypeError, match="found must be a Stability"):
+        plot.stability(axes)
+
+
+def test_pictures_can_be_drawn_into_own_axes(selection):
+    figure = Figure()
+    pair = figure.subplots(1, 2)
+    assert plot.path(selection, ax=pair) is figure and pair[0].get_legend() and pair[1].get_legend()
+    for wrong in (pair[0], pair[:1], "x"):
+        with pytest.raises((TypeError, ValueError), match="ax"):
+            plot.path(selection, ax=wrong)
+    found = diagnose(selection)
+    assert plot.diagnosis(found, ax=pair[0]) is figure
+    with pytest.raises(ValueError, match='without projection="3d"'):
+        plot.diagnosis(found, ax=Figure().add_subplot(projection="3d"))
+
+
+def test_a_dark_style_of_the_user_does_not_hide_black_marks(selection):
+    import matplotlib.style
+
+    with matplotlib.style.context("dark_background"):
+        figure = drawn(plot.path(selection))
+    assert figure.get_facecolor() == (1, 1, 1, 1) == figure.axes[0].get_facecolor()
+    assert {text.get_color() for text in figure.axes[0].get_xticklabels()} == {"black"}

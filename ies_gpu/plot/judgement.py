@@ -1,4 +1,4 @@
-"""A picture of a diagnosis: where the map fails, in the map and, if the points are given, in the data."""
+"""Pictures of how far a map can be trusted: where it fails, and how often other samples choose its set."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..analysis.diagnosis.diagnose import Diagnosis
+from ..analysis.stability.result import Stability
 from ..errors import brief
 from ..validation import check_real_array
 from .panels import (
     add_axes,
+    check_axes,
     column_labels,
     coordinate_labels,
     label_axes,
@@ -20,7 +22,6 @@ from .panels import (
     on_host,
     scatter,
     set_label,
-    shown,
     unit_mean_square,
 )
 from .style import styled
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 
 COLORS = {"dependency": "#D55E00", "knot": "#CC79A7", "crossing": "#0072B2", "overlap": "#009E73"}
 PAIRS = 200  # lines between crossing points that are drawn
+SETS = 6  # rivals in the picture of a stability
+TINTS = ("#56B4E9", "#0072B2")
 
 
 @styled()
-def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] | None = None) -> Figure:
-    """Draw the map with what was found in colour; crossing points are joined to their partners.
+def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] | None = None, ax: Any = None) -> Figure:
+    """Draw where a map fails. Crossing points are joined to their partners.
 
     Parameters
     ----------
@@ -45,6 +48,8 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
         panel shows the collapse.
     labels : tuple of str, optional
         Names of the columns of ``points``.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw the map into, without the second panel; with ``projection="3d"`` for three coordinates.
 
     Returns
     -------
@@ -57,21 +62,25 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
 
     Examples
     --------
-    >>> from ies_gpu import datasets, diagnose, select_coordinates
-    >>> from ies_gpu.plot.diagnosis import plot_diagnosis
+    >>> from ies_gpu import datasets, diagnose, plot, select_coordinates
     >>> X = datasets.load("D1", n_samples=500).X
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> figure = plot_diagnosis(diagnose(selection), points=X[:, :2])
+    >>> figure = plot.diagnosis(diagnose(selection), points=X[:, :2])
     """
     if not isinstance(found, Diagnosis):
         raise TypeError(f"found must be a Diagnosis, such as ies_gpu.diagnose(selection) gives, got {brief(found)}")
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
-    figure = new_figure(11, 4.8)
     Y = unit_mean_square(found.embedding)[:, :3]
-    left = add_axes(figure, (1, 2, 1), Y.shape[1])
+    if ax is not None:
+        check_axes(ax, Y.shape[1])
+    figure = new_figure(11, 4.8) if ax is None else ax.figure
+    left = add_axes(figure, (1, 2, 1), Y.shape[1]) if ax is None else ax
     _draw(left, Y, coordinate_labels(found.subset, " (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
+    if ax is not None:
+        left.legend(frameon=False, markerscale=3)
+        return figure
     if points is None:
         _histogram(figure.add_subplot(1, 2, 2), found)
     else:
@@ -88,7 +97,60 @@ def plot_diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, .
     figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, markerscale=3)
     seen = ", ".join(kind for kind, count in found.counts.items() if count)
     figure.suptitle("Nothing found" if found.clean else seen or "Not decided: too few points", fontsize=12)
-    return shown(figure)
+    return figure
+
+
+@styled()
+def stability(found: Stability, *, ax: Any = None) -> Figure:
+    """Draw how often resamples and subsamples choose each set.
+
+    Parameters
+    ----------
+    found : Stability
+        The result of :func:`ies_gpu.selection_stability`.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    See Also
+    --------
+    ies_gpu.selection_stability : Find how certain a choice is.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates, selection_stability
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.stability(selection_stability(selection))
+    """
+    if not isinstance(found, Stability):
+        given = brief(found)
+        raise TypeError(f"found must be a Stability, such as selection_stability(selection) gives, got {given}")
+    if ax is not None:
+        check_axes(ax, 2)
+    kinds = {"resamples": (found.bootstrap, found.n_bootstrap), "subsamples, refitted": (found.refits, found.n_refits)}
+    made = {name: shares for name, (shares, count) in kinds.items() if count}
+    highest = {s: max(shares.get(s, 0.0) for shares in made.values()) for shares in made.values() for s in shares}
+    sets = sorted({found.subset, *highest}, key=lambda s: (s != found.subset, -highest.get(s, 0.0)))[:SETS]
+    axes: Any = new_figure(7, 1.4 + 0.45 * len(sets)).subplots() if ax is None else ax
+    places = np.arange(len(sets))
+    for number, (name, shares) in enumerate(made.items()):
+        widths, shift = [100 * shares.get(s, 0.0) for s in sets], (number - 0.5 * (len(made) - 1)) * 0.36
+        label = f"{name} ({kinds[name][1]:,})"
+        axes.bar_label(
+            axes.barh(places + shift, widths, 0.34, color=TINTS[number], label=label), fmt="%.0f %%", padding=2
+        )
+    names = ["a set with no counterpart" if -1 in s else set_label(s) for s in sets]
+    axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 112), xticks=range(0, 101, 25), xlabel="share that chooses the set (%)")
+    axes.set_title("Would another sample choose the same set?", fontsize=12)
+    axes.legend(frameon=False, loc="lower right")
+    return axes.figure
 
 
 def _draw(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> None:
