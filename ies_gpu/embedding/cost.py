@@ -102,8 +102,6 @@ class Plan(NamedTuple):
         Rough time of one thread for the graph and the eigenvectors.
     factor : float
         How many times as long as with enough memory.
-    enough : float
-        The limit with which it would not be slow.
     """
 
     storage: str
@@ -111,7 +109,6 @@ class Plan(NamedTuple):
     bytes: float
     seconds: float
     factor: float
-    enough: float
 
     @property
     def slow(self) -> bool:
@@ -126,8 +123,7 @@ def plan(size: Size, limit: float) -> Plan | None:
     for (storage, fast), took in ways.items():
         most = max(needs(size, storage, fast, block_bytes(limit)).values())
         if most <= limit:
-            enough = min(smallest_limit(size, *way) for way, needed in ways.items() if needed <= SLOW * quickest)
-            return Plan(storage, fast, most, took, took / quickest, enough)
+            return Plan(storage, fast, most, took, took / quickest)
     return None
 
 
@@ -147,6 +143,12 @@ def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> str:
     if 2 * csr_bytes(n, degree, width) <= budget:
         return "memory"
     return "tiles" if 4.0 * n * n < budget else "recomputed"
+
+
+def enough_bytes(size: Size) -> float:
+    """Return the smallest limit with which a run is not slow."""
+    ways = ways_of(size)
+    return min(smallest_limit(size, *way) for way, took in ways.items() if took <= SLOW * min(ways.values()))
 
 
 def least_bytes(size: Size) -> float:
@@ -222,15 +224,15 @@ def products(size: Size) -> float:
     return 2 * (60 + 47 / distance**0.5)
 
 
-def slow(chosen: Plan, limit: float, asked: bool) -> str:
+def slow(chosen: Plan, size: Size, limit: float, asked: bool) -> str:
     """The sentence about a choice that takes much longer than with more memory."""
     recomputed = chosen.storage == "recomputed"
     reason = "the kernel is recomputed for every product" if recomputed else "a slower eigensolver is used"
-    whose = "memory_limit" if asked else "half of the free memory"
+    whose, better = "memory_limit" if asked else "half of the free memory", rounded(enough_bytes(size))
     return (
         f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
-        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={rounded(chosen.enough)} would avoid "
-        "it; dtype='mixed' or a smaller bandwidth need less"
+        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={better} would avoid it; "
+        "dtype='mixed' or a smaller bandwidth need less"
     )
 
 

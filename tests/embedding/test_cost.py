@@ -13,7 +13,7 @@ import pytest
 
 from ies_gpu import IESWarning, gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.embedding import cost
-from ies_gpu.embedding.cost import Size, least_bytes, needs, plan
+from ies_gpu.embedding.cost import Size, enough_bytes, least_bytes, needs, plan
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
 from tests.manifolds import rectangle
@@ -60,8 +60,8 @@ def test_a_graph_is_built_within_its_own_size_and_an_eighth(backend):
 def test_the_limit_that_is_named_is_enough():
     for limit in (0.45 * GB, 0.3 * GB):
         slow = plan(STRIP, limit)
-        assert slow.slow and not plan(STRIP, slow.enough).slow
-        assert plan(STRIP, 0.98 * slow.enough).slow
+        assert slow.slow and not plan(STRIP, enough_bytes(STRIP)).slow
+        assert plan(STRIP, 0.98 * enough_bytes(STRIP)).slow
 
 
 def test_every_stage_holds_the_matrix_it_works_on():

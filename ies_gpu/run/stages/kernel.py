@@ -71,7 +71,7 @@ def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
     if chosen is None:
         raise refusal(size, limit, 1.02 * least_bytes(size), options.memory_limit is not None)
     if chosen.slow:
-        run.log.say_now(slow(chosen, limit, options.memory_limit is not None))
+        run.log.say_now(slow(chosen, size, limit, options.memory_limit is not None))
     facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
     facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
     return chosen.storage, facts
