@@ -1,7 +1,7 @@
 """What a job will need: memory per stage, from the bytes that each stage allocates, and roughly how long it takes.
 
 What each stage holds, and how a kernel is stored that does not fit into ``memory_limit``, is written in
-:mod:`.run.plan`; this adds what Python, NumPy, SciPy and the kernels take (``START``), and the time.
+:mod:`.embedding.cost`; this adds what Python, NumPy, SciPy and the kernels take (``START``), and the time.
 
 With an automatic bandwidth, a scan comes first: three to nine bandwidths on at most 10,000 points, the largest of which
 joins ``2^d`` to ``2^(d + 1)`` times as many pairs as the middle one does (noise and curvature add to the dimension), at
@@ -14,11 +14,7 @@ from math import comb
 from typing import NamedTuple
 
 from .choice.criterion import MAX_SUBSETS
-from .parameters.bandwidth import DEGREE
-from .parameters.dimension import SAMPLE_SIZE
-from .parameters.scan import DENSEST, FACTORS
-from .run.options import Options
-from .run.plan import (
+from .embedding.cost import (
     EIGEN,
     GRAPH,
     TANGENT,
@@ -26,12 +22,17 @@ from .run.plan import (
     Size,
     arrays_out,
     block_bytes,
+    least_bytes,
     needs,
     plan,
+    refusal,
     storage_on_gpu,
-    too_little,
 )
-from .run.plan import seconds as storage_seconds
+from .embedding.cost import seconds as storage_seconds
+from .parameters.bandwidth import DEGREE
+from .parameters.dimension import SAMPLE_SIZE
+from .parameters.scan import DENSEST, FACTORS
+from .run.options import Options
 from .validation import check_choice, check_integer, check_number, check_sizes
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
@@ -84,8 +85,6 @@ class Estimate(NamedTuple):
         automatic run needs the larger of the two.
     storage : str
         How the kernel is stored, in words.
-    file_bytes : int
-        Disk space for a temporary file of the kernel (0 if there is none).
     factor : float
         How many times as long the graph and the eigenvectors take as with enough memory.
     """
@@ -99,7 +98,6 @@ class Estimate(NamedTuple):
     tiled: bool
     scan_bytes: int
     storage: str
-    file_bytes: int
     factor: float
 
 
@@ -163,7 +161,7 @@ def estimate_resources(
     threads, on_cpu = check_integer("n_threads", n_threads, low=1, high=65_536), device.startswith("cpu")
     limit = float("inf") if memory_limit is None else float(memory_limit)
     way = stored(size, limit) if on_cpu else stored_on_gpu(size, limit, options.stored_bytes)
-    storage, multilevel, file, factor = way
+    storage, multilevel, factor = way
     bytes_of = needs(size, storage, multilevel, block_bytes(limit))
     tiled = storage in ("tiles", "recomputed")
     times = {} if tiled else seconds(size, threads)
@@ -176,32 +174,32 @@ def estimate_resources(
         host = 8.0 * n * D + arrays_out(size)
         stages = [StageNeeds("host", int(START + host), None)]
     peak = max(stage.bytes for stage in stages)
-    matrix = size.matrix if storage in ("memory", "gathered") else 0.0
+    matrix = size.matrix if storage == "memory" else 0.0
     disk = int(matrix + 8.0 * n * (m + 6) + size.w * n * m * d + 8.0 * n * d)
     total = sum(times.values()) if on_cpu and "result" in times else None
     sampled, share = min(n, SAMPLE_SIZE), min(DENSEST, DEGREE * max(FACTORS) ** (d + 0.5))
     small = size._replace(n=sampled, z=share * sampled**2)
     scan = START + max(needs(small, "memory", small.wants_multilevel, block_bytes(limit)).values())
     told = tuple(stages), peak, int(SLACK * peak), on_device, disk, total, tiled, int(scan)
-    return Estimate(*told, WORDS[storage], int(file), factor)
+    return Estimate(*told, WORDS[storage], factor)
 
 
-def stored(size: Size, limit: float) -> tuple[str, bool, float, float]:
-    """How the kernel is stored on the CPU, with room for multilevel, bytes of its file and how many times as long."""
+def stored(size: Size, limit: float) -> tuple[str, bool, float]:
+    """Return how the kernel is stored on the CPU, whether multilevel has room, and how many times as long it takes."""
     found = plan(size, limit)
     if found is None:
-        raise too_little(size, limit, float("inf"), "", True)
-    return found.storage, found.multilevel, found.file_bytes, found.factor
+        raise refusal(size, limit, 1.02 * least_bytes(size), True)
+    return found.storage, found.multilevel, found.factor
 
 
-def stored_on_gpu(size: Size, limit: float, width: int) -> tuple[str, bool, float, float]:
-    """The same on a GPU, where there are no files."""
+def stored_on_gpu(size: Size, limit: float, width: int) -> tuple[str, bool, float]:
+    """Return the same for a GPU: a sparse matrix that takes at most half of the budget, or tiles."""
     kind = storage_on_gpu(size.n, size.z / size.n - 1, width, limit)
-    return kind, size.wants_multilevel and kind == "memory", 0.0, 1.0
+    return kind, size.wants_multilevel and kind == "memory", 1.0
 
 
 def device_needs(size: Size, storage: str, multilevel: bool, limit: float) -> dict[str, float]:
-    """Bytes of a GPU by stage: no blocks that the graph was gathered from, but larger ones of temporaries.
+    """Bytes of a GPU by stage: no array has to grow, but blocks of temporaries are larger.
 
     The kernels count and write: no stage before the eigenvectors holds more than the matrix once, beside a block. The
     distances become affinities in blocks of 24 bytes per entry.
@@ -210,7 +208,7 @@ def device_needs(size: Size, storage: str, multilevel: bool, limit: float) -> di
     if storage != "memory":
         return {stage: most + SAMPLES for stage, most in needs(size, storage, multilevel, block).items()}
     points, matrix = 8.0 * size.n * size.D, (size.w + 4) * size.z + 8.0 * size.n
-    found = needs(size, "gathered", multilevel, block)
+    found = needs(size, "memory", multilevel, block)
     spare = (size.index_bytes - 4) * size.z  # columns keep 4 bytes there
     return {
         "checks": found["checks"],

@@ -217,8 +217,8 @@ def select_coordinates(
         also computes tangent bases and scores in float32. The eigensolver and all sums always use float64.
     memory_limit : int, optional
         How many bytes the run may use, on top of what the process holds at the start and the libraries take (some 220
-        MB); by default half of the memory that is free. Where the graph does not fit, its rows go to a temporary file
-        in ``TMPDIR``, and slower ways are announced by a warning; ``diagnostics["storage"]`` says what was done.
+        MB); by default half of the memory that is free. Where the graph does not fit, slower ways are announced by a
+        warning; ``diagnostics["storage"]`` says what was done.
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
     random_state : int, default=0

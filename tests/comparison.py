@@ -57,7 +57,7 @@ def assert_agreement(found: Selection, expected: Selection, tolerance: float = 1
 
 
 def stored_as(monkeypatch, storage):
-    """Have the kernels of points stored in one of the ways of ``run/plan.py``, whatever the memory would allow."""
+    """Store the kernels of points in one of the ways of ``embedding/cost.py``, whatever the memory would allow."""
     monkeypatch.setattr(
         "ies_gpu.run.stages.kernel.planned", lambda run, X, degree: (storage, {"multilevel_fits": False})
     )

@@ -68,8 +68,6 @@ def show(args: argparse.Namespace, found: Estimate) -> None:
     say(f"  checkpoint      {found.checkpoint_bytes / 1e9:.2f} GB of disk")
     if args.memory_limit is not None:
         say(f"  kernel          {found.storage}")
-        if found.file_bytes:
-            say(f"  temporary file  {found.file_bytes / 1e9:.2f} GB in TMPDIR, deleted at the end")
         if found.factor > 1.1:
             say(f"  memory limit    graph and eigenvectors take about {found.factor:.1f} times as long as without it")
     say(

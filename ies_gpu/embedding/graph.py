@@ -28,6 +28,7 @@ from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, pr
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
 TILE_COLUMNS = 16_384
+GROWTH = 1.125  # an array of the graph that is full becomes so many times as long
 FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
 
 
@@ -101,18 +102,27 @@ def ordered_radius_graph(
         found = pairs_at_once(X, radius, diagonal, storage)
         if found is not None:
             return found
-    counts, indices, distances = [], [], []
-
-    def keep(count: Array, index: Array, distance: Array) -> None:
-        counts.append(count)
-        indices.append(index)
-        distances.append(distance)
-
-    each_block_of_rows(X, radius, keep, diagonal=diagonal, storage=storage, progress=progress)
-    indptr = starts_of(xp.concatenate(counts))
-    nnz = int(indptr[-1])
-    values = gathered(distances, nnz, storage, xp)
-    return csr(backend, values, gathered(indices, nnz, backend.column_type(nnz), xp), indptr)
+    compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
+    n = len(X)
+    Z, reach, unit = in_units_of(radius, X)
+    cells, graph = Cells(Z, reach), GrowingGraph(index_type(n), storage, xp)
+    with backend.active():
+        for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
+            with attempt as part:
+                first, last = int(cells.starts[part.start]), int(cells.starts[part.stop])
+                rows = Z[first:last]
+                parts = []
+                for columns in cells.columns_near(first, last):
+                    found, place, value = compare(rows, Z[columns], reach)
+                    place = columns[place].astype(index_type(n))
+                    parts.append((found, place, value.astype(storage, copy=False)))
+                counts, indices, values = joined(parts, xp)
+                values *= unit
+                block = counts, indices, values
+                graph.append(*(block if diagonal else without_diagonal(block, first, xp)))
+                if progress is not None:
+                    progress(last, n)
+        return graph.finish(backend)
 
 
 def pairs_at_once(X: Array, radius: float, diagonal: bool, storage: str) -> Array | None:
@@ -127,39 +137,6 @@ def pairs_at_once(X: Array, radius: float, diagonal: bool, storage: str) -> Arra
         return None
     indptr, indices, distances = found
     return csr(backend, distances, indices, indptr)
-
-
-def each_block_of_rows(
-    X: Array,
-    radius: float,
-    keep: Callable[[Any, Any, Any], None],
-    *,
-    diagonal: bool,
-    storage: str,
-    progress: Callable[[int, int], None] | None = None,
-) -> None:
-    """Find the rows of that graph in order: ``keep(counts, indices, distances)`` is called for each block of them."""
-    backend = backend_of(X)
-    compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
-    xp, n = backend.xp, len(X)
-    Z, reach, unit = in_units_of(radius, X)
-    cells = Cells(Z, reach)
-    with backend.active():
-        for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
-            with attempt as part:
-                first, last = int(cells.starts[part.start]), int(cells.starts[part.stop])
-                rows = Z[first:last]
-                parts = []
-                for columns in cells.columns_near(first, last):
-                    found, place, value = compare(rows, Z[columns], reach)
-                    place = columns[place].astype(index_type(n))
-                    parts.append((found, place, value.astype(storage, copy=False)))
-                counts, indices, values = joined(parts, xp)
-                values *= unit
-                block = counts, indices, values
-                keep(*(block if diagonal else without_diagonal(block, first, xp)))
-                if progress is not None:
-                    progress(last, n)
 
 
 def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
@@ -270,15 +247,40 @@ def without_diagonal(block: Any, first: int, xp: Any) -> Array:
     return counts - 1, indices[keep], values[keep]  # each row holds itself exactly once
 
 
-def gathered(blocks: list[Any], size: int, dtype: Any, xp: Any) -> Array:
-    """The blocks as one array; each is freed once copied, so that the peak is one array and not two."""
-    out = xp.empty(size, dtype=dtype)
-    end = size
-    while blocks:
-        block = blocks.pop()
-        out[end - len(block) : end] = block
-        end -= len(block)
-    return out
+class GrowingGraph:
+    """Rows of a graph, added in blocks to arrays that grow, so that no block is kept until all are there.
+
+    NumPy's arrays grow in place: on Linux the pages of a large one are moved, not copied.
+    """
+
+    def __init__(self, index: str, storage: str, xp: Any) -> None:
+        self.xp, self.size, self.counts = xp, 0, list[Any]()
+        self.indices, self.distances = (xp.empty(1 << 16, dtype=dtype) for dtype in (index, storage))
+
+    def append(self, counts: Array, indices: Array, distances: Array) -> None:
+        """Add the next rows; where memory runs out, none of them is added."""
+        end = self.size + len(indices)
+        if end > len(self.distances):
+            self._resize(max(end, int(GROWTH * len(self.distances))))
+        self.indices[self.size : end], self.distances[self.size : end] = indices, distances
+        self.counts.append(counts)
+        self.size = end
+
+    def finish(self, backend: Any) -> Array:
+        """Return the graph as CSR."""
+        self._resize(self.size)
+        return csr(backend, self.distances, self.indices, starts_of(self.xp.concatenate(self.counts)))
+
+    def _resize(self, room: int) -> None:
+        self.indices, self.distances = (self._resized(array, room) for array in (self.indices, self.distances))
+
+    def _resized(self, array: Array, room: int) -> Array:
+        if isinstance(array, np.ndarray):
+            array.resize(room, refcheck=False)  # nobody else has seen it
+            return array
+        longer = self.xp.empty(room, dtype=array.dtype)
+        longer[: self.size] = array[: self.size]
+        return longer
 
 
 def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:

@@ -1,7 +1,6 @@
 """The kernel of a graph and the transition matrix made from it: what an algorithm may ask of them, however stored.
 
-Here are the two interfaces and their form as CSR. Graphs too large for that are stored as rows in a file, in
-:mod:`.on_disk`, or as dense tiles, in :mod:`.tiles`.
+Here are the two interfaces and their form as CSR; graphs too dense for that are stored as tiles, in :mod:`.tiles`.
 """
 
 from __future__ import annotations
@@ -70,24 +69,18 @@ class Transition:
         Entries.
     has_matrix : bool
         Whether all entries are in memory: for a checkpoint, a coarser level or a walk on the graph.
-    has_rows : bool
-        Whether single rows can be had, for an audit.
     matrix : CSR (n, n)
         P itself; a ValueError where there is none.
     """
 
     shape: tuple[int, int]
     nnz: int
-    has_matrix = has_rows = False
+    has_matrix = False
 
     @property
     def matrix(self) -> Array:
         """P as CSR."""
         raise ValueError("this graph is too large for a CSR matrix; use the operator laplacian.transition instead")
-
-    def some_rows(self, rows: Array) -> Array:
-        """A CSR (n, n) that has these rows; others may be empty."""
-        raise NotImplementedError
 
     def product(self, V: Array, backend: Backend) -> Array:
         """``P V`` for a vector (n,) or a block (n, k)."""
@@ -178,16 +171,13 @@ class SparseKernel(Kernel):
 class SparseTransition(Transition):
     """P as CSR."""
 
-    has_matrix = has_rows = True
+    has_matrix = True
 
     def __init__(self, matrix: Array) -> None:
         self._matrix, self.shape, self.nnz = matrix, matrix.shape, matrix.nnz
 
     @property
     def matrix(self) -> Array:
-        return self._matrix
-
-    def some_rows(self, rows: Array) -> Array:
         return self._matrix
 
     def product(self, V: Array, backend: Backend) -> Array:

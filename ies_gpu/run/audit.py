@@ -33,7 +33,7 @@ def audit_tangents(laplacian: Laplacian, Y: Array, U: Array, sigma: Array, backe
     A number that is not finite counts in every row, sampled or not.
     """
     xp, sampled = backend.xp, sampled_rows(len(Y), backend)
-    P = laplacian.operator.some_rows(sampled)
+    P = laplacian.operator.matrix
     per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
     worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else float("inf")
     for block in backend.blocks(len(sampled), per_row, "tangents"):

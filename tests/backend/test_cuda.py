@@ -21,9 +21,9 @@ from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import backend_of, get_backend
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
+from ies_gpu.embedding.cost import WORDS
 from ies_gpu.errors import DeviceError, IESWarning
 from ies_gpu.run.audit import ROWS
-from ies_gpu.run.plan import WORDS
 from tests.backends import SIZES, ask_for_multilevel, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
 from tests.cuda_emulator import missing as emulator_missing

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, plot, select_coordinates
-from ies_gpu.embedding.on_disk import RowFile
 from ies_gpu.files.points import read_points
 from ies_gpu.files.remote import check_remote, check_remote_output, name_of, shown
 from ies_gpu.files.writing import whole_or_nothing
@@ -52,8 +51,6 @@ def test_a_download_stays_in_its_folder(url, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
 def test_modes_of_files(tmp_path):
-    rows = RowFile(str(tmp_path), "float64", "int32")
-    assert stat.S_IMODE(os.fstat(rows.entries.fileno()).st_mode) == 0o600
     before = os.umask(0o077)
     try:
         with whole_or_nothing(tmp_path / "run.npz") as file:

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks import device_counts
 from ies_gpu import cli, datasets, estimate_resources
+from ies_gpu.embedding.cost import Size
 from ies_gpu.resources import CONTEXT, SAMPLES, START, device_needs
-from ies_gpu.run.plan import Size
 from tests.backends import needs_cupy
 from tests.manifolds import rectangle
 
@@ -59,7 +59,7 @@ def test_a_dense_graph_is_kept_as_tiles_within_the_limit():
 def test_a_limit_changes_storage_and_time_and_may_be_too_low():
     free, tight = (estimate_resources(**STRIP, memory_limit=limit) for limit in (None, 300 << 20))
     assert tight.peak_bytes <= START + (300 << 20) < free.peak_bytes
-    assert (free.file_bytes, free.factor) == (0, 1.0) and tight.file_bytes == 12 * 100_000 * 170 and tight.factor > 1
+    assert free.factor == 1.0 < tight.factor
     assert tight.seconds > free.seconds
     with pytest.raises(ValueError, match=r"memory_limit=16777216 is too little for 100,000 points"):
         estimate_resources(**STRIP, memory_limit=16 << 20)

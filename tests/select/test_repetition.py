@@ -66,12 +66,12 @@ def held():
 
 
 def growth(fits, monkeypatch, before=10):
-    """What ``fits`` more add to ``before`` of them, a part with the kernel in a file."""
+    """What ``fits`` more add to ``before`` of them, a part with the kernel as tiles."""
     honest = []
     for number in range(before + fits):
         with monkeypatch.context() as patch:
             if number % 3 == 0:
-                stored_as(patch, "file")
+                stored_as(patch, "recomputed")
             select_coordinates(X[number % 10 :], **OPTIONS)
         if number == before - 1:
             honest.append(held())

@@ -20,6 +20,7 @@ from ...embedding.connectivity import (
     sampled_degree,
     share_of_pairs,
 )
+from ...embedding.cost import Size, block_bytes, needs, refusal
 from ...embedding.diffusion import Embedding
 from ...embedding.eigensolvers.eigenpairs import may_be_ordered
 from ...embedding.graph import (
@@ -43,7 +44,6 @@ from ...validation import check_kernel, check_points, check_real_array
 from ..audit import audit_products
 from ..inputs import Inputs
 from ..log import Report
-from ..plan import Size, block_bytes, needs, refusal
 from ..stage import Run, Stage
 from .kernel import kernel_of
 
@@ -176,7 +176,7 @@ def check_room(run: Run, matrix: Any, checking: float) -> None:
         return
     n, m, d = matrix.shape[0], options.n_components, options.intrinsic_dim
     size = Size(n, 0, float(matrix.nnz), m, d, 1, options.stored_bytes)
-    needed = max(checking * size.z, *needs(size, "gathered", False, block_bytes(limit)).values())
+    needed = max(checking * size.z, *needs(size, "memory", False, block_bytes(limit)).values())
     if needed > limit:
         raise refusal(size, limit, needed, True)
 

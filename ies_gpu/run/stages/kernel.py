@@ -1,4 +1,4 @@
-"""The kernel of ordered points, stored as the memory allows: as CSR, by rows in a file, or as tiles."""
+"""The kernel of ordered points, stored as the memory allows: as CSR or as tiles."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import numpy as np
 
 from ...backend import backend_of
 from ...backend.array import Array
-from ...backend.base import index_type
-from ...embedding.graph import each_block_of_rows, in_units_of, knn_graph, ordered_radius_graph
+from ...embedding.cost import WORDS, Size, csr_bytes, least_bytes, plan, refusal, rounded, slow, storage_on_gpu
+from ...embedding.graph import in_units_of, knn_graph, ordered_radius_graph
 from ...embedding.laplacian import gaussian_of_distances, with_unit_diagonal
 from ...embedding.local import default_neighbors, local_kernel
-from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scratch_folder
 from ...embedding.order import is_mapped
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
 from ..audit import audit_graph
 from ..log import Report
 from ..options import is_local
-from ..plan import WORDS, Size, csr_bytes, plan, rounded, slow, storage_on_gpu, too_little
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample
@@ -41,13 +39,10 @@ def kernel_of(run: Run, X: Array, degree: float) -> tuple[Kernel, dict[str, Any]
     if run.options.storage == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes
         X, radius, unit = in_units_of(radius, X)
         bandwidth = bandwidth / unit
-    if chosen == "memory":
-        kernel = run.stage(KERNEL, run.stage(EDGES, X, radius), bandwidth)
-        if run.backend.device == "cpu":  # the blocks of rows that the graph was gathered from
-            run.backend.free_cache()
-        return kernel, facts
-    rows = run.stage(WRITTEN_EDGES, X, radius)
-    return run.stage(WRITTEN_KERNEL, rows, bandwidth, chosen == "gathered"), facts
+    kernel = run.stage(KERNEL, run.stage(EDGES, X, radius), bandwidth)
+    if run.backend.device == "cpu":  # what the rows of the graph were computed in
+        run.backend.free_cache()
+    return kernel, facts
 
 
 def on_device(run: Run, n: int, degree: float) -> tuple[str, dict[str, Any]]:
@@ -68,20 +63,17 @@ def on_device(run: Run, n: int, degree: float) -> tuple[str, dict[str, Any]]:
 
 def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
     """How to store the kernel on the CPU; what takes much longer than with more memory is announced."""
-    options, limit, folder = run.options, run.backend.memory_budget(), scratch_folder()
+    options, limit = run.options, run.backend.memory_budget()
     d, m = options.intrinsic_dim, options.n_components
     columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
     size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), options.stored_bytes)
-    disk = room_on_disk(folder)
-    chosen = plan(size, limit, disk)
+    chosen = plan(size, limit)
     if chosen is None:
-        raise too_little(size, limit, disk, folder, options.memory_limit is not None)
+        raise refusal(size, limit, 1.02 * least_bytes(size), options.memory_limit is not None)
     if chosen.slow:
-        run.log.say_now(slow(chosen, limit, folder, disk, options.memory_limit is not None))
+        run.log.say_now(slow(chosen, size, limit, options.memory_limit is not None))
     facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
     facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
-    if chosen.file_bytes:
-        facts["file_bytes"] = int(chosen.file_bytes)
     return chosen.storage, facts
 
 
@@ -117,37 +109,10 @@ def rows_of(graph: Any, rows: list[int]) -> list[Any]:
     return [graph.data[first:last] for first, last in ends.T.tolist()]
 
 
-def written_edges(run: Run, report: Report, X: Array, radius: float) -> RowFile:
-    """The same in a temporary file."""
-    storage = run.options.storage
-    rows = RowFile(scratch_folder(), storage, index_type(len(X)))
-    each_block_of_rows(X, radius, rows.append, diagonal=True, storage=storage, progress=report)
-    rows.finish()
-    run.backend.free_cache()  # what the blocks were computed in
-    return rows
-
-
-def written_kernel(run: Run, report: Report, rows: RowFile, bandwidth: float, load: bool) -> Kernel:
-    """The kernel of distances in a file, left there or loaded."""
-
-    def gaussian(part: Rows) -> np.ndarray:
-        ratio = part.data.astype(np.float64) / bandwidth
-        return np.exp(-ratio * ratio).astype(part.data.dtype)
-
-    rows.mapped(gaussian, run.backend.block_bytes() // 4)
-    kernel = KernelOnDisk(rows, run.backend)
-    return kernel.loaded() if load else kernel
-
-
 TILES = Stage("graph", tiled)
 NEAREST = Stage("graph", nearest)
 EDGES = Stage(
     "graph", edges, kernel="tile_graph",
     difference=lambda run, graph, X, radius: audit_graph(X, partial(rows_of, graph), radius, run.backend),
 )  # fmt: skip
-WRITTEN_EDGES = Stage(
-    "graph", written_edges, kernel="tile_graph",
-    difference=lambda run, file, X, radius: audit_graph(X, lambda r: [*map(file.row, r)], radius, run.backend),
-)  # fmt: skip
-WRITTEN_KERNEL = Stage("kernel", written_kernel)
 KERNEL = Stage("kernel", lambda run, report, graph, bandwidth: SparseKernel(gaussian_of_distances(graph, bandwidth)))

@@ -28,7 +28,7 @@ def tangent_bases(run: Run, report: Report, laplacian: Laplacian, embedding: Emb
 
 def tangent_difference(run: Run, found: Tangents, laplacian: Laplacian, embedding: Embedding) -> float | None:
     """A sample against plain code; tiles are plain code already."""
-    if not laplacian.operator.has_rows:
+    if not laplacian.operator.has_matrix:
         return None
     Y = embedding.coordinates.astype(run.options.arithmetic, copy=False)
     return audit_tangents(laplacian, Y, *found, run.backend)

@@ -1,4 +1,4 @@
-"""How a kernel is stored, decided before the work: what each way takes in memory and time, and which one fits.
+"""What each way of storing a kernel takes in memory and time, and which one fits a limit; decided before the work.
 
 With n points in D columns, ``z = n (degree + 1)`` matrix entries (from 2^31 entries on, indices take 8 bytes instead of
 4), m eigenvectors, dimension d and w bytes per stored number, on top of what the process holds at the start:
@@ -9,10 +9,9 @@ stage          bytes
 points         ``8 n D`` all the time; a reordered copy until the Laplacian exists; another copy, in units of the
                radius, during checks and graph
 checks         distances of sampled rows, at most 64 MB
-graph          ``12 z`` for distances and indices, ``10 z`` for the blocks that they were gathered from, which the
-               allocator keeps
-laplacian      ``(w + 4) z`` for the matrix, ``10 z`` as above (and ``8 z`` to convert float32 and count the connected
-               parts)
+graph          ``(w + 4) z`` for distances and indices, an eighth more for the arrays to grow in
+laplacian      ``(w + 4) z`` for the matrix, on whose storage it is made (and ``8 z`` to convert float32 and count the
+               connected parts)
 eigenvectors   the matrix; for the multilevel method ``1.1 z`` for its coarse forms, ``2.5 z`` for that with cells as
                columns (up to 4,000,000 points), ``4 z`` for its entries in float32 where they are not, ``80 n``,
                ``12 n (m + 12)`` for vectors and residuals, and ``16 n (m + 1)``, m + 1
@@ -26,14 +25,10 @@ The ways, in the order in which they are taken on the CPU:
 
 ``memory``
     A sparse matrix, as above.
-``gathered``
-    The same, but its rows are collected in a temporary file and read back: no ``10 z``.
 ``tiles``
     Dense tiles in float32, ``2 n^2`` bytes, for a graph that joins a good part of all pairs.
-``file``
-    The rows stay in the temporary file, and every product reads them in blocks.
 ``recomputed``
-    Tiles that every product computes again; only where the disk has no room.
+    Tiles that every product computes again.
 
 Without room for the multilevel method the eigenvectors come from Lanczos.
 """
@@ -43,26 +38,25 @@ from __future__ import annotations
 from math import gamma, pi
 from typing import NamedTuple
 
-from ..embedding.eigensolvers.eigenpairs import has_many_neighbourhoods
-from ..embedding.eigensolvers.multilevel import MERGED_UP_TO
-from ..embedding.eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
-from ..embedding.tiles import TILE
 from ..errors import OutOfMemoryError
+from .eigensolvers.eigenpairs import has_many_neighbourhoods
+from .eigensolvers.multilevel import MERGED_UP_TO
+from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
+from .graph import GROWTH
+from .tiles import TILE
 
 SAMPLED = 64 << 20
 TEMPORARY = 64 << 20  # of tiles: one in float64, and the products with it
-BUFFERS = 4 << 20  # of a file: what rows are computed in, whatever their number
+BUFFERS = 4 << 20  # what rows of the graph are computed in, whatever their number
 SLOW = 2.0  # a choice that takes more than this many times as long as with enough memory is announced,
 SHORT = 5.0  # unless it takes no more than these seconds
 
 # Seconds of one thread for one entry (of a vector: for one number), from runs on two noisy cores of an AMD EPYC.
 GRAPH, EIGEN, TANGENT = 1.3e-7, 2.5e-8, 6e-9
-PRODUCT, VECTORS, READ, TILED = 1.5e-9, 1e-9, 3e-9, 1.5e-8
+PRODUCT, VECTORS, TILED = 1.5e-9, 1e-9, 1.5e-8
 WORDS = {
     "memory": "a sparse matrix in memory",
-    "gathered": "a sparse matrix in memory, gathered in a temporary file",
     "tiles": "dense tiles in memory",
-    "file": "rows in a temporary file",
     "recomputed": "tiles that are recomputed for every product",
 }
 
@@ -99,28 +93,22 @@ class Plan(NamedTuple):
 
     Attributes
     ----------
-    storage : {"memory", "gathered", "tiles", "file", "recomputed"}
+    storage : {"memory", "tiles", "recomputed"}
     multilevel : bool
         Whether there is room for the multilevel eigensolver.
     bytes : float
         The most that the run will take.
-    file_bytes : float
-        Disk space for the temporary file.
     seconds : float
         Rough time of one thread for the graph and the eigenvectors.
     factor : float
         How many times as long as with enough memory.
-    enough : float
-        The limit with which it would not be slow.
     """
 
     storage: str
     multilevel: bool
     bytes: float
-    file_bytes: float
     seconds: float
     factor: float
-    enough: float
 
     @property
     def slow(self) -> bool:
@@ -128,19 +116,21 @@ class Plan(NamedTuple):
         return self.factor > SLOW and self.seconds > SHORT
 
 
-def plan(size: Size, limit: float, disk: float = float("inf")) -> Plan | None:
-    """The first way that fits into a memory limit, with room on the disk for its file; None if none fits."""
-    best = size.wants_multilevel
-    ways = [(storage, fast) for storage in WORDS for fast in ([True, False] if best else [False])]
-    ways = [(storage, fast) for storage, fast in ways if not fast or storage in ("memory", "gathered")]
-    quickest = seconds(size, "memory", best)
-    for storage, fast in sorted(ways, key=lambda way: seconds(size, *way)):
-        file = size.matrix if storage in ("gathered", "file") else 0.0
+def plan(size: Size, limit: float) -> Plan | None:
+    """Return the quickest way that fits into a memory limit, or None if none does."""
+    ways = ways_of(size)
+    quickest = min(ways.values())
+    for (storage, fast), took in ways.items():
         most = max(needs(size, storage, fast, block_bytes(limit)).values())
-        if most <= limit and 1.05 * file <= disk:
-            took = seconds(size, storage, fast)
-            return Plan(storage, fast, most, file, took, took / quickest, enough(size, quickest, disk))
+        if most <= limit:
+            return Plan(storage, fast, most, took, took / quickest)
     return None
+
+
+def ways_of(size: Size) -> dict[tuple[str, bool], float]:
+    """Return the ways to store a kernel, each with and without the multilevel solver, and their seconds, rising."""
+    ways = [("memory", True)] * size.wants_multilevel + [(storage, False) for storage in WORDS]
+    return dict(sorted(((way, seconds(size, *way)) for way in ways), key=lambda pair: pair[1]))
 
 
 def csr_bytes(n: int, degree: float, width: int) -> float:
@@ -155,21 +145,15 @@ def storage_on_gpu(n: int, degree: float, width: int, budget: float) -> str:
     return "tiles" if 4.0 * n * n < budget else "recomputed"
 
 
-def enough(size: Size, quickest: float, disk: float) -> float:
-    """The smallest limit with which a run is not slow."""
-    best = size.wants_multilevel
-    ways = [("memory", best), ("memory", False), ("gathered", best), ("gathered", False), ("tiles", False)]
-    return min(
-        smallest_limit(size, storage, fast)
-        for storage, fast in ways
-        if seconds(size, storage, fast) <= SLOW * quickest and (storage != "gathered" or 1.05 * size.matrix <= disk)
-    )
+def enough_bytes(size: Size) -> float:
+    """Return the smallest limit with which a run is not slow."""
+    ways = ways_of(size)
+    return min(smallest_limit(size, *way) for way, took in ways.items() if took <= SLOW * min(ways.values()))
 
 
-def least_bytes(size: Size, disk: float) -> float:
-    """The smallest limit with which there is any way at all."""
-    ways = [way for way in WORDS if way not in ("gathered", "file") or 1.05 * size.matrix <= disk]
-    return min(smallest_limit(size, way, False) for way in ways)
+def least_bytes(size: Size) -> float:
+    """Return the smallest limit with which there is any way at all."""
+    return min(smallest_limit(size, storage, False) for storage in WORDS)
 
 
 def smallest_limit(size: Size, storage: str, multilevel: bool) -> float:
@@ -195,19 +179,15 @@ def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str,
         directions = 8.0 * (-(-(size.m + 1) // 8) * 8)  # those of the last step and their images; as many new ones
         vectors = n * (80.0 + 12.0 * width + directions + max(directions, again))
         vectors += (1.1 + (2.5 if n <= MERGED_UP_TO else 0.0) + (4.0 if size.w == 8 else 0.0)) * z
-    held = size.matrix if storage in ("memory", "gathered") else 2.0 * n * n if storage == "tiles" else 0.0
-    kept = 10 * z if storage == "memory" else 0.0
-    work = {"tiles": points + TEMPORARY, "recomputed": points + TEMPORARY, "file": 2 * block + BUFFERS}.get(
-        storage, 0.0
-    )
-    build = 2 * block + BUFFERS if storage == "gathered" else work
-    matrix = (8 + size.index_bytes) * z if storage == "memory" else held
-    count = 8 * z if size.w == 4 and storage in ("memory", "gathered") else 0.0
+    held = {"memory": size.matrix, "tiles": 2.0 * n * n}.get(storage, 0.0)
+    work = 0.0 if storage == "memory" else points + TEMPORARY
+    build = GROWTH * held + 2 * block + BUFFERS if storage == "memory" else held + work
+    count = 8 * z if size.w == 4 and storage == "memory" else 0.0
     here = points + work + held
     return {
         "checks": 2 * points + min(SAMPLED, 1200.0 * n, 2 * block),
-        "graph": 3 * points + build + matrix + kept,
-        "laplacian": 2 * points + build + held + kept + count + 40.0 * n,
+        "graph": 3 * points + build,
+        "laplacian": 2 * points + work + held + count + 40.0 * n,
         "eigenvectors": here + vectors,
         "tangents": here + 2 * coordinates + float(size.w) * n * size.m * size.d,
         "result": points + coordinates + 2 * arrays_out(size),
@@ -224,14 +204,13 @@ def seconds(size: Size, storage: str, multilevel: bool) -> float:
     n, z = size.n, size.z
     begin = GRAPH * z * (1 + size.D / 16) + TANGENT * z * size.m
     if multilevel:
-        return begin + EIGEN * z * (size.m + 1) + (READ * z if storage == "gathered" else 0.0)
+        return begin + EIGEN * z * (size.m + 1)
     if storage in ("tiles", "recomputed"):  # both sides of a tile are longer than the neighbourhood of a point
         entries = min(0.5 * n * n, 0.5 * n * (z / n + 8 * TILE))
         product = entries * (TILED if storage == "recomputed" else PRODUCT)
     else:
-        product = z * (READ if storage == "file" else PRODUCT)
-    extra = READ * z if storage == "gathered" else 0.0
-    return begin + extra + products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
+        product = PRODUCT * z
+    return begin + products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
 
 
 def products(size: Size) -> float:
@@ -245,36 +224,25 @@ def products(size: Size) -> float:
     return 2 * (60 + 47 / distance**0.5)
 
 
-def slow(chosen: Plan, limit: float, folder: str, disk: float, asked: bool) -> str:
+def slow(chosen: Plan, size: Size, limit: float, asked: bool) -> str:
     """The sentence about a choice that takes much longer than with more memory."""
-    ways = {"file": f"kept in a temporary file in {folder}", "recomputed": "recomputed for every product"}
-    reason = f"the kernel is {ways[chosen.storage]}" if chosen.storage in ways else "a slower eigensolver is used"
-    if chosen.storage == "recomputed":
-        reason += f" ({folder} has room for {disk / 1e9:.1f} GB of temporary files; set TMPDIR to one with more)"
-    whose = "memory_limit" if asked else "half of the free memory"
+    recomputed = chosen.storage == "recomputed"
+    reason = "the kernel is recomputed for every product" if recomputed else "a slower eigensolver is used"
+    whose, better = "memory_limit" if asked else "half of the free memory", rounded(enough_bytes(size))
     return (
         f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
-        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={rounded(chosen.enough)} would avoid "
-        "it; dtype='mixed' or a smaller bandwidth need less"
+        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={better} would avoid it; "
+        "dtype='mixed' or a smaller bandwidth need less"
     )
 
 
-def too_little(size: Size, limit: float, disk: float, folder: str, asked: bool) -> Exception:
-    """The error for a limit with which no way of storing a kernel fits."""
-    more = ""
-    if disk < 1.05 * size.matrix:
-        wanted = 1.05 * size.matrix / 1e9
-        more = f", set TMPDIR to a folder with {wanted:.1f} GB free ({folder} has {disk / 1e9:.1f})"
-    return refusal(size, limit, 1.02 * least_bytes(size, disk), asked, more)
-
-
-def refusal(size: Size, limit: float, needed: float, asked: bool, more: str = "") -> Exception:
-    """The error for a limit that cannot be kept."""
+def refusal(size: Size, limit: float, needed: float, asked: bool) -> Exception:
+    """Return the error for a limit that cannot be kept."""
     whose = f"memory_limit={limit:.0f}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
     kind = ValueError if asked else OutOfMemoryError
     return kind(
         f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
-        f"{size.m} components: at least {rounded(needed)} bytes are needed. Raise memory_limit{more}, or use fewer "
+        f"{size.m} components: at least {rounded(needed)} bytes are needed. Raise memory_limit, or use fewer "
         "points or components"
     )
 
