@@ -18,7 +18,7 @@ def say(text: str) -> None:
         if len(line) <= WIDTH or "ies-gpu fit " in line:
             print(line, flush=True)  # a command to copy stays whole
             continue
-        label = re.match(r"\s*[\w ]*?\s{2,}", line)
+        label = re.match(r"\s*[\w -]*?\s{2,}", line)
         hang = " " * (len(label[0]) if label else 2)
         folded = textwrap.wrap(
             line, WIDTH, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
