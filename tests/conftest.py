@@ -25,6 +25,15 @@ def auto_is_the_cpu():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def messages_in_one_line():
+    """Messages are compared as sentences: the command line folds them, and colours them, where it is told to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "1000")
+        patch.delenv("FORCE_COLOR", raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_was_said():
     """What a process says once about its device, it says once per test."""

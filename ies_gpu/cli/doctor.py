@@ -27,7 +27,11 @@ NO_GPU = "no GPU was tested: this compares the CPU kernels with plain code (--de
 
 def add(commands: Any) -> None:
     doctor = add_command(
-        commands, "doctor", run, "show what is installed and which device would be used", "ies-gpu doctor --selftest --device cuda"
+        commands,
+        "doctor",
+        run,
+        "show what is installed and which device would be used",
+        "ies-gpu doctor --selftest --device cuda",
     )
     option = doctor.add_argument_group("self-test").add_argument
     option("--selftest", action="store_true", help="compare the device with the CPU, stage by stage (takes minutes)")
@@ -108,7 +112,10 @@ def begin_table(reference: Side, tested: Side, points: int) -> None:
     """Say what is compared, and print the column heads."""
     listed("compared", [f"{tested.label} with {reference.label}, {points:,} points"])
     say("")
-    say(f"  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{reference.label:>11} s{tested.label:>11} s")
+    say(
+        f"  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{reference.label:>11} s{tested.label:>11} s",
+        heading=True,
+    )
 
 
 def tell_outcome(outcome: Outcome) -> None:
