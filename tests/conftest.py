@@ -13,6 +13,7 @@ from ies_gpu import backend as backends
 from ies_gpu import diffusion_map, laplacian_of_points
 from ies_gpu.embedding.order import spatial_order
 from tests.backends import active_backend, sent, stand_in, to_host
+from tests.extras import CUDA
 from tests.manifolds import rectangle
 
 
@@ -21,6 +22,15 @@ def auto_is_the_cpu():
     """``device="auto"`` means the CPU in tests: with CuPy and no driver it would warn, which is an error here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IES_GPU_DEVICE", "cpu")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def messages_in_one_line():
+    """Messages are compared as sentences: the command line folds them, and colours them, where it is told to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "1000")
+        patch.delenv("FORCE_COLOR", raising=False)
         yield
 
 
@@ -105,3 +115,14 @@ def pytest_collectreport(report):
 def pytest_sessionfinish():
     if path := os.environ.get("IES_GPU_SKIPPED_TESTS"):
         Path(path).write_text("\n".join(dict.fromkeys(skipped)))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say so if CuPy is missing: the report is green then, and says nothing of the CUDA path."""
+    reports = terminalreporter.stats.get("skipped", [])
+    if count := sum(f"ies-gpu[{CUDA}]" in report.longrepr[2] for report in reports):
+        terminalreporter.write_line(
+            f"The CUDA path was not exercised: {count} of its tests were skipped, for want of CuPy "
+            f"(pip install 'ies-gpu[{CUDA}]'; no GPU is needed).",
+            yellow=True,
+        )

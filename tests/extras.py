@@ -6,6 +6,8 @@ from types import ModuleType
 
 import pytest
 
+CUDA = "test-cuda"  # the extra with CuPy, which every skip for want of it names
+
 
 def needed(module: str, extra: str) -> ModuleType:
     """The module, or a skip that says which extra brings it."""

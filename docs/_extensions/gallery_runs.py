@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import shutil
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,31 @@ ARGUMENTS: dict[str, list[str] | None] = {
     "cluster.py": ["4000"],
 }
 RUN = [*LESSONS, *(name for name, arguments in ARGUMENTS.items() if arguments is not None)]
-EXECUTED = "|".join(rf"/{name[:-3]}\.py$" for name in RUN)
+
+
+def libraries(script: Path) -> list[str]:
+    """Return the packages that a script imports, in its order."""
+    found = []
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append(node.module)
+    return list(dict.fromkeys(name.partition(".")[0] for name in found))
+
+
+def prepare(folder: Path) -> list[str]:
+    """Return the scripts of a folder that can be run, and let the text of the others say which library is missing."""
+    able = []
+    for script in sorted(folder.glob("*.py")):
+        missing = [name for name in libraries(script) if importlib.util.find_spec(name) is None]
+        if missing and script.name in RUN:
+            start, text, rest = script.read_text().split('"""', 2)
+            reason = f"**Not run here**: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed."
+            script.write_text(f'{start}"""{text.rstrip()}\n\n{reason}\n"""{rest}')
+        elif script.name in RUN:
+            able.append(script.name)
+    return able
 
 
 class Arguments:

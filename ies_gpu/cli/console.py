@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import textwrap
 import time
 from datetime import UTC, datetime
 from typing import IO, Any
@@ -11,6 +14,30 @@ from ..system.memory import peak_memory, resident_memory
 
 UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
 EVERY = 0.5  # seconds between two JSON lines of one stage
+COLOURS = {"error": "31", "warning": "33", "heading": "1"}  # red, yellow, bold
+
+
+def takes_colours(stream: IO[str]) -> bool:
+    """Return whether a stream is a terminal with colours; NO_COLOR and FORCE_COLOR overrule what it is."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    old_windows = os.name == "nt" and "WT_SESSION" not in os.environ
+    return stream.isatty() and os.environ.get("TERM") != "dumb" and not old_windows
+
+
+def coloured(text: str, kind: str, stream: IO[str]) -> str:
+    """Return a text in the colour of its kind, unless the stream takes none."""
+    return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if text and takes_colours(stream) else text
+
+
+def fold(text: str, width: int, hang: str) -> str:
+    """Wrap a text at words; one that is longer than a line, such as a path, stays whole."""
+    lines = textwrap.wrap(
+        text, width, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )
+    return "\n".join(lines)
 
 
 class Console:
@@ -104,11 +131,11 @@ class Console:
             self._write(text)
 
     def warning(self, message: str) -> None:
-        """One line, in every style: the result may be wrong."""
+        """Say in every style that the result may be wrong."""
         self._say("warning", message)
 
     def error(self, message: str, status: int = 1) -> None:
-        """One line; the run has failed and ends with this status."""
+        """Say in every style that the run has failed and ends with this status."""
         self._say("error", message, status=status)
 
     def end(self, message: str, status: int) -> None:
@@ -123,7 +150,9 @@ class Console:
         if self.style == "json":
             self._event(level, message=message, **more)
         else:
-            self._write(f"ies-gpu: {level}: {message}")
+            label = f"ies-gpu: {level}:"
+            text = fold(f"{label} {message}", max(40, shutil.get_terminal_size().columns), "  ")
+            self._write(coloured(label, level, self.stream) + text.removeprefix(label))
 
     def _event(self, level: str, **content: Any) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def list_data(table: dict[str, Any]) -> int:
-    say("name  manifold                  points  d  s  bandwidth  the paper chooses")
+    say("name  manifold                  points  d  s  bandwidth  the paper chooses", heading=True)
     for name, (title, _, bandwidth, d, s, chosen, n) in table.items():
         names = ", ".join(f"phi{k}" for k in chosen)
         say(f"{name:<5} {title:<24} {n:>7,}  {d}  {s}  {bandwidth:>9g}  {names}")

@@ -21,17 +21,22 @@ if TYPE_CHECKING:
     from .selftest import Outcome, Side
 
 FEWEST_POINTS = 1_000
-GPU_STATUS = "this version has not been run on a GPU by its authors; please run the self-test on yours (--selftest)"
+GPU_STATUS = "this version has not been run on a GPU by its authors; please run --selftest --device cuda on yours"
+NO_GPU = "no GPU was tested: this compares the CPU kernels with plain code (--device cuda insists on a GPU)"
 
 
 def add(commands: Any) -> None:
     doctor = add_command(
-        commands, "doctor", run, "show what is installed and which device would be used", "ies-gpu doctor --selftest"
+        commands,
+        "doctor",
+        run,
+        "show what is installed and which device would be used",
+        "ies-gpu doctor --selftest --device cuda",
     )
     option = doctor.add_argument_group("self-test").add_argument
     option("--selftest", action="store_true", help="compare the device with the CPU, stage by stage (takes minutes)")
     option("--points", type=count, metavar="N", help="points per data set (10000)")
-    option("--device", type=device, metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
+    option("--device", type=device, metavar="DEV", help="auto, cpu, cuda or cuda:N (auto: a GPU if there is one)")
     option("-o", "--output", metavar="FILE.JSON", help="file for the report, which you can attach to an issue")
     add_talk(doctor, as_json="print the report as one JSON object", progress=False)
 
@@ -76,7 +81,10 @@ def run_selftest(args: argparse.Namespace) -> int:
         check_output(args.output, ".json")
     facts = examine(args.device or "auto")
     reference, tested = sides(args.device or "auto")
+    on_gpu = tested.backend.device != "cpu"
     if not args.json:
+        if not on_gpu:
+            listed("self-test", [NO_GPU])
         tell(facts)
         begin_table(reference, tested, points)
     outcomes = []
@@ -94,17 +102,20 @@ def run_selftest(args: argparse.Namespace) -> int:
         wrong = [f"{outcome.data} {outcome.stage}" for outcome in outcomes if not outcome.ok]
         say("  all stages agree" if not wrong else f"  out of bounds: {'; '.join(wrong)}")
         if args.output:
-            say(f"  report saved in {args.output}; please attach it to your issue")
+            say(f"  report saved in {args.output}{'; please attach it to your issue' if on_gpu else ''}")
+        if not on_gpu:
+            listed("self-test", [NO_GPU])
     return 0 if report["ok"] else 1
 
 
 def begin_table(reference: Side, tested: Side, points: int) -> None:
     """Say what is compared, and print the column heads."""
-    if tested.backend.device == "cpu":
-        listed("self-test", ["no CUDA device; testing the CPU kernels against plain code instead"])
     listed("compared", [f"{tested.label} with {reference.label}, {points:,} points"])
     say("")
-    say(f"  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{reference.label:>11} s{tested.label:>11} s")
+    say(
+        f"  {'data':<5}{'stage':<16}{'difference':>11}{'bound':>9}{reference.label:>11} s{tested.label:>11} s",
+        heading=True,
+    )
 
 
 def tell_outcome(outcome: Outcome) -> None:
@@ -131,6 +142,7 @@ def make_report(
     return plain(
         {
             "report": "ies-gpu doctor --selftest",
+            "gpu_tested": tested.backend.device != "cpu",
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "facts": facts,
             "reference": {"label": reference.label, **reference.backend.describe()},

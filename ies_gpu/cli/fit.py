@@ -204,7 +204,7 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
     """Print a result and the names of its files."""
     from ..results.summary import summary
 
-    say(summary(selection, as_options))
+    say(summary(selection, as_options), heading=True)
     say(f"  time            {seconds:.1f} s")
     for label, option in (
         ("saved", "-o"),

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
+import sys
 from typing import Any
 
-from .console import Console
+from .console import Console, coloured, fold
 
 WIDTH = 80
 
 
-def say(text: str) -> None:
-    """Print, folded to 80 columns; the continuation of an indented line stands under its text."""
-    for line in text.split("\n"):
-        if len(line) <= WIDTH or "ies-gpu fit " in line:
-            print(line, flush=True)  # a command to copy stays whole
-            continue
-        label = re.match(r"\s*[\w ]*?\s{2,}", line)
-        hang = " " * (len(label[0]) if label else 2)
-        folded = textwrap.wrap(
-            line, WIDTH, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
-        )
-        print("\n".join(folded), flush=True)
+def say(text: str, *, heading: bool = False) -> None:
+    """Print, folded to 80 columns; the continuation of an indented line stands under its text.
+
+    The first line of a heading is bold on a terminal. A command to copy stays whole.
+    """
+    for number, line in enumerate(text.split("\n")):
+        if len(line) > WIDTH and "ies-gpu fit " not in line:
+            label = re.match(r"\s*[\w -]*?\s{2,}", line)
+            line = fold(line, WIDTH, " " * (len(label[0]) if label else 2))
+        print(coloured(line, "heading", sys.stdout) if heading and number == 0 else line, flush=True)
 
 
 def say_json(value: Any) -> None:

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.json:
         say_json(as_plain(selection))
         return 0
-    say(summary(selection, as_options))
+    say(summary(selection, as_options), heading=True)
     show_tables(selection)
     if args.csv:
         say(f"  table           {shown(args.csv)}: {len(selection.points):,} rows")
@@ -64,14 +64,16 @@ def show_tables(selection: Selection) -> None:
     from ..choice.naming import names_text
     from ..results.export import best_sets
 
-    say("\nRegularization path, from zeta = inf down")
+    say("")
+    say("Regularization path, from zeta = inf down", heading=True)
     say(f"{'zeta from':>11}{'to':>11}{'mean score':>12}{'regret':>9}  set")
     for segment, regret in zip(selection.path, selection.regret_percentiles, strict=True):
         here = "  <- chosen" if segment.subset == selection.subset else ""
         names = names_text(segment.subset)
         numbers = f"{segment.low:11.4g}{segment.high:11.4g}{segment.score:12.3f}{regret:9.3f}"
         say(f"{numbers}  {names}{here}")
-    say(f"\nBest sets at zeta = {selection.zeta:.4g}")
+    say("")
+    say(f"Best sets at zeta = {selection.zeta:.4g}", heading=True)
     say(f"{'loss':>11}{'mean score':>12}  set")
     for subset, loss, score in best_sets(selection):
         say(f"{loss:11.4f}{score:12.4f}  {names_text(subset)}")

@@ -14,7 +14,7 @@ from ies_gpu import cli, datasets, load, save
 
 from .commands import FIT
 
-pytestmark = pytest.mark.usefixtures("plain_kernels", "columns")
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 COMMANDS = ("fit", "show", "data", "demo", "doctor", "estimate")
@@ -180,7 +180,7 @@ def test_a_bandwidth_that_joins_all_points_is_named_as_such(points, capsys):
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
-def test_help_fits_80_columns(command, capsys):
+def test_help_fits_80_columns(command, capsys, columns):
     assert cli.main([*([command] if command else []), "--help"]) == 0
     out = capsys.readouterr().out
     assert "usage: ies-gpu" in out and max(map(len, out.splitlines())) <= 80

@@ -16,11 +16,12 @@ import pytest
 
 from ies_gpu import cli
 from ies_gpu.cli.console import Console
+from ies_gpu.cli.output import say
 from ies_gpu.files.writing import write_array
 
 from .commands import FIT
 
-pytestmark = pytest.mark.usefixtures("plain_kernels", "columns")
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def test_json_log_lines(points, capsys):
@@ -95,7 +96,7 @@ def test_a_log_on_a_full_disk_does_not_stop_the_work(points, tmp_path, how):
     assert os.listdir(tmp_path) == ["run.npz"]
 
 
-def test_a_terminal_gets_a_bar_with_rate_and_time_left():
+def test_a_terminal_gets_a_bar_with_rate_and_time_left(columns):
     stream = io.StringIO()
     console = Console(stream, "bar")
     console.progress("tangents", 0, 0)
@@ -116,3 +117,74 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left():
     assert re.search(r"tangents +0\.\d\d s\n", shown)
     assert shown.rstrip().endswith("ies-gpu: warning: two lines")
     assert max(len(part) for part in re.split(r"[\r\n]", shown)) <= 80
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal, without what the environment of the tests says of colours."""
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("WT_SESSION", "1")  # a terminal of Windows that takes colours
+    return Terminal()
+
+
+MESSAGE = "the file /a/path/that/is/longer/than/a/line/and/stays/whole/so/that/it/can/be/copied.npy has " + 30 * "word "
+
+
+@pytest.mark.parametrize("columns", ["50", "80", "120", ""])
+def test_messages_are_folded_at_words(monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys, "__stdout__", io.StringIO())  # not a terminal: nobody knows how wide it is
+    stream = io.StringIO()
+    Console(stream, "lines").error(MESSAGE)
+    lines = stream.getvalue().splitlines()
+    assert " ".join(stream.getvalue().split()) == f"ies-gpu: error: {MESSAGE.strip()}"
+    limit = int(columns or 80)
+    assert all(len(line) <= limit or line.split() == [MESSAGE.split()[2]] for line in lines)
+    assert max(len(line) for line in lines if ".npy" not in line) > limit - len(" words")
+
+
+def test_json_is_never_folded_nor_coloured(terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    Console(terminal, "json").error(MESSAGE)
+    assert json.loads(terminal.getvalue())["message"] == MESSAGE.strip()
+
+
+def test_a_terminal_gets_colours(terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal)
+    console = Console(terminal, "lines")
+    console.error("no")
+    console.warning("perhaps")
+    say("Title\ntext", heading=True)
+    red, yellow, bold, plain = terminal.getvalue().splitlines()
+    assert red == "\x1b[31mies-gpu: error:\x1b[0m no"
+    assert yellow == "\x1b[33mies-gpu: warning:\x1b[0m perhaps"
+    assert (bold, plain) == ("\x1b[1mTitle\x1b[0m", "text")
+
+
+@pytest.mark.parametrize(
+    ("environment", "stream", "expected"),
+    [
+        ({}, Terminal, True),
+        ({}, io.StringIO, False),
+        ({"NO_COLOR": "1"}, Terminal, False),
+        ({"NO_COLOR": ""}, Terminal, True),  # as if it were not there
+        ({"TERM": "dumb"}, Terminal, False),
+        ({"FORCE_COLOR": "1"}, io.StringIO, True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, io.StringIO, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, Terminal, False),
+    ],
+)
+def test_the_environment_decides_about_colours(terminal, monkeypatch, environment, stream, expected):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    made = stream()
+    Console(made, "lines").error("no")
+    assert ("\x1b" in made.getvalue()) == expected

@@ -15,7 +15,7 @@ from ies_gpu.run.options import CHOICES
 
 from .commands import FIT
 
-pytestmark = pytest.mark.usefixtures("plain_kernels", "columns")
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):

@@ -9,7 +9,7 @@ import pytest
 from ies_gpu import cli
 from ies_gpu.cli.options import count, size
 
-pytestmark = pytest.mark.usefixtures("plain_kernels", "columns")
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def test_whole_numbers_may_have_an_exponent():

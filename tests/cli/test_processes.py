@@ -17,7 +17,7 @@ from ies_gpu import cli
 
 from .commands import FIT
 
-pytestmark = pytest.mark.usefixtures("plain_kernels", "columns")
+pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
 def ies_gpu(*arguments, **options):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 
 import pytest
 
 from ies_gpu.backend.kernels import plain
-from ies_gpu.cli import main, selftest
+from ies_gpu.cli import doctor, main, selftest
 from tests.backends import needs_cupy
 from tests.fake_cupy import standing_in
 
@@ -34,12 +35,15 @@ def test_on_the_cpu_plain_code_and_numba_are_compared(capsys, tmp_path):
     path = tmp_path / "report.json"
     status, out = run_cli(capsys, "-o", str(path))
     assert status == 0
-    assert "no CUDA device; testing the CPU kernels" in out
     assert "numba with plain, 1,000 points" in out
     assert "all stages agree" in out
     assert max(map(len, out.splitlines())) <= 80
+    said = " ".join(out.split())
+    first, last = said.index(doctor.NO_GPU), said.rindex(doctor.NO_GPU)
+    assert first < said.index("versions") and last > said.index("all stages agree")
+    assert said.endswith(doctor.NO_GPU) and "attach" not in said
     report = json.loads(path.read_text())
-    assert report["ok"] is True
+    assert report["ok"] is True and report["gpu_tested"] is False
     assert [(stage["data"], stage["stage"]) for stage in report["stages"]] == [
         (d, s) for d in ("D1", "D7") for s in STAGES
     ]
@@ -48,6 +52,14 @@ def test_on_the_cpu_plain_code_and_numba_are_compared(capsys, tmp_path):
         assert set(stage["seconds"]) == {"plain", "numba"}
         assert min(stage["seconds"].values()) > 0
     assert report["facts"]["versions"]["ies_gpu"]
+
+
+@pytest.mark.parametrize("name", ["cuda", "cuda:0"])
+def test_whoever_asks_for_the_gpu_does_not_pass_without_one(capsys, monkeypatch, tmp_path, name):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    status, out = run_cli(capsys, "--device", name, "-o", str(tmp_path / "report.json"))
+    assert status == 1 and not out
+    assert not (tmp_path / "report.json").exists()
 
 
 @needs_cupy
@@ -63,7 +75,7 @@ def test_on_a_device_every_stage_is_compared(capsys, monkeypatch, strip_only):
     assert (report["reference"]["device"], report["tested"]["device"]) == ("cpu", "cuda:0")
     assert report["tested"]["kernels"] == "cuda"
     assert report["tested"]["gpu"] == "NumPy in disguise"
-    assert report["facts"]["device"] == "cuda:0"
+    assert report["facts"]["device"] == "cuda:0" and report["gpu_tested"] is True
     for kernel in ("tangent_rows_f64", "tangent_rows_f32", "score_block_2_f64", "product_f32_f64"):
         assert machine.counts[f"kernel {kernel}"] > 0
 

@@ -1,4 +1,4 @@
-"""Every code block of the README does what it says. The two installing lines are run as written by ``.ci/run``."""
+"""Every code block of the README does what it says. The installing lines are run as written by ``.ci/run``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_command_lines_run(tmp_path):
     lines = [line for block in blocks("bash") for line in block.splitlines() if line]
     installing = [line for line in lines if line.startswith("python3 -m venv")]
     commands = [line for line in lines if line.startswith("ies-gpu ")]
-    assert len(installing) == 2
+    assert len(installing) == 3
     assert len(commands) + len(installing) == len(lines)
     for line in commands:
         command = [sys.executable, "-m", "ies_gpu", *shlex.split(line)[1:]]

@@ -84,6 +84,18 @@ def test_every_example_is_in_the_gallery():
         assert name in known["RUN"] or "not run" in text, f"{name} is not run and does not say so"
 
 
+def test_an_example_whose_library_is_missing_is_not_run_and_says_so(tmp_path):
+    text = '"""\nTitle\n=====\n\nWhat it shows.\n"""\n\nimport numpy as np\n'
+    (tmp_path / "strip.py").write_text(text)
+    (tmp_path / "torus.py").write_text(f"{text}from no_such_library.part import thing\n")
+    prepare = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))["prepare"]
+    assert prepare(tmp_path) == ["strip.py"]
+    assert (tmp_path / "strip.py").read_text() == text
+    shown = ast.parse((tmp_path / "torus.py").read_text())
+    assert "no_such_library is not installed" in ast.get_docstring(shown)
+    assert ast.unparse(shown.body[1:]) == "import numpy as np\nfrom no_such_library.part import thing"
+
+
 def text_of(node: ast.AST) -> str:
     """A string or an f-string, with a gap for each value."""
     if isinstance(node, ast.Constant):
