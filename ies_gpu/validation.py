@@ -328,9 +328,11 @@ def _rising(matrix: Array, backend: Backend) -> bool:
 
 @at_home
 def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> bool:
-    """A CSR matrix without negative entries that equals its transpose to 1e-8 of its largest entry; whether exactly.
+    """Check that a CSR matrix is its own transpose to 1e-8 of its largest entry; return whether it is but for rounding.
 
-    With ``stored_zeros`` a zero that is stored is an entry too, and must be stored on both sides.
+    That is, whether each entry equals its mirror image to 1e-10 of itself: distances from matrix products differ by a
+    few roundings, because BLAS sums a tile and its transpose in different orders. No entry may be negative. With
+    ``stored_zeros`` a zero that is stored is an entry too, and must be stored on both sides.
     """
     if matrix.nnz == 0:
         return True
@@ -342,19 +344,22 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
         matrix = matrix.copy()
         matrix.data = matrix.data + (largest or 1.0)
     difference = abs(matrix - matrix.T)
-    most = float(difference.data.max()) if difference.nnz else 0.0
+    if difference.nnz == 0:
+        return True
+    most = float(difference.data.max())
     if most > 1e-8 * (largest or 1.0):
         way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use 0.5 * ({name} + {name}.T)"
         raise ValueError(f"{name} must be symmetric, but it differs from its transpose by up to {most:.3g}; {way}")
-    return most == 0.0
+    return float((difference - 1e-10 * matrix).data.max()) <= 0
 
 
 @at_home
 def check_kernel(kernel: Array) -> Array:
-    """A user's kernel as a CSR of its own, symmetric to the last digit.
+    """A user's kernel as a CSR of its own, symmetric but for rounding: averaged with its transpose if it is not yet.
 
     What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite
-    symmetric has no orthogonal eigenvectors.
+    symmetric has no orthogonal eigenvectors. Ours are taken as they are, so that the steps from points to Laplacian
+    give what ``laplacian_of_points`` gives, to the last digit.
     """
     matrix = check_square_sparse("kernel", kernel)
     backend = backend_of(matrix.data)
