@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def auto_is_the_cpu():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IES_GPU_DEVICE", "cpu")
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ctrl_c_is_heard():
+    """A shell starts background jobs with SIGINT ignored; they and all their children would be deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

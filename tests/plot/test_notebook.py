@@ -82,7 +82,7 @@ def test_a_real_notebook(monkeypatch):
         "fig, ax = plt.subplots()\nplot.points(X, ax=ax);",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3").execute()
     pictures = [[out for out in cell.outputs if "image/png" in out.get("data", {})] for cell in book.cells]
     assert [len(outs) for outs in pictures] == [0, 1, 2, 1, 1, 1]
     assert pictures[2][0].data["image/png"] != pictures[2][1].data["image/png"]
