@@ -29,7 +29,7 @@ def job(solver):
 def children(solvers):
     if sys.argv[1] == "Pool":
         with multiprocessing.get_context("fork").Pool(2) as pool:
-            return pool.map_async(job, solvers).get(timeout=60)
+            return pool.map_async(job, solvers).get(timeout=600)
     if sys.argv[1] == "joblib":
         import joblib
         return joblib.Parallel(2, backend="multiprocessing")(joblib.delayed(job)(s) for s in solvers)
@@ -60,7 +60,7 @@ def test_a_forked_child_computes_the_same_bits(way, threads):
     }
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT, way],
-        env=environment, capture_output=True, text=True, timeout=120, check=False,
+        env=environment, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     SEEN.add(done.stdout)
@@ -78,13 +78,15 @@ def test_no_kernel_uses_openmp():
 WHILE_LOADING = """
 import os, signal, sys, threading, time
 from ies_gpu.backend.cpu import load_kernels
-inside = threading.Event()
+inside, forking = threading.Event(), threading.Event()
+os.register_at_fork(before=forking.set)  # handlers run in reverse order: before those of the package
 
 class Slow:
     def find_spec(self, name, *_):
         if name == "ies_gpu.backend.kernels.fused.tangent" and not inside.is_set():
             inside.set()
-            time.sleep(1)
+            forking.wait()
+            time.sleep(0.1)
 
 sys.meta_path.insert(0, Slow())
 other = threading.Thread(target=load_kernels)
@@ -92,7 +94,7 @@ other.start()
 inside.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(30)
+    signal.alarm(300)
     load_kernels()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
@@ -104,19 +106,21 @@ import os, signal, threading, time
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 from ies_gpu.backend import get_backend
-inside = threading.Event()
+inside, forking = threading.Event(), threading.Event()
+os.register_at_fork(before=forking.set)  # handlers run in reverse order: before those of the package
 
 def compiling():
     with get_backend("cpu").active(), global_compiler_lock:
         inside.set()
-        time.sleep(1)
+        forking.wait()
+        time.sleep(0.1)
 
 other = threading.Thread(target=compiling)
 other.start()
 inside.wait()
 child = os.fork()
 if child == 0:
-    signal.alarm(30)  # Numba's lock is deaf to all but a signal that ends the process
+    signal.alarm(300)  # Numba's lock is deaf to all but a signal that ends the process
     assert numba.njit(lambda x: x + 1)(1) == 2
     with get_backend("cpu").active():
         pass
@@ -133,7 +137,7 @@ def test_a_fork_waits_for_what_another_thread_compiles_or_loads(script):
     pytest.importorskip("numba")
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", script],
-        env=os.environ | {"IES_GPU_KERNELS": ""}, capture_output=True, text=True, timeout=120, check=False,
+        env=os.environ | {"IES_GPU_KERNELS": ""}, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
@@ -159,7 +163,7 @@ try:
         time.sleep(0.013 * k)
         child = os.fork()
         if child == 0:
-            signal.alarm(60)
+            signal.alarm(300)
             os._exit(0 if fit() == expected else 3)
         assert os.waitpid(child, 0)[1] == 0, k
 finally:
@@ -173,7 +177,7 @@ def test_a_fork_while_another_thread_is_in_a_fit(solver):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WHILE_FITTING],
         env=os.environ | {"IES_GPU_KERNELS": "", "IES_GPU_SOLVER": solver},
-        capture_output=True, text=True, timeout=240, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

@@ -111,10 +111,10 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left(columns):
     console.warning("two\nlines")
     console.close()
     shown = stream.getvalue()
-    assert re.search(r"tangents .*\d+%\|.*\[00:00<00:00, .*points/s\]", shown)
-    assert re.search(r"eigenvectors .*\d+ ?steps \[00:00, .*steps/s\]", shown)
+    assert re.search(r"tangents .*\d+%\|.*\[\d\d:\d\d<\d\d:\d\d, .*points/s\]", shown)
+    assert re.search(r"eigenvectors .*\d+ ?steps \[\d\d:\d\d, .*steps/s\]", shown)
     assert not re.search(r"eigenvectors .*%", shown)
-    assert re.search(r"tangents +0\.\d\d s\n", shown)
+    assert re.search(r"tangents +\d+\.\d+ s\n", shown)
     assert shown.rstrip().endswith("ies-gpu: warning: two lines")
     assert max(len(part) for part in re.split(r"[\r\n]", shown)) <= 80
 

@@ -66,9 +66,10 @@ def test_memory_limits_are_known_while_the_client_renews_what_it_knows_of_the_sc
     assert set(Team(client, "cpu").memory_limits()) == set(client.nthreads())
 
 
-def test_workers_of_this_machine_keep_their_tasks_and_their_memory():
+def test_workers_of_this_machine_keep_their_tasks_and_their_memory(monkeypatch):
     from ies_gpu.cluster.client import connected
 
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # who sets it is obeyed
     with connected(workers=1) as client:
         (environment,) = client.run(lambda: dict(os.environ)).values()
         assert int(environment["MALLOC_MMAP_THRESHOLD_"]) >= 1 << 22 < int(environment["MALLOC_TRIM_THRESHOLD_"])

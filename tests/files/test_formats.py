@@ -280,6 +280,6 @@ def test_completion():
     program = "import os, sys; sys.argv = ['ies-gpu']; from ies_gpu.cli import program; program()"
     run = subprocess.run(
         ["bash", "-c", f'exec 8>&1; exec {sys.executable} -c "{program}"'],
-        env=os.environ | asked | {"IFS": "\n", "_ARGCOMPLETE_IFS": "\n"}, capture_output=True, text=True, timeout=60,
+        env=os.environ | asked | {"IFS": "\n", "_ARGCOMPLETE_IFS": "\n"}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert run.stdout.split() == ["--metric"]

@@ -49,10 +49,10 @@ def test_hopeless_bandwidths_are_found_at_once(bandwidth):
     points, _, _ = rectangle(100_000, 3.0)
     with pytest.raises(ValueError, match="bandwidth"):
         select_coordinates(points[:500], **GOOD | {"bandwidth": bandwidth})  # compiles, if need be
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(ValueError, match="bandwidth"):
         select_coordinates(points, **GOOD | {"bandwidth": bandwidth})
-    assert time.perf_counter() - begin < 5  # a second on a quiet machine
+    assert time.process_time() - begin < 5  # a second on a quiet machine
 
 
 def test_steps_refuse_too():
