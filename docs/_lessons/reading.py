@@ -194,8 +194,6 @@ print(shown.stdout)
 #   Plain CuPy code ran instead, slower. Please report it.
 # "running on the CPU:"
 #   CuPy is installed, but no GPU could be used. Pass ``device="cpu"`` if that is what you want.
-# "... was not computed:"
-#   ``ies-gpu reproduce`` left out this part; the reason follows.
 #
 # About files and checkpoints
 # ...........................

@@ -105,8 +105,8 @@ def test_one_coordinate():
 @pytest.mark.slow
 def test_on_the_high_torus_the_bandwidth_decides():
     """At the paper's bandwidth phi2, a cosine where phi1 is the sine, comes second; at sqrt 2 of it phi4 and phi5."""
+    from benchmarks.paper.llr_on_d7 import bandwidth_scan, order_of
     from ies_gpu import datasets, select_coordinates
-    from ies_gpu.paper.llr_on_d7 import bandwidth_scan, order_of
 
     data = datasets.load("D7")
     Y = select_coordinates(data.X, intrinsic_dim=2, subset_size=3, bandwidth=data.bandwidth).coordinates

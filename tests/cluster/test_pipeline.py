@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ies_gpu
+from benchmarks.paper.real_cases import CASES, features
 from ies_gpu import DisconnectedGraphError, datasets, select_coordinates
 from ies_gpu.cli import main
-from ies_gpu.paper.real_cases import CASES, features
 
 from ..backends import needs_cupy
 from ..extras import needed

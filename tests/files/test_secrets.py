@@ -9,11 +9,11 @@ import stat
 import numpy as np
 import pytest
 
+from benchmarks.paper.book import Book
 from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.files.points import read_points
 from ies_gpu.files.remote import check_remote, check_remote_output, name_of, shown
 from ies_gpu.files.writing import whole_or_nothing
-from ies_gpu.paper.book import Book
 
 HARM = "<script>alert(1)</script>\"'&"
 

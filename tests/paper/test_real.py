@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import ies_gpu
+from benchmarks.paper.book import Book
+from benchmarks.paper.real import fill, run
+from benchmarks.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
 from ies_gpu import umap_init
-from ies_gpu.paper.book import Book
-from ies_gpu.paper.real import fill, run
-from ies_gpu.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
 from tests.extras import needed
 from tests.manifolds import rectangle
 

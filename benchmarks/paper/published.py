@@ -1,4 +1,4 @@
-"""What the paper prints (tab:result-comp-synth-data), counted from 1 as there."""
+"""What the paper prints in Table S3, counted from 1 as there."""
 
 from __future__ import annotations
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend import get_backend
-from ..choice.criterion import score_subsets
-from ..choice.rmetric import tangent_bases
-from ..embedding.diffusion import diffusion_map
-from ..embedding.laplacian import laplacian_of_points
-from ..plot.panels import label_sizes, new_figure
-from ..plot.style import COLORS, styled
+from ies_gpu import diffusion_map, get_backend, laplacian_of_points, score_subsets, tangent_bases
+from ies_gpu.plot.panels import new_figure
+from ies_gpu.plot.style import COLORS, styled
+
 from .book import Book
 from .flat_manifolds import Flat, flat_manifold
+from .panels import label_sizes
 from .synthetic_cases import Plan
 
 if TYPE_CHECKING:
@@ -177,7 +175,7 @@ def add_lemma(book: Book, plan: Plan) -> None:
         "lemma-2", "Lemma 2: the change of variables, both sides",
         ["manifold and set", "f", "integral over M", "integral over phi_S(M)",
          *[f"difference, {cells} cells" for cells in plan.lemma_cells]],
-        rows, label="lm:change-of-variable",
+        rows, label="Lemma 2",
         note="The paper proves it and prints no numbers. Areas in the image come from triangles whose corners are "
         "mapped, and j_S from the co-metric of all functions, so the two sides are independent. The relative "
         "difference falls with the square of the cell size on the torus, and in proportion to it on the rectangle, "
@@ -197,7 +195,7 @@ def add_limit(book: Book, plan: Plan, report: Callable[[int, int], None]) -> Non
     rows = [(name, n, r.limit, r.score, r.error) for name, curve in curves.items() for n, r in curve.items()]
     falling = sum(_falls(curve) for curve in curves.values())
     book.figure(
-        "limit", "The limit theorem: error against n", picture(curves), label="thm:risk-cont",
+        "limit", "The limit theorem: error against n", picture(curves), label="Theorem 3",
         note=f"The mean error falls at every step of n for {falling} of {len(curves)} sets. The paper proves the "
         "limit and prints no numbers. eps shrinks like n^(-1/4). For the torus, m = 10 functions and "
         "eps = .35 n^(-1/4) were settled on after trials: with m = 20, where the two singular values nearly coincide, "
@@ -205,7 +203,7 @@ def add_limit(book: Book, plan: Plan, report: Callable[[int, int], None]) -> Non
     )  # fmt: skip
     columns = ["manifold and set", "n", "limit R(S, M)", "mean score", f"mean error, {len(plan.limit_seeds)} samples"]
     book.table(
-        "limit-table", "The limit theorem in numbers", columns, rows, label="thm:risk-cont",
+        "limit-table", "The limit theorem in numbers", columns, rows, label="Theorem 3",
         note="On the torus, a sample's eigenvectors are rotated within eigenspaces; the limit is for the rotated ones.",
     )  # fmt: skip
 

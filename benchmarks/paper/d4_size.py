@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.volumes import size_verdict, volume_histogram
-from ..choice.naming import set_text
-from ..choice.size_rule import FALL, NEAR_ZERO, SPIKE
-from ..plot import volumes
+from ies_gpu import size_verdict, volume_histogram
+from ies_gpu.choice.naming import set_text
+from ies_gpu.choice.size_rule import FALL, NEAR_ZERO, SPIKE
+from ies_gpu.plot import volumes
+
 from .book import Book
 from .d1_to_d13 import maps
 from .synthetic_cases import Case
 
-LABEL = "fig:d4-embedding-otherview"
+LABEL = "Figure 2"
 # sizes that are too small: below the paper's s; the paper calls s = 3 better for D4's data analysis
 TOO_SMALL = {"D4": 2}
 

@@ -7,14 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import datasets
-from ..analysis.llr import LLRRanking, llr_ranking
-from ..backend import get_backend
-from ..choice.search import greedy_order, ranked
-from ..datasets import Dataset
-from ..results.selection import Selection
-from ..run.log import Log
-from ..select import select_coordinates
+from ies_gpu import Selection, datasets, get_backend, greedy_order, llr_ranking, select_coordinates
+from ies_gpu.analysis.llr import LLRRanking
+from ies_gpu.choice.search import ranked
+from ies_gpu.datasets import Dataset
+
+from .parts import Parts
 
 USUAL = {"D13": 10_000}  # points, where the paper's number takes too long for the default run
 ORDER = 7  # members of the greedy and LLR orders that the paper prints
@@ -84,13 +82,13 @@ def ranking_zeta(selection: Selection) -> float:
     return low + (0.1 * (high - low) if high is not None else 0.1 * low)
 
 
-def compute(name: str, plan: Plan, log: Log) -> Case:
+def compute(name: str, plan: Plan, parts: Parts) -> Case:
     """Everything about one data set that takes time."""
     n = plan.points or (None if plan.full else USUAL.get(name))
     data = datasets.load(name, n_samples=n)
     # a small sample needs a wider kernel to have as many neighbours; D13 has more than enough at any size
     wider = 1.0 if name in USUAL or n is None else max(1.0, 10_000 / n) ** (1 / data.intrinsic_dim)
-    with log.stage(name):
+    with parts.stage(name):
         selection = select_coordinates(
             data.X,
             intrinsic_dim=data.intrinsic_dim,
@@ -103,9 +101,9 @@ def compute(name: str, plan: Plan, log: Log) -> Case:
     sets = selection.ranking.subsets
     order = ranked(sets, selection.ranking.scores, np.asarray(selection.eigenvalues), zeta)
     backend = get_backend(plan.device)
-    with log.stage("greedy"):
+    with parts.stage("greedy"):
         greedy = greedy_order(backend.asarray(selection.bases), selection.eigenvalues, zeta=zeta, size=size)
-    with log.stage("llr"):
+    with parts.stage("llr"):
         llr = llr_ranking(backend.asarray(selection.coordinates), n_samples=plan.llr_points)
     return Case(data, selection, sets[order], greedy, llr)
 

@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..files.writing import whole_or_nothing
+from ies_gpu.files.writing import whole_or_nothing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..results.selection import Selection
+    from ies_gpu import Selection
 
-# the paper's labels in the paper's order, which is the order of the page
+# what is recomputed, in the paper's order, which is the order of the page; numbers with S are in its supplement
 LABELS = (
-    "fig:cont-long-strip-example", "fig:d4-embedding-otherview", "lm:change-of-variable", "thm:risk-cont",
-    "fig:synth-data-all", "fig:rest-images-table", "tab:real-dataset-runtime", "alg:greedy-indep-coord-search",
-    "alg:llr-coord-search", "fig:runtime-alg", "fig:umap-discussion", "tab:result-comp-synth-data",
-    "fig:synth-data-s-d-equal-addi", "fig:synth-data-s-geq-d-addi", "fig:synth-data-3-torus",
-    "fig:fig-all-m2-dim-verify", "fig:d14-m2-dim", "fig:d8-emb-rank-2",
+    "Figure 1", "Figure 2", "Lemma 2", "Theorem 3", "Figure 3", "Figure 4", "Table 1", "Figure S1", "Figure S2",
+    "Table S3", "Figure S3", "Figure S4", "Figure S5", "Figure S6", "Figure S7", "Figure S8",
 )  # fmt: skip
 PAGES = ("index.html", "README.md")
 DPI = 100
@@ -37,7 +34,8 @@ body { max-width: 100ch; margin: 2rem auto; padding: 0 1rem; font: 16px/1.5 syst
        background: #fff; }
 h1 { line-height: 1.2; } h2 { margin: 3rem 0 .3rem; border-top: 1px solid #ccc; padding-top: 1.2rem; }
 p { max-width: 85ch; } img { max-width: 100%; height: auto; display: block; }
-.label { color: #555; font: 13px ui-monospace, monospace; margin: 0 0 .6rem; } .note { border-left: 3px solid #0072b2;
+.result { font-size: 1.25rem; font-weight: 600; margin: .6rem 0; }
+.label { color: #555; font-size: 14px; margin: 0 0 .6rem; } .note { border-left: 3px solid #0072b2;
   padding-left: .8rem; } .wide { overflow-x: auto; } nav { columns: 2; font-size: 14px; } nav a { display: block; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid #ddd; padding: .2rem .6rem; text-align: left; vertical-align: top; }
@@ -84,6 +82,11 @@ class Book:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.title, self.introduction = title, introduction
         self.items: list[Item] = []
+        self.results: list[str] = []
+
+    def result(self, sentence: str) -> None:
+        """Add a sentence to those with which the page begins."""
+        self.results.append(sentence)
 
     def table(
         self,
@@ -106,7 +109,7 @@ class Book:
         rows : sequence of sequences
             Numbers, words, or None for an empty cell.
         label : str
-            The label of the matching table or figure in the paper, one of ``LABELS``.
+            The matching table or figure of the paper, one of ``LABELS``.
         note : str
             How it differs from the paper's version.
         """
@@ -142,9 +145,9 @@ class Book:
     def write(self) -> Path:
         """Write ``index.html`` and ``README.md`` in the paper's order; returns the path of the page."""
         items = self._in_order()
-        self._write("index.html", _page(self.title, self.introduction, items))
-        parts = [f"# {self.title}\n", f"{self.introduction}\n" if self.introduction else "", *map(_markdown, items)]
-        self._write("README.md", "\n".join(part for part in parts if part))
+        self._write("index.html", _page(self.title, self.results, self.introduction, items))
+        words = [f"{words}\n" for words in (*(f"**{line}**" for line in self.results), self.introduction) if words]
+        self._write("README.md", "\n".join([f"# {self.title}\n", *words, *map(_markdown, items)]))
         return self.folder / "index.html"
 
     def _added(self, item: Item) -> Item:
@@ -153,7 +156,7 @@ class Book:
         if item.name in {other.name for other in self.items}:
             raise ValueError(f"the book already has an item {item.name!r}; choose another name")
         if item.label and item.label not in LABELS:
-            raise ValueError(f"label must be one of the paper's ({', '.join(LABELS)}), got {item.label!r}")
+            raise ValueError(f"label must be one of {', '.join(LABELS)}, got {item.label!r}")
         self.items.append(item)
         return item
 
@@ -192,7 +195,7 @@ def shown(cell: Any) -> str:
 
 
 def _markdown(item: Item) -> str:
-    label = f" (`{item.label}`)" if item.label else ""
+    label = f" (the paper's {item.label})" if item.label else ""
     parts = [f"## {item.title}{label}\n"]
     if item.image:
         parts.append(f"![{item.title}]({item.image})\n")
@@ -207,13 +210,14 @@ def _markdown(item: Item) -> str:
     return "\n".join(parts)
 
 
-def _page(title: str, introduction: str, items: list[Item]) -> str:
+def _page(title: str, results: list[str], introduction: str, items: list[Item]) -> str:
     links = "\n".join(f'<a href="#{item.name}">{html.escape(item.title)}</a>' for item in items)
     return "\n".join([
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
         f"<h1>{html.escape(title)}</h1>",
+        _paragraphs("\n\n".join(results), "result"),
         _paragraphs(introduction, ""),
         f"<nav>\n{links}\n</nav>",
         *map(_section, items),
@@ -225,7 +229,7 @@ def _section(item: Item) -> str:
     parts = [f'<section id="{item.name}">\n<h2>{html.escape(item.title)}</h2>']
     files = [f'<a href="{item.name}.csv">csv</a>', f'<a href="{item.name}.md">md</a>'] if item.columns else []
     files += [f'<a href="{item.page}">explore</a>'] if item.page else []
-    head = [f"the paper's {html.escape(item.label)}"] if item.label else []
+    head = [f"the paper's {item.label}"] if item.label else []
     if head or files:
         parts.append(f'<p class="label">{" · ".join(head + files)}</p>')
     if item.image:

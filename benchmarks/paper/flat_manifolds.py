@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from ..choice.criterion import log_volumes
+from ies_gpu.choice.criterion import log_volumes
 
 
 @dataclass(frozen=True)

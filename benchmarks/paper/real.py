@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..analysis.diagnosis.diagnose import diagnose
-from ..choice.naming import set_text
-from ..errors import warn_caller
-from ..plot.panels import add_map, coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
-from ..plot.style import styled
-from ..results.selection import Selection
-from ..run.log import Log, Progress
-from ..system.memory import peak_memory
+from ies_gpu import IESWarning, Selection, diagnose
+from ies_gpu.choice.naming import set_text
+from ies_gpu.plot.panels import coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
+from ies_gpu.plot.style import styled
+from ies_gpu.system.memory import peak_memory
+
 from .book import Book
+from .panels import add_map
+from .parts import Parts, Progress
 from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, torsion_r2
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Done(NamedTuple):
 def run(book: Book, *, full: bool, device: str, data: Path | None, progress: Progress | None) -> None:
     """Fill the book with all frames (``full``) or 10,000 of each; files missing from ``data`` are named and skipped."""
     if data is None:
-        book.text("real-data", "Real data", "Not computed; to include it: ies-gpu reproduce --only real --data FOLDER.")
+        book.text("real-data", "Real data", "Not computed; to include it: python -m benchmarks.paper --data FOLDER.")
         return
     fill(book, CASES, data, None if full else USUAL, device, progress)
 
@@ -65,16 +66,16 @@ def fill(
     progress: Progress | None = None,
 ) -> None:
     """Each case: features, the choice at the bandwidth that is found, pictures."""
-    log = Log(progress)
+    parts = Parts(progress)
     done: list[Done] = []
     for case in cases:
         path = data / case.file
         try:
             if not path.exists():
                 raise ValueError(f"The folder has no file {case.file}.")
-            done.append(compute(case, path, n, device, log))
+            done.append(compute(case, path, n, device, parts))
         except ValueError as error:  # the others go on; the page says what is wrong with this one
-            warn_caller(f"{case.name} was not computed: {error}")
+            warnings.warn(f"{case.name} was not computed: {error}", IESWarning, stacklevel=2)
             book.text(f"{case.name}-missing", f"{case.name}: not computed", str(error))
             continue
         add_pictures(book, done[-1])
@@ -84,18 +85,18 @@ def fill(
         add_torsions(book, done)
 
 
-def compute(case: RealCase, path: Path, n: int | None, device: str, log: Log) -> Done:
+def compute(case: RealCase, path: Path, n: int | None, device: str, parts: Parts) -> Done:
     """Features, and the choice at the bandwidth that is found."""
     begin = time.perf_counter()
-    with log.stage(f"{case.name}: features"):
+    with parts.stage(f"{case.name}: features"):
         found = features(case, path, n)
     spent = time.perf_counter() - begin
     begin = time.perf_counter()
-    with log.stage(f"{case.name}: bandwidth"):
-        report = fit(case, found.X, "auto", device, progress=log.progress).diagnostics["automatic"]
+    with parts.stage(f"{case.name}: bandwidth"):
+        report = fit(case, found.X, "auto", device, progress=parts.progress).diagnostics["automatic"]
     seconds = {"features": spent, "bandwidth": time.perf_counter() - begin}
-    with log.stage(case.name):  # once more, for the time of each stage
-        selection = fit(case, found.X, report["bandwidth"], device, keep_bases=True, progress=log.progress)
+    with parts.stage(case.name):  # once more, for the time of each stage
+        selection = fit(case, found.X, report["bandwidth"], device, keep_bases=True, progress=parts.progress)
     return Done(case, found, selection, report, seconds | selection.diagnostics["seconds"], peak_memory())
 
 
@@ -140,13 +141,11 @@ def add_pictures(book: Book, done: Done) -> None:
                 f"{image.alike:.2f})."
             )
         title = "Exchange of chloride: loss of all sets"
-        book.figure(
-            "chloromethane-loss", title, heat_map(selection, case.name), label="fig:rest-images-table", note=note
-        )
+        book.figure("chloromethane-loss", title, heat_map(selection, case.name), label="Figure 4", note=note)
     name, note = f"{case.name}-maps", f"{case.what}; {len(selection.points):,} points. {' '.join(done.found.notes)}"
     figure = maps(selection, done.colors, sets, f"{case.name}: {words}")
     diagnosis = diagnose(selection)
-    book.figure(name, f"{case.name}: maps", figure, label="fig:rest-images-table", note=f"{note} {diagnosis.verdict}")
+    book.figure(name, f"{case.name}: maps", figure, label="Figure 4", note=f"{note} {diagnosis.verdict}")
     book.report(selection, colors=done.colors, diagnosis=diagnosis)
 
 
@@ -170,7 +169,7 @@ def add_runtimes(book: Book, done: list[Done]) -> None:
         "the sets need not agree. Seconds cover all stages at the bandwidth that was found, without finding it. The "
         "peak is the highest of the process so far, and the times come from a single, shared machine."
     )
-    book.table("real-runtime", "Real data: time by stage", columns, rows, label="tab:real-dataset-runtime", note=note)
+    book.table("real-runtime", "Real data: time by stage", columns, rows, label="Table 1", note=note)
 
 
 def add_torsions(book: Book, done: list[Done]) -> None:
@@ -184,6 +183,11 @@ def add_torsions(book: Book, done: list[Done]) -> None:
                 (d.case.name, name, set_text(d.selection.subset), *(torsion_r2(d.colors[name], Z) for Z in sets))
             )
     if rows:
+        ours, first = (float(np.mean([row[k] for row in rows])) for k in (3, 4))
+        book.result(
+            f"The chosen coordinates explain {ours:.0%} of the torsions of the molecules (mean R²), the first ones "
+            f"{first:.0%}."
+        )
         columns = ["molecule", "torsion", "chosen", "R² by the chosen", "R² by the first", "R² by all 20"]
         note = (
             "R² of (cos, sin) of the torsion, predicted at each point by the mean of its 10 nearest points in the map."

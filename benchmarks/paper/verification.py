@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..analysis.procrustes import procrustes_error
-from ..backend import backend_of
-from ..choice.naming import set_text
-from ..parameters.levina_bickel import levina_bickel_dimension
-from ..plot.panels import new_figure
-from ..plot.style import styled
+from ies_gpu import backend_of, levina_bickel_dimension, procrustes_error
+from ies_gpu.choice.naming import set_text
+from ies_gpu.plot.panels import new_figure
+from ies_gpu.plot.style import styled
+
 from .book import Book
 from .synthetic_cases import Case
 
@@ -56,8 +55,8 @@ def verify(case: Case, dimension_points: int) -> Verified:
 def add_verification(book: Book, found: Sequence[Verified], cases: Sequence[Case], points: int) -> None:
     """The two figures and the table of correlations."""
     for names, name, label in (
-        ({v.name for v in found} - {"D13"}, "verification", "fig:fig-all-m2-dim-verify"),
-        ({"D13"}, "verification-d13", "fig:d14-m2-dim"),
+        ({v.name for v in found} - {"D13"}, "verification", "Figure S7"),
+        ({"D13"}, "verification-d13", "Figure S6"),
     ):
         shown = [v for v in found if v.name in names]
         if shown:
@@ -72,7 +71,7 @@ def add_verification(book: Book, found: Sequence[Verified], cases: Sequence[Case
         ["set", "sets ranked", "chosen", "its M²", "its rank by M²", "least M²", "of", "its dimension", "d",
          "rank and M²", "rank and dimension", "at zeta*: M²", "at zeta*: dimension"],
         rows,
-        label="fig:fig-all-m2-dim-verify",
+        label="Figure S7",
         note=f"The paper expects M² to rise and the dimension to fall with the rank. They do on {rising} and "
         f"{falling} of {len(found)} data sets (dimension not falling: {', '.join(other) or 'none'}). A likely "
         "reason where s > d: coordinates that oscillate fast fill the space at this n, so the estimate exceeds d. The "

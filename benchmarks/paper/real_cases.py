@@ -9,12 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import datasets
-from ..backend import backend_of
-from ..errors import IESWarning
-from ..parameters.explained import unexplained_variance
-from ..results.selection import Selection
-from ..select import select_coordinates
+from ies_gpu import IESWarning, Selection, backend_of, datasets, select_coordinates, unexplained_variance
 
 USUAL = 10_000  # points of the usual run
 

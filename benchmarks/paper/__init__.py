@@ -1,20 +1,19 @@
-"""The paper's tables and figures, recomputed: ``ies-gpu reproduce``.
+"""The paper's tables and figures, recomputed from a clone: ``python -m benchmarks.paper -o FOLDER``.
 
 Each experiment is a module with ``run(book, *, full, device, data, progress)``, imported when it runs. With ``full`` it
 uses as many points as the paper; ``data`` is the folder of molecules and spectra, or None; ``progress`` is called as
 ``progress(part, done, total)``. The modules and the figures and tables of the paper that they hold:
 
-    strip_example       fig:cont-long-strip-example
-    d1_to_d13           fig:synth-data-all (D1, D7, D13), fig:synth-data-s-d-equal-addi, fig:synth-data-s-geq-d-addi,
-                        fig:synth-data-3-torus, fig:d8-emb-rank-2
-    d4_size             fig:d4-embedding-otherview, and the rule for s over all data sets
-    llr_on_d7           fig:rest-images-table, its part on D7
-    results_table       tab:result-comp-synth-data
-    verification        fig:fig-all-m2-dim-verify, fig:d14-m2-dim
-    runtimes            fig:runtime-alg
-    theory              the limit theorem and Lemma 2
-    real                fig:rest-images-table, tab:real-dataset-runtime
-    umap                fig:umap-discussion
+    strip_example       Figure 1
+    d4_size             Figure 2, and the rule for s over all data sets
+    theory              Lemma 2 and Theorem 3, the limit
+    d1_to_d13           Figures 3 (D1, D7, D13), S3, S4, S5 and S8
+    llr_on_d7           Figure 4, its part on D7
+    real                Figure 4, Table 1
+    runtimes            Figure S1
+    umap                Figure S2
+    results_table       Table S3
+    verification        Figures S6 and S7
 """
 
 from __future__ import annotations

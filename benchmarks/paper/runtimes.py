@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import datasets
-from ..analysis.llr import llr_ranking
-from ..backend import get_backend
-from ..choice.rmetric import tangent_bases
-from ..choice.search import greedy_order, search_exhaustive
-from ..embedding.diffusion import Embedding, diffusion_map
-from ..embedding.laplacian import Laplacian, laplacian_of_points
-from ..plot.panels import label_sizes, new_figure
-from ..plot.style import styled
+from ies_gpu import (
+    Embedding,
+    Laplacian,
+    datasets,
+    diffusion_map,
+    get_backend,
+    greedy_order,
+    laplacian_of_points,
+    llr_ranking,
+    search_exhaustive,
+    tangent_bases,
+)
+from ies_gpu.plot.panels import new_figure
+from ies_gpu.plot.style import styled
+
 from .book import Book
+from .panels import label_sizes
 from .synthetic_cases import Plan
 
 if TYPE_CHECKING:
@@ -94,14 +101,14 @@ def add_runtimes(book: Book, timings: Sequence[Timing]) -> None:
     ]
     note = "; ".join(f"{t.method} {t.slope:.2f} and {t.work_slope:.2f} ({SLOPES[t.method]})" for t in timings)
     book.figure(
-        "runtime", "Run time against n", picture(timings), label="fig:runtime-alg",
+        "runtime", "Run time against n", picture(timings), label="Figure S1",
         note=f"Slopes on log axes of clock time and processor time (in brackets: the paper's analysis): {note}. "
         "Times are from the eigenvectors on, the shortest of several runs, on the strip D1 with s = d = 2 and the same "
         "number of neighbours per point at every n; LLR uses all points. Other programs lengthen clock time (solid) "
         "but hardly processor time (dashed), which is summed over threads and does not include a GPU.",
     )  # fmt: skip
     columns = ["method", "n", "seconds", "processor seconds", "slope", "slope, processor", "slope of the analysis"]
-    book.table("runtime-table", "Run time against n, in numbers", columns, rows, label="fig:runtime-alg",
+    book.table("runtime-table", "Run time against n, in numbers", columns, rows, label="Figure S1",
                note="The paper draws the curves but prints no numbers.")  # fmt: skip
 
 

@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..choice.naming import set_text
-from ..plot.clouds import Marks, pairs
-from ..plot.colours import colourings
-from ..plot.panels import (
-    add_map,
-    column_labels,
-    coordinate_labels,
-    drawn_rows,
-    new_figure,
-    set_label,
-    unit_mean_square,
-)
-from ..plot.path_and_regret import draw_path, draw_regrets, shown_sets
-from ..plot.style import styled
+from ies_gpu.choice.naming import set_text
+from ies_gpu.plot.clouds import Marks, pairs
+from ies_gpu.plot.colours import colourings
+from ies_gpu.plot.panels import column_labels, coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
+from ies_gpu.plot.path_and_regret import draw_path, draw_regrets, shown_sets
+from ies_gpu.plot.style import styled
+
 from .book import Book
+from .panels import add_map
 from .published import PUBLISHED
 from .synthetic_cases import Case
 
@@ -32,10 +26,10 @@ ANGLES = "hsv"  # cyclic, and no colour of it is lost on white
 MARKS = 5000  # points drawn in a panel
 SETS = 7  # of the path that are shown
 FIGURES = {
-    "fig:synth-data-all": ("D1", "D7", "D13"),
-    "fig:d4-embedding-otherview": ("D4",),
-    "fig:synth-data-s-d-equal-addi": ("D2", "D3", "D5", "D6"),
-    "fig:synth-data-s-geq-d-addi": ("D8", "D9", "D10", "D11", "D12"),
+    "Figure 3": ("D1", "D7", "D13"),
+    "Figure 2": ("D4",),
+    "Figure S3": ("D2", "D3", "D5", "D6"),
+    "Figure S4": ("D8", "D9", "D10", "D11", "D12"),
 }
 
 
@@ -63,7 +57,7 @@ D13_NOTE = (
 
 def add_three_torus(book: Book, case: Case) -> None:
     """Every pair of coordinates of D13 and of its map, coloured by the three angles."""
-    label, Y = "fig:synth-data-3-torus", np.asarray(case.selection.embedding)
+    label, Y = "Figure S5", np.asarray(case.selection.embedding)
     book.figure(
         "d13-data", "D13: the points by pairs of coordinates",
         by_pairs(case.data.X[:, :4], column_labels(range(4)), case.data.colors, "D13: points X"), label=label,
@@ -85,7 +79,7 @@ def add_crossing(book: Book, case: Case) -> None:
     shown = [case.selection.subset, second]
     book.figure(
         "d8-crossing", "D8: the chosen map, and one that crosses itself", maps(case, shown, "D8"),
-        label="fig:d8-emb-rank-2",
+        label="Figure S8",
         note=f"Right: {set_text(second)}, the paper's second set. It has full rank almost everywhere but crosses "
         "itself: the score is local and does not see this, but M² does.",
     )  # fmt: skip

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis.llr import leave_one_out, median_distances
-from ..backend import backend_of
-from ..choice.naming import set_text
-from ..plot.panels import new_figure
-from ..plot.style import styled
+from ies_gpu import backend_of
+from ies_gpu.analysis.llr import leave_one_out, median_distances
+from ies_gpu.choice.naming import set_text
+from ies_gpu.plot.panels import new_figure
+from ies_gpu.plot.style import styled
+
 from .book import Book
 from .d1_to_d13 import draw_map
 from .synthetic_cases import Case, order_text
@@ -18,7 +19,7 @@ from .synthetic_cases import Case, order_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LABEL = "fig:rest-images-table"
+LABEL = "Figure 4"
 FACTORS = (1 / 6, 1 / 4, 1 / 3, 2**0.5 / 3, 2 / 3, 1.0)
 COUNT = 5  # coordinates that matter here
 POINTS = 2000  # on which bandwidths are compared

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..plot.panels import new_figure, scatter
-from ..plot.style import styled
+from ies_gpu.plot.panels import new_figure, scatter
+from ies_gpu.plot.style import styled
+
 from .book import Book
 from .flat_manifolds import flat_manifold
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def add_strip(book: Book) -> None:
     """The figure, on the page."""
     book.figure(
-        "strip", "Eigenfunctions of a long strip", picture(), label="fig:cont-long-strip-example",
+        "strip", "Eigenfunctions of a long strip", picture(), label="Figure 1",
         note="From the closed form, as in the paper.",
     )  # fmt: skip
 
