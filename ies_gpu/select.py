@@ -240,9 +240,9 @@ def select_coordinates(
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
     client : dask.distributed.Client, optional
         Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
-        array, or the path of an ``.npy``, ``.zarr`` or ``.parquet`` file that all workers can read; from the last two,
-        the arrays of the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers,
-        and searches exhaustively. The folder ``checkpoint`` must be one that all workers see.
+        array, or the path of an ``.npy`` or ``.zarr`` file that all workers can read; from the last two, the arrays of
+        the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers, and searches
+        exhaustively. The folder ``checkpoint`` must be one that all workers see.
 
     Returns
     -------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
@@ -45,18 +43,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def write_csv(selection: Selection, path: str) -> None:
     """Write the chosen coordinates, with the row of each point in the input, and its name if it has one."""
-    from ..files.writing import check_output, whole_or_nothing
+    from ..files.writing import check_output, whole_or_nothing, write_lines
 
     check_output(path, ".csv")
-    named = {} if selection.index is None else {"name": [str(label) for label in selection.index]}
+    named = {} if selection.index is None else {"name": selection.index}
+    lines = zip(selection.points.tolist(), *named.values(), selection.embedding.tolist(), strict=True)
     with whole_or_nothing(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("row", *named, *selection.names))
-        for *about, line in zip(selection.points.tolist(), *named.values(), selection.embedding.tolist(), strict=True):
-            writer.writerow((*about, *(f"{value:.17g}" for value in line)))
-        text.flush()
-        text.detach()
+        write_lines(file, ("row", *named, *selection.names), ((*about, *line) for *about, line in lines))
 
 
 def show_tables(selection: Selection) -> None:

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import brief
 from .chosen import needs
-from .remote import check_remote_output, is_remote, shown, uploaded
+from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
 SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
 
@@ -56,6 +56,7 @@ def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
         check_remote_output(os.fspath(path), suffix)
         return Path(path)
     path = Path(path)
+    check_local(path)
     if path.suffix.lower() != suffix:
         raise ValueError(f"{path}: the output must be a {suffix} file, e.g. {path.with_suffix(suffix)}")
     if path.is_dir():
@@ -87,16 +88,23 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     name = name[:50]  # a name of 255 bytes is legal but leaves no room for more
     remove_leftovers(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
+    try:  # a file that was there keeps its permissions, and what will replace it never has more
+        mode = os.stat(target).st_mode & 0o777
+    except OSError:
+        mode = None
     try:
-        with open(temporary, "xb") as file:
+        with open(
+            temporary, "xb", opener=lambda at, flags: os.open(at, flags, 0o666 if mode is None else mode)
+        ) as file:
+            if mode is not None:
+                with contextlib.suppress(OSError):
+                    os.chmod(temporary, mode)  # the umask may have taken some away
             is_ours_alone(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
             with contextlib.suppress(OSError):  # its lock ends with the file, a moment before the rename
                 os.utime(temporary)
-        with contextlib.suppress(OSError):  # a file that was there keeps its permissions
-            os.chmod(temporary, os.stat(target).st_mode & 0o777)
         os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -186,11 +194,16 @@ def write_table(
 
 
 def _write_csv(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    header = columns if rows is None else ["name", *columns]
+    write_lines(file, header, X.tolist() if rows is None else ([rows[k], *line] for k, line in enumerate(X.tolist())))
+
+
+def write_lines(file: IO[bytes], header: Iterable[str], lines: Iterable[Iterable[Any]]) -> None:
+    """Write cells as text with commas; of a float the shortest that reads back to the same bits."""
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns if rows is None else ["name", *columns])
-    for k, line in enumerate(X.tolist()):  # floats as their shortest text that reads back to the same bits
-        writer.writerow(line if rows is None else [rows[k], *line])
+    writer.writerow(header)
+    writer.writerows(lines)
     text.flush()
     text.detach()
 
@@ -202,7 +215,9 @@ def _write_parquet(
     import pyarrow.parquet
 
     table = {} if rows is None else {"name": rows}
-    pyarrow.parquet.write_table(pyarrow.table(table | {c: X[:, k] for k, c in enumerate(columns)}), file)
+    pyarrow.parquet.write_table(
+        pyarrow.table(table | {c: X[:, k] for k, c in enumerate(columns)}), file, write_page_checksum=True
+    )
 
 
 def _write_h5ad(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:

@@ -27,7 +27,7 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
             select_coordinates(X, client=client, **options | wrong)
     with pytest.raises(TypeError, match=r"dask\.distributed\.Client"):
         select_coordinates(X, client="tcp://127.0.0.1:8786", **options)
-    with pytest.raises(ValueError, match=r"\.npy, \.zarr or \.parquet"):
+    with pytest.raises(ValueError, match=r"\.npy or \.zarr"):
         select_coordinates("points.csv", client=client, **options)
     with pytest.raises(ValueError, match="row 7 is not"):
         select_coordinates(np.where(np.arange(300)[:, None] == 7, np.nan, X), client=client, **options)
