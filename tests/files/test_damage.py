@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import datasets, load, load_model, model_of, save, save_model, select_coordinates
-from ies_gpu.datasets.xyz import write_xyz
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_points
 from ies_gpu.files.writing import write_array
@@ -51,13 +50,11 @@ WRITE = {
     "points.npy": lambda path, selection: write_array(path, POINTS),
     "points.csv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter=",", header="x,y,z", comments=""),
     "points.tsv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter="\t"),
-    "frames.xyz": lambda path, selection: write_xyz(path, POINTS[:40].reshape(10, 4, 3), np.array([6, 1, 1, 8])),
 }
 READ = {
     "run.npz": lambda path: fields_of(load(path)),
     "model.npz": lambda path: fields_of(load_model(path)),
     "graph.npz": read_stage,
-    "frames.xyz": lambda path: datasets.load_molecule(path).R,
 }
 
 
