@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from ies_gpu import Selection, datasets, select_coordinates, unexplained_variance
 
@@ -44,7 +45,7 @@ def molecule(name: str, seed: int, n: int = 10_000) -> tuple[np.ndarray, dict[st
         R, tau = file["R"].astype(np.float64), file["tau"]
     step = len(R) / n
     frames = (np.arange(n) * step + (3 * seed) % int(step)).astype(int)
-    X = datasets.pca(R[frames], 50, transform=datasets.planar_angles).scores
+    X = PCA(50, random_state=0).fit_transform(datasets.planar_angles(R[frames]))
     return X, {"tau1": tau[frames, 0], "tau2": tau[frames, 1]}
 
 

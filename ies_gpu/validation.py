@@ -115,10 +115,12 @@ def check_real_array(
     if array.dtype.kind == "c":
         raise TypeError(f"{name} must be real, got dtype {array.dtype}; pass its real and imaginary parts as columns")
     if array.dtype.kind not in "buifO":
-        raise TypeError(f"{name} must be numeric, got dtype {array.dtype}")
+        raise TypeError(f"{name} must be numeric, got dtype {array.dtype}{_way_out_of_bfloat16(name, given)}")
     if array.ndim != ndim:
         one = f"{name}.to_frame()" if hasattr(given, "to_frame") else f"{name}.reshape(-1, 1)"
         hint = f"; use {one} for one column" if (array.ndim, ndim) == (1, 2) else ""
+        if array.ndim > ndim == 2:  # images
+            hint = f"; use {name}.reshape(len({name}), -1) to make each of the {len(array)} a row"
         raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}{hint}")
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
@@ -142,7 +144,14 @@ def check_array(name: str, array: Array) -> Array:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
         why = one_line(error) or type(error).__name__
-        raise TypeError(f"{name} must be an array of numbers: {why}") from None
+        raise TypeError(f"{name} must be an array of numbers: {why}{_way_out_of_bfloat16(name, array)}") from None
+
+
+def _way_out_of_bfloat16(name: str, array: Any) -> str:
+    """The call that makes numbers of NumPy of an array or tensor in bfloat16; nothing for others."""
+    if not str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return ""
+    return f"; use {name}.float()" if hasattr(array, "float") else f'; use {name}.astype("float32")'
 
 
 def _check_container(name: str, value: Any) -> None:

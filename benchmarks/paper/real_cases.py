@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from ies_gpu import IESWarning, Selection, backend_of, datasets, select_coordinates, unexplained_variance
 
@@ -120,22 +121,23 @@ def molecular_features(case: RealCase, path: Path, n: int | None) -> Features:
     rows = taken(np.arange(len(loaded)), n)
     R = loaded.R[rows]
     transform = datasets.planar_angles if case.features == "angles" else datasets.pairwise_distances
-    found = datasets.pca(R, 50, transform=transform)
+    angles = transform(R)
+    found = PCA(min(50, *angles.shape), random_state=0).fit(angles)
     colors = {name: datasets.torsion(R, atoms) for name, atoms in case.torsions.items()}
     if "q" in loaded.values:
         colors["reaction coordinate"] = loaded.values["q"][rows].astype(float)
     mirror = None if case.swap is None else mirror_images(R, case.swap, transform, found)
-    return Features(found.scores, rows, found.explained, colors, (), mirror)
+    return Features(found.transform(angles), rows, found.explained_variance_ratio_.sum(), colors, (), mirror)
 
 
-def mirror_images(R: np.ndarray, swap: tuple[int, int], transform: Any, components: datasets.Components) -> np.ndarray:
+def mirror_images(R: np.ndarray, swap: tuple[int, int], transform: Any, components: PCA) -> np.ndarray:
     """The frame most like each frame with two of its atoms exchanged."""
     from scipy.spatial import cKDTree
 
     order = np.arange(R.shape[1])
     order[list(swap)] = swap[::-1]
-    images = (transform(R[:, order]) - components.mean) @ components.axes
-    return cKDTree(components.scores).query(images)[1]
+    frames, images = (components.transform(transform(atoms)) for atoms in (R, R[:, order]))
+    return cKDTree(frames).query(images)[1]
 
 
 class Mirrored(NamedTuple):
@@ -170,14 +172,18 @@ def mirror_set(selection: Selection, mirror: np.ndarray, subset: tuple[int, ...]
 
 def spectral_features(path: Path, n: int | None) -> Features:
     """Spectra of unit length, each once, and a band ratio as colour."""
-    spectra = datasets.load_spectra(path).normalized()
-    first = np.sort(np.unique(spectra.flux, axis=0, return_index=True)[1])
+    with np.load(path, allow_pickle=False) as file:
+        spectra, wavelengths = file["spectra"].astype(np.float64), file["wavelengths"]
+    spectra /= np.linalg.norm(spectra, axis=1, keepdims=True)
+    first = np.sort(np.unique(spectra, axis=0, return_index=True)[1])
     repeated = len(spectra) - len(first)
     notes = (f"{repeated:,} of {len(spectra):,} spectra are copies of another and were left out.",) if repeated else ()
     rows = taken(first, n)
-    ratio = spectra.band_ratio((950, 1050), (1450, 1550))[rows]
-    found = datasets.pca(spectra.flux[rows], 50)
-    return Features(found.scores, rows, found.explained, {"band ratio 1.0 / 1.5 um": ratio}, notes)
+    bands = [(wavelengths >= low) & (wavelengths <= high) for low, high in ((950, 1050), (1450, 1550))]
+    above, below = (spectra[rows][:, band].mean(axis=1) for band in bands)
+    found = PCA(min(50, len(wavelengths)), random_state=0)
+    X = found.fit_transform(spectra[rows])
+    return Features(X, rows, found.explained_variance_ratio_.sum(), {"band ratio 1.0 / 1.5 um": above / below}, notes)
 
 
 def taken(usable: np.ndarray, n: int | None) -> np.ndarray:

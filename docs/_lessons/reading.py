@@ -107,6 +107,9 @@ print(shown.stdout)
 #   ``n_neighbors``, lower that.
 # "X is a symmetric matrix, as distances and affinities between points are"
 #   Each row of X was taken as a point. If X holds distances, pass it as ``graph``; affinities are a ``kernel``.
+# "the frames occur in both hands"
+#   Frames of a molecule are described by angles or distances, which their mirror images share. Use
+#   ``datasets.torsion_features`` (``--features torsions``) if the sign of torsions matters.
 # "... concentrated on a few stray points"
 #   Single points have coordinates of their own, because they are barely connected to the rest. Pass
 #   ``self_loops=False`` (molecules), raise the bandwidth, or leave out the rows in ``diagnostics["stray_points"]``.

@@ -13,8 +13,7 @@ SENTENCES = {
     "their rows as stray_points)",
     "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there": "'ies-gpu report --diagnose' shows where",
     "set self_loops=False": "pass --no-self-loops",
-    "use fewer features, such as pairwise distances instead of angles, or fewer atoms": "use --features distances, or "
-    "fewer atoms with --atoms",
+    "torsion_features keeps it": "--features torsions keeps it",
     "resume=True": "--resume",
     "not work with client": "not work on a cluster",
     "load reads what 'ies-gpu fit -o' or save wrote": "give a file that 'ies-gpu fit -o' wrote",

@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse
 
 from ies_gpu import datasets, load, load_model, model_of, save, save_model, select_coordinates
-from ies_gpu.datasets.xyz import write_xyz
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_columns, read_points
 from ies_gpu.files.writing import write_array, write_table
@@ -55,7 +54,6 @@ WRITE = {
     "points.npy": lambda path, selection: write_array(path, POINTS),
     "points.csv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter=",", header="x,y,z", comments=""),
     "points.tsv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter="\t"),
-    "frames.xyz": lambda path, selection: write_xyz(path, POINTS[:40].reshape(10, 4, 3), np.array([6, 1, 1, 8])),
     **{
         f"points{ending}": lambda path, selection: write_points(path) for ending in (".txt", ".parquet", ".h5", ".h5ad")
     },
@@ -64,7 +62,6 @@ READ = {
     "run.npz": lambda path: fields_of(load(path)),
     "model.npz": lambda path: fields_of(load_model(path)),
     "graph.npz": read_stage,
-    "frames.xyz": lambda path: datasets.load_molecule(path).R,
 }
 
 

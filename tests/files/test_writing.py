@@ -19,7 +19,6 @@ import pytest
 from ies_gpu import datasets, load, load_model, model_of, save, save_model, select_coordinates
 from ies_gpu.cli.plot import draw
 from ies_gpu.cli.show import write_csv
-from ies_gpu.datasets.xyz import write_xyz
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files import writing
 from ies_gpu.files.points import read_points
@@ -49,7 +48,6 @@ WRITERS = {
     "points.npy": lambda path, results, k: writing.write_array(path, np.arange(9000.0 + k)),
     "table.csv": lambda path, results, k: write_csv(results[k][0], str(path)),
     "map.svg": lambda path, results, k: draw(results[k][0], str(path)),
-    "frames.xyz": lambda path, results, k: write_xyz(path, np.full((90, 4, 3), k / 3), np.array([6, 1, 1, 8])),
     "graph.npz": lambda path, results, k: stage(path, k),
 }
 

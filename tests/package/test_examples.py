@@ -25,7 +25,7 @@ def run(tmp_path, monkeypatch, capsys):
 
     def running(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+        running.defined = runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
         return capsys.readouterr().out
 
     return running
@@ -75,8 +75,22 @@ def test_cluster(run):
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few points
 def test_swiss_roll_and_spectra(run):
     assert "chosen     along   R2" in run("swiss_roll.py", 800)
-    assert "Spectra(400 of 120 channels" in run("spectra.py", 400)
+    assert "(400, 10)\nSelection of phi1" in run("spectra.py", 400)
     assert Path("roll-chosen.png").exists() and Path("spectra.png").exists()
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few points
+def test_spectra_of_sdss_are_read_at_rest(run):
+    """Flux equal to its wavelength at rest, seen at a redshift of .25, with channels that were not measured."""
+    Table, fits = needed("astropy.table", "astro").Table, needed("astropy.io.fits", "astro")
+    run("spectra.py", 400)
+    seen = np.linspace(5000, 8000, 301)
+    flux, ivar = seen / 1.25, np.ones(301)
+    flux[60:63], ivar[60:63] = -99, 0
+    tables = Table({"loglam": np.log10(seen), "flux": flux, "ivar": ivar}), Table({"Z": [0.25]})
+    fits.HDUList([fits.PrimaryHDU(), *map(fits.table_to_hdu, tables)]).writeto("spec.fits")
+    at = np.linspace(4100, 6300, 50)
+    np.testing.assert_allclose(run.defined["read_sdss"]("spec.fits", at), at)
 
 
 def test_pipeline(run):
@@ -108,9 +122,9 @@ def test_a_biologists_first_half_hour(run):
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
 def test_a_chemists_first_half_hour(run):
-    needed("ase", "test-all")
+    needed("ase", "molecules")
     out = run("chemist.py", 700)
-    assert "700 frames of CCOHHHHHH; ASE" in out and "Selection of phi1" in out
+    assert "700 frames of 9 atoms; ASE" in out and "Selection of phi1" in out
     assert Path("chemist.png").stat().st_size > 10_000
 
 

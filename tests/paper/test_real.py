@@ -90,6 +90,7 @@ def test_stray_points_are_left_out(rng):
     np.testing.assert_array_equal(dense_rows(X, 0.03), np.arange(97))
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # frames of both hands
 def test_torsions_of_the_file_become_colours(folder):
     found = features(CHAIN, folder / "chain" / "m.npz", None)
     R, turn = four_atoms(700, np.random.default_rng(0))
@@ -97,6 +98,7 @@ def test_torsions_of_the_file_become_colours(folder):
     np.testing.assert_allclose(found.colors["reaction coordinate"], R[:, 3, 0])
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # frames of both hands
 def test_exchanged_atoms_lead_to_the_mirror_image(tmp_path, rng):
     R, _ = four_atoms(300, rng)
     both = np.concatenate([R, R[:, [3, 1, 2, 0]]])

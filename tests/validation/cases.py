@@ -69,7 +69,7 @@ REFUSED = {
         "complex numbers": ({"X": X + 1j}, TypeError, "X must be real, got dtype complex128"),
         "ragged lists": ({"X": [[1, 2], [3]]}, TypeError, "X must be an array of numbers"),
         "a one-dimensional array": ({"X": X[:, 0]}, ValueError, r"X must have 2 axes, got shape \(600,\); use X.reshape\(-1, 1\)"),
-        "a three-dimensional array": ({"X": X[None]}, ValueError, r"X must have 2 axes, got shape \(1, 600, 3\)"),
+        "a three-dimensional array": ({"X": X.reshape(300, 2, 3)}, ValueError, r"X must have 2 axes, got shape \(300, 2, 3\); use X\.reshape\(len\(X\), -1\)"),
         "sparse points": ({"X": scipy.sparse.csr_array(X)}, TypeError, r"X must be a dense array.*X.toarray\(\)"),
         "a path": ({"X": "points.npy"}, TypeError, "X must be an array, got the path 'points.npy'; load the file first"),
         "no input": ({"X": None}, ValueError, "pass exactly one of X, graph, kernel, laplacian; got none"),
