@@ -75,10 +75,8 @@ def multilevel_pairs(
         values, X, coarse = multilevel.solve(level, count, aim, 0.0, last_level_pairs, level.exact, history, progress)
     finally:
         info |= {"block_products": level.products, "iterations": len(history), "products": level.columns}
-        info["coarse_sizes"] = [tall.coarse.n for tall in level.in_blocks]  # the last one is on one worker
-        counted = [(tall.travelled, tall.backend.kernels) for tall in level.in_blocks]
-        went = [travelled | {"gram": tall.numbers} for travelled, tall in counted]
-        info["travelled"], info["travelled_below"] = went[0], went[1:]
+        info["coarse_sizes"] = [level.coarse.n]
+        info["travelled"] = level.travelled | {"gram": level.backend.kernels.numbers}
     multilevel.check_interlacing(values, coarse.values, count)
     V = beside_top(team, X[:, :count], level)
     values = values[:count].copy()

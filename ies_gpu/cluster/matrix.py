@@ -84,14 +84,8 @@ def kernel_blocks(
 
 def exchange_by(team: Team, near: list[list[int]], wants: list[Any]) -> None:
     """Let blocks exchange the rows that each wants of those near it."""
-    team.near = near
-    team.outgoing = outgoing_by(team, wants)
-
-
-def outgoing_by(team: Team, wants: list[Any]) -> list[Any]:
-    """Which rows each block sends to which other, from those that each wants of those near it."""
-    near, count = team.near, len(wants)
-    return [
+    count = len(wants)
+    team.near, team.outgoing = near, [
         team.submit(outgoing_of, j, [i for i in range(count) if j in near[i]],
                     *(wants[i] for i in range(count) if j in near[i]), block=j)
         for j in range(count)

@@ -23,7 +23,6 @@ from ..run.progress import Progress
 from . import blocks, matrix, returned
 from .checks import check_source, facts_of_points
 from .eigenpairs import eigenpairs
-from .levels import first_share
 from .matrix import Graph
 from .saved import Shelf
 from .scores import coordinates_of, facts_of, searched, stray_among, tangent_blocks
@@ -46,7 +45,6 @@ def select_on_cluster(
         source = Source(team, given.value)
         options.check_shape(source.n, source.width)
         returned.check_room(source, options)
-        team.share = first_share(team, source.n, options.n_components)
     shelf = Shelf(team, options, source.chunks, log)
     try:
         # the small matrices of the client: on several threads BLAS takes many times as long for them

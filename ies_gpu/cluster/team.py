@@ -20,7 +20,7 @@ from ..backend import Backend, get_backend
 from ..errors import ClusterError, brief
 from ..run.fingerprint import versions
 
-COARSE = 1 / 6  # of the memory of all blocks that the coarse level takes, where one worker has it
+COARSE = 1 / 6  # of the memory of all blocks that the coarse levels take on the first worker
 # Headers of .npy files are parsed, and Python 3.11 sometimes fails at that in two threads at a time ("AST constructor
 # recursion depth mismatch"): the threads of a worker take turns
 PARSING = Lock()
@@ -63,8 +63,6 @@ class Team:
         Which rows each block sends to which other.
     workers : list of str
         Their addresses at the start.
-    share : float
-        What the first worker needs for coarse levels, of the memory of all blocks.
     """
 
     def __init__(self, client: Any, device: str) -> None:
@@ -79,7 +77,6 @@ class Team:
         self.outgoing: list[Any] = []
         self.workers = sorted(client.nthreads())
         self.places = self.workers
-        self.share = COARSE
 
     def settle(self, count: int) -> None:
         """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one.
@@ -88,8 +85,8 @@ class Team:
         """
         limits = self.memory_limits()
         self.workers = sorted(self.workers, key=lambda worker: (-limits.get(worker, 0), worker))
-        each = (1 + self.share) * count / max(1, len(self.workers))
-        ends = np.rint(np.cumsum(np.full(len(self.workers), each)) - self.share * count).clip(1, count)
+        each = (1 + COARSE) * count / max(1, len(self.workers))
+        ends = np.rint(np.cumsum(np.full(len(self.workers), each)) - COARSE * count).clip(1, count)
         self.places = [self.workers[int(i)] for i in np.searchsorted(ends, np.arange(count), side="right")]
 
     def check_versions(self) -> None:
@@ -198,14 +195,10 @@ class Team:
             return tuple(sum(parts[1:], parts[0]) for parts in zip(*results, strict=True))
         return sum(results[1:], results[0])
 
-    def exchanged(self, pieces: list[Any], outgoing: list[Any] | None = None) -> list[Several]:
-        """For each block the rows of other blocks that its own rows have as neighbours, for the end of :meth:`map`.
-
-        A coarse level has an ``outgoing`` of its own.
-        """
-        outgoing = self.outgoing if outgoing is None else outgoing
+    def exchanged(self, pieces: list[Any]) -> list[Several]:
+        """Return for each block the rows of others that its own have as neighbours, for the end of :meth:`map`."""
         return [
-            Several(self.passed(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in self.near[i])
+            Several(self.passed(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
             for i in range(len(pieces))
         ]
 
