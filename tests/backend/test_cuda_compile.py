@@ -29,7 +29,7 @@ def nvrtc():
     return module
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", [a if a == 80 else pytest.param(a, marks=pytest.mark.thorough) for a in ARCHITECTURES])
 @pytest.mark.parametrize("name", text.ENTRIES)
 def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
     if arch not in nvrtc.architectures():
