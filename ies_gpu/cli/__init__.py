@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from .. import __version__
-from . import data, demo, doctor, estimate, fit, plot, report, show, transform
+from . import data, demo, doctor, fit, plot, report, show, transform
 from .address_space import check_address_space
 from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
@@ -27,7 +27,7 @@ from .wording import as_options
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
-COMMANDS = (fit, show, plot, report, transform, data, demo, doctor, estimate)
+COMMANDS = (fit, show, plot, report, transform, data, demo, doctor)
 # errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError", "ClusterError", "NotConvergedError")
 
@@ -63,8 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         if not debug:
             logging.getLogger().addHandler(SILENT)
         with shown_warnings(console, known), stopped_once():
-            if args.run is not estimate.run:
-                check_address_space()
+            check_address_space()
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)

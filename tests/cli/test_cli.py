@@ -19,7 +19,7 @@ from .commands import FIT
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
-COMMANDS = ("fit", "show", "data", "demo", "doctor", "estimate")
+COMMANDS = ("fit", "show", "data", "demo", "doctor")
 
 
 def test_exit_status_is_in_the_help(capsys):

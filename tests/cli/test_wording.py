@@ -45,7 +45,6 @@ def test_a_command_is_not_told_of_options_that_it_does_not_have():
     [
         (["demo", "-n", "5"], 2, "-n must be 22 or more, got 5"),
         (["data", "D1", "-n", "1", "-o", "d1.npy"], 1, "-n must be between 2 and"),
-        (["estimate", "-n", "100", "--dim", "3", "--degree", "1e9"], 1, "error: --degree must be"),
         (["show", "points.npz"], 1, "give a file that 'ies-gpu fit -o' wrote"),
         (["transform", "points.npz", "points.npy", "-o", "phi.npy"], 1, "give a file that 'ies-gpu fit --model' wrote"),
     ],

@@ -335,11 +335,11 @@ def asked_memory() -> dict[str, float]:
     }
 
 
-def test_each_job_asks_for_the_memory_that_estimate_tells():
+def test_each_job_asks_for_the_memory_that_estimate_resources_tells():
     for name, asked in asked_memory().items():
-        (command,) = re.findall(r"ies-gpu (estimate(?: --[\w-]+ \w+)+)", (DOCKER / name).read_text())
-        args = build_parser().parse_args(command.split())
-        told = estimate_resources(n=args.n, dim=args.dim, degree=args.degree, device=args.device)
+        (sizes,) = re.findall(r"estimate_resources\(n=([\d_]+), dim=(\d+), degree=(\d+)\)", (DOCKER / name).read_text())
+        n, dim, degree = map(int, sizes)
+        told = estimate_resources(n=n, dim=dim, degree=degree)
         assert told.request_bytes <= asked <= 2 * told.request_bytes, (name, told.request_bytes, asked)
 
 
