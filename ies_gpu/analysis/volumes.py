@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of, to_host
 from ..choice.naming import coordinate_numbers
-from ..choice.search import SearchResult, ranked, search_exhaustive
+from ..choice.search import SearchResult, ranked, renumber, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
 from ..choice.stray import others_than
 from ..results.selection import Selection, bases_of, check_selection
@@ -134,4 +134,4 @@ def _searched(selection: Selection, values: np.ndarray, subset_size: int) -> Sea
     whole = bases_of(selection)
     bases = whole[:, backend_of(whole).asarray(np.array(kept))]
     asked = {"zeta": used.get("zeta", "auto"), "percentile": used.get("percentile", 75)}
-    return search_exhaustive(bases, values[kept], subset_size=subset_size, **asked).renumbered(kept)
+    return renumber(search_exhaustive(bases, values[kept], subset_size=subset_size, **asked), kept)

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..choice.criterion import log_volumes, score_pass
+from ..choice.criterion import all_sets, log_volumes, score_pass
 from ..choice.regularization import regret_at, regularization_path
-from ..choice.search import SearchResult
-from ..choice.search.exhaustive import all_sets
-from ..choice.search.result import decided
+from ..choice.search import SearchResult, pick_segment
 from ..choice.stray import few_of, others_than
 from ..embedding.diffusion import start_vector
 from ..embedding.transition import SparseTransition
@@ -116,7 +114,7 @@ def searched(
     sums = team.total(team.map(column_sums, own))
     regrets = team.map(regrets_of, own, passes, totals, sums, int(n))
     percentiles = percentile_of(team, regrets, options.percentile, int(n))
-    result = decided(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
+    result = pick_segment(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
     return result, Table(regrets, team.map(column, own, result.chosen))
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from .. import datasets
 from ..analysis.llr import llr_ranking
 from ..backend import get_backend
+from ..choice.greedy import greedy_order
 from ..choice.rmetric import tangent_bases
-from ..choice.search import greedy_order, search_exhaustive
+from ..choice.search import search_exhaustive
 from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.laplacian import Laplacian, laplacian_of_points
 from ..plot.panels import label_sizes, new_figure

@@ -10,7 +10,8 @@ import numpy as np
 from .. import datasets
 from ..analysis.llr import LLRRanking, llr_ranking
 from ..backend import get_backend
-from ..choice.search import greedy_order, ranked
+from ..choice.greedy import greedy_order
+from ..choice.search import ranked
 from ..datasets import Dataset
 from ..results.selection import Selection
 from ..run.log import Log

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backend import backend_of
-from ...backend.array import Array
+from ..backend import backend_of
+from ..backend.array import Array
 from .increments import SOUND, increment_bytes, increments
 from .pool import Subset
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import backend_of
-from ...backend.array import Array
-from ..criterion import score_pass
-from ..regularization import regularization_path
-from .result import Evaluated
+from ..backend import backend_of
+from ..backend.array import Array
+from .criterion import CandidateSets, score_pass
+from .regularization import regularization_path
 
 Subset = tuple[int, ...]
 
@@ -86,11 +85,11 @@ class Pool:
             asked.add(new[0])
         return len(asked)
 
-    def evaluated(self, **details: Any) -> Evaluated:
+    def named(self, **details: Any) -> CandidateSets:
         """The finished pool."""
         total = comb(len(self.eigenvalues) - 1, self.s - 1)
         counts = {"pool_size": len(self.scores), "sets_scored": len(self.scores), "sets_total": total}
-        return Evaluated(self.subsets(), counts | details, self.orders)
+        return CandidateSets(self.subsets(), counts | details, self.orders)
 
 
 def mean_scores(bases: Array, sets: Iterable[Subset]) -> np.ndarray:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import backend_of
-from ...backend.array import Array
-from ...backend.kernels.plain import FLOOR
+from ..backend import backend_of
+from ..backend.array import Array
+from ..backend.kernels.plain import FLOOR
 
 LOWEST = 0.5 * log(FLOOR)  # of a score
 CACHE = 4  # blocks are this much shorter than memory allows: then they stay in a cache, which halves the time
