@@ -20,13 +20,6 @@ class Pool:
     """Sets of s coordinates with their mean scores R(S), each scored once over all points.
 
     Scores do not depend on zeta: what was scored for one zeta costs nothing for the next.
-
-    Parameters
-    ----------
-    bases : array (n, m, d)
-    eigenvalues : array (m,)
-        On the host.
-    subset_size : int
     """
 
     def __init__(self, bases: Array, eigenvalues: np.ndarray, subset_size: int) -> None:

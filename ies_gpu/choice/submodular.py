@@ -18,7 +18,7 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array
 from .criterion import CandidateSets
-from .increments import FLOOR, chain_bytes, chain_gains, increment_bytes, increments
+from .increments import FLOOR, block_sums, chain_bytes, chain_gains, increment_bytes, increments
 from .local import exchanged, grown
 from .pool import Pool, Subset, random_sets
 
@@ -74,18 +74,15 @@ def minorant(pool: Pool, subset: Subset, zeta: float, rng: np.random.Generator) 
     The first d members of the order, the base, are where R1 becomes finite: the bound is for sets that contain it. It
     is tight at the set itself. The members are in random order, the others by what they would add to the loss.
     """
-    backend, bases = backend_of(pool.bases), pool.bases
+    bases = pool.bases
     n, m, d = bases.shape
     members = [0, *rng.permutation(subset[1:]).tolist()]
     worth = mean_gains(bases, subset) - mean_lengths(bases, subset, tangent=False) - zeta * pool.eigenvalues
     others = [k for k in np.argsort(-worth, kind="stable").tolist() if k not in subset]
     order = np.array(members + others, dtype=np.int64)
-    sums = backend.xp.zeros(m - d)
-    for block in backend.blocks(n, chain_bytes(m, d), "search"):
-        with block as rows:
-            sums = sums + chain_gains(bases[rows].astype(backend.xp.float64), order).sum(axis=0)
+    sums = block_sums(bases, chain_bytes(m, d), lambda U: chain_gains(U.astype(np.float64), order).sum(axis=0))
     gains = np.zeros(m)
-    gains[order[d:]] = backend.to_host(sums) / n
+    gains[order[d:]] = sums / n
     return gains, tuple(members[:d])
 
 
@@ -117,24 +114,22 @@ def best_of(worth: np.ndarray, kept: Subset, size: int) -> Subset:
 
 def mean_gains(bases: Array, members: Subset) -> np.ndarray:
     """What each coordinate (m,) adds to the mean of R1 at a set."""
-    backend = backend_of(bases)
-    xp, (n, m, d) = backend.xp, bases.shape
-    sums = xp.zeros(m)
-    for block in backend.blocks(n, increment_bytes(m, d), "search"):
-        with block as rows:
-            sums = sums + 0.5 * xp.log1p(increments(bases[rows], members).quadratic).sum(axis=0)
-    return backend.to_host(sums) / n
+    xp, (n, m, d) = backend_of(bases).xp, bases.shape
+    sums = block_sums(
+        bases, increment_bytes(m, d), lambda U: 0.5 * xp.log1p(increments(U, members).quadratic).sum(axis=0)
+    )
+    return sums / n
 
 
 def mean_lengths(bases: Array, members: Subset, *, tangent: bool) -> np.ndarray:
     """What each coordinate (m,) adds to the mean of R2, or would by its tangent (``1/2 sum_c u_kc^2 / a_c``)."""
     backend = backend_of(bases)
-    xp, (n, m, d) = backend.xp, bases.shape
-    sums, chosen = xp.zeros(m * d), backend.asarray(np.array(members))
-    for block in backend.blocks(n, increment_bytes(m, d), "search"):
-        with block as rows:
-            squares = bases[rows].astype(xp.float64) ** 2
-            ratios = squares / xp.maximum(squares[:, chosen].sum(axis=1), FLOOR)[:, None, :]
-            rises = (ratios if tangent else xp.log1p(ratios)).reshape(-1, m * d)
-            sums = sums + rises.sum(axis=0)  # over points first: a sum along contiguous rows is much faster
-    return backend.to_host(sums).reshape(m, d).sum(axis=1) / (2 * n)
+    xp, (n, m, d), chosen = backend.xp, bases.shape, backend.asarray(np.array(members))
+
+    def rises(U: Array) -> Array:
+        squares = U.astype(xp.float64) ** 2
+        ratios = squares / xp.maximum(squares[:, chosen].sum(axis=1), FLOOR)[:, None, :]
+        # over points first: a sum along contiguous rows is much faster
+        return (ratios if tangent else xp.log1p(ratios)).reshape(-1, m * d).sum(axis=0)
+
+    return block_sums(bases, increment_bytes(m, d), rises).reshape(m, d).sum(axis=1) / (2 * n)
