@@ -34,7 +34,7 @@ _HOME = {
     "score_subsets": "choice.criterion",
     "search_exhaustive": "choice.search",
     "search_greedy": "choice.search",
-    "greedy_order": "choice.search",
+    "greedy_order": "choice.greedy",
     "search_submodular": "choice.search",
     "search_branch_and_bound": "choice.search",
     "regularization_path": "choice.regularization",
@@ -81,10 +81,10 @@ if TYPE_CHECKING:
     from .analysis.volumes import size_verdict, volume_histogram
     from .backend import backend_of, get_backend
     from .choice.criterion import candidate_subsets, score_subsets
+    from .choice.greedy import greedy_order
     from .choice.regularization import leave_one_out_regret, regularization_path
     from .choice.rmetric import cometric, riemannian_metric, tangent_bases
     from .choice.search import (
-        greedy_order,
         search_branch_and_bound,
         search_exhaustive,
         search_greedy,

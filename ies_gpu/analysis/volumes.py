@@ -9,9 +9,9 @@ import numpy as np
 
 from ..backend import at_home, backend_of, to_host
 from ..choice.naming import coordinate_numbers
-from ..choice.search import SearchResult, ranked, search_exhaustive
+from ..choice.search import SearchResult, ranked, renumber, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
-from ..choice.stray import others_than
+from ..choice.stray import without_stray
 from ..results.selection import Selection, bases_of, check_selection
 from ..validation import check_integer
 
@@ -130,8 +130,8 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
 def _searched(selection: Selection, values: np.ndarray, subset_size: int) -> SearchResult:
     """The best set of another size, as the run would choose it: by its zeta and percentile, and of no stray."""
     used, m = selection.diagnostics.get("parameters", {}), len(values)
-    kept = others_than(selection.diagnostics.get("stray_coordinates", []), m, subset_size)
+    kept = without_stray(selection.diagnostics.get("stray_coordinates", []), m, subset_size)
     whole = bases_of(selection)
     bases = whole[:, backend_of(whole).asarray(np.array(kept))]
     asked = {"zeta": used.get("zeta", "auto"), "percentile": used.get("percentile", 75)}
-    return search_exhaustive(bases, values[kept], subset_size=subset_size, **asked).renumbered(kept)
+    return renumber(search_exhaustive(bases, values[kept], subset_size=subset_size, **asked), kept)

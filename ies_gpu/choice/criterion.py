@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain, combinations
 from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief
 from ..validation import check_flag, check_integer, check_real_array
@@ -92,6 +92,39 @@ def check_subsets(subsets: Array, m: int, name: str = "subsets") -> np.ndarray:
     if array.shape[1] > 1 and (np.diff(np.sort(array, axis=1), axis=1) == 0).any():
         raise ValueError(f"{name} must not name a coordinate twice")
     return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def check_problem(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
+    """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
+    bases = check_real_array("bases", bases, 3)
+    n, m, d = bases.shape
+    if n < 2 or not 1 <= d <= m:
+        raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    if len(values) != m:
+        raise ValueError(f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
+    return bases, values
+
+
+def check_size(bases: Array, subset_size: Any, name: str = "subset_size") -> int:
+    """s, between d and m."""
+    _, m, d = bases.shape
+    return check_integer(name, subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
+
+
+class CandidateSets(NamedTuple):
+    """The sets (q, s) that a search names, how it went, and the order in which sets were built, where known."""
+
+    subsets: np.ndarray
+    details: dict[str, Any]
+    orders: Mapping[tuple[int, ...], tuple[int, ...]] = {}
+
+
+def all_sets(m: int, s: int, method: str = "exhaustive") -> CandidateSets:
+    """Name every set of s of m coordinates that contains the first."""
+    subsets = candidate_subsets(m, s)
+    counts = {"pool_size": len(subsets), "sets_scored": len(subsets), "sets_total": len(subsets)}
+    return CandidateSets(subsets, {"method": method, "guarantee": "exact", "path_exact": True, **counts})
 
 
 class Scores(NamedTuple):

@@ -140,13 +140,13 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
 
 
 def regret_of(bases: Array, subsets: np.ndarray, scores: Scores) -> Array:
-    """The same from a finished pass over the candidates."""
+    """Return the regret of sets at every point, given the scores of all candidates."""
     own = volumes_of(bases, subsets)
     return regret_at(own, column_sums(own), scores, len(bases))
 
 
 def regret_at(own: Array, sums: Array, scores: Scores, n: int) -> Array:
-    """The same at some of n points, from volumes (r, q) there and their sums (q,) over all points."""
+    """Return it at r of n points, from volumes (r, q) there and their sums (q,) over all points."""
     best_elsewhere = scores.totals[scores.best] - scores.best_scores
     return (best_elsewhere[:, None] - (sums - own)) / (n - 1)
 

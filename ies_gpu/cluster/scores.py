@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..choice.criterion import log_volumes, score_pass
+from ..choice.criterion import all_sets, log_volumes, score_pass
 from ..choice.regularization import regret_at, regularization_path
-from ..choice.search import SearchResult
-from ..choice.search.exhaustive import all_sets
-from ..choice.search.result import decided
-from ..choice.stray import few_of, others_than
+from ..choice.search import SearchResult, pick_segment
+from ..choice.stray import stray_limit, without_stray
 from ..embedding.diffusion import start_vector
 from ..embedding.transition import SparseTransition
 from ..parameters.verdict import thin_points
@@ -93,7 +91,7 @@ def tangent_rows(
 def stray_among(team: Team, coordinates: list[Any]) -> list[int]:
     """Coordinates that live on a few points only; see :func:`ies_gpu.choice.stray.stray_coordinates`."""
     n, fourth = team.total(team.map(size_and_fourth_powers, coordinates))
-    return np.flatnonzero(1 / np.maximum(fourth, 1e-300) < few_of(n)).tolist()  # columns have length 1
+    return np.flatnonzero(1 / np.maximum(fourth, 1e-300) < stray_limit(n)).tolist()  # columns have length 1
 
 
 def size_and_fourth_powers(backend: Backend, Y: Any) -> tuple[int, np.ndarray]:
@@ -104,7 +102,7 @@ def searched(
     team: Team, tangents: list[Any], stray: list[int], eigenvalues: np.ndarray, options: Options
 ) -> tuple[SearchResult, Table]:
     """Totals of all sets without a stray coordinate, the path, the regret of its sets and the choice."""
-    kept = others_than(stray, options.n_components, options.subset_size)
+    kept = without_stray(stray, options.n_components, options.subset_size)
     evaluated = all_sets(len(kept), options.subset_size)
     subsets = np.array(kept, dtype=np.int32)[evaluated.subsets]
     passes = team.map(scored, tangents, subsets)
@@ -116,7 +114,7 @@ def searched(
     sums = team.total(team.map(column_sums, own))
     regrets = team.map(regrets_of, own, passes, totals, sums, int(n))
     percentiles = percentile_of(team, regrets, options.percentile, int(n))
-    result = decided(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
+    result = pick_segment(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
     return result, Table(regrets, team.map(column, own, result.chosen))
 
 

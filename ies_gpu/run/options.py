@@ -140,7 +140,7 @@ class Options:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        from ..choice.search.result import check_percentile
+        from ..choice.search import check_percentile
         from ..errors import brief
         from ..validation import check_choice, check_flag, check_integer, check_number
 

@@ -15,13 +15,13 @@ from ies_gpu import (
     search_greedy,
     search_submodular,
 )
+from ies_gpu.choice.bounds import Bounds
 from ies_gpu.choice.criterion import candidate_subsets, penalties
+from ies_gpu.choice.increments import increments
+from ies_gpu.choice.local import grown
+from ies_gpu.choice.pool import Pool, random_sets
 from ies_gpu.choice.regularization import regularization_path
-from ies_gpu.choice.search.bounds import Bounds
-from ies_gpu.choice.search.increments import increments
-from ies_gpu.choice.search.local import grown
-from ies_gpu.choice.search.pool import Pool, random_sets
-from ies_gpu.choice.search.submodular import climb, mean_gains, mean_lengths, minorant
+from ies_gpu.choice.submodular import climb, mean_gains, mean_lengths, minorant
 
 SEARCHES = [search_greedy, search_submodular, search_branch_and_bound]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-import ies_gpu.run.stages.search
 from ies_gpu import IESWarning, datasets, load, save, select_coordinates
-from ies_gpu.choice.search import branch_sets
+from ies_gpu.choice.branch_and_bound import branch_sets
+from ies_gpu.choice.search import SEARCHES
 from ies_gpu.run.options import CHOICES
 
 TORUS = datasets.load("D7", n_samples=1200)
@@ -81,10 +82,7 @@ def test_too_many_sets_for_enumeration_names_the_other_searches():
 
 
 def test_a_search_that_was_stopped_warns_with_its_gap(monkeypatch):
-    def stopped(method, bases, eigenvalues, s, zeta, random_state):
-        return branch_sets(bases, eigenvalues, s, zeta, node_limit=0)
-
-    monkeypatch.setattr(ies_gpu.run.stages.search, "evaluate", stopped)
+    monkeypatch.setitem(SEARCHES, "branch_and_bound", partial(branch_sets, node_limit=0))
     with pytest.warns(IESWarning, match="the loss of another set may be higher by up to"):
         found = select("branch_and_bound", zeta=0.1)
     assert found.diagnostics["search"]["gap"] > 0 and "proved gap" in repr(found)

@@ -13,88 +13,23 @@ These bounds are cautious: from most sets no procedure moves, and exchanges of s
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from ...backend import at_home, backend_of
-from ...backend.array import Array
-from ...validation import check_integer
-from .increments import FLOOR, chain_bytes, chain_gains, increment_bytes, increments
+from ..backend import backend_of
+from ..backend.array import Array
+from .criterion import CandidateSets
+from .increments import FLOOR, block_sums, chain_bytes, chain_gains, increment_bytes, increments
 from .local import exchanged, grown
 from .pool import Pool, Subset, random_sets
-from .result import Evaluated, SearchResult, searched
 
 STARTS = 6
 ROUNDS = 4  # of the procedures from one start: exchanges go on from there, and faster
 
 
-@at_home
-def search_submodular(
-    bases: Array,
-    eigenvalues: Array,
-    *,
-    subset_size: int,
-    zeta: float | str = "auto",
-    percentile: float = 75,
-    random_state: int = 0,
-    n_starts: int = STARTS,
-) -> SearchResult:
-    """Search for a good set where there are too many to enumerate, such as 10 of 200 coordinates.
-
-    From several starts (the best set known, a set grown by greedy additions, random sets) the three procedures of Iyer
-    and Bilmes [1]_ climb, and exchanges of single members finish. No exchange of one member improves the result, but
-    nothing proves that it is the best. With ``zeta="auto"`` the path is traced by running the search at zeta = 0 and
-    wherever the lines found so far cross. Path and regret cover only the sets that were scored.
-
-    Parameters
-    ----------
-    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
-        The tangent bases, from :func:`tangent_bases`.
-    eigenvalues : ndarray of shape (n_components,)
-        The eigenvalues of the unscaled Laplacian, ascending.
-    subset_size : int
-        How many coordinates to choose, at least ``intrinsic_dim``.
-    zeta : float or "auto", default="auto"
-        The weight of the penalty, as in :func:`search_exhaustive`.
-    percentile : float, default=75
-        The percentile of the regret that must not be positive.
-    random_state : int, default=0
-        The seed for random starts and orders.
-    n_starts : int, default=6
-        How many random starts to add to the two others, at the first zeta.
-
-    Returns
-    -------
-    SearchResult
-        The chosen set, zeta, the path and the regret.
-
-    References
-    ----------
-    .. [1] R. Iyer and J. Bilmes, "Algorithms for approximate minimization of the difference between submodular
-           functions", UAI 2012.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> found = ies_gpu.search_submodular(bases, embedding.eigenvalues, subset_size=4)
-    >>> found.details["guarantee"]
-    'exact over the pool only'
-    """
-    seed = check_integer("random_state", random_state, low=0)
-    starts = check_integer("n_starts", n_starts, low=0, high=100_000)
-    find = partial(submodular_sets, random_state=seed, n_starts=starts)
-    return searched(find, bases, eigenvalues, subset_size, zeta, percentile)
-
-
 def submodular_sets(
     bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0, n_starts: int = STARTS
-) -> Evaluated:
-    """All sets that the search scores, at zeta or along the path."""
+) -> CandidateSets:
+    """Name all sets that the search scores, at zeta or (for None) along the path."""
     pool, m = Pool(bases, eigenvalues, s), bases.shape[1]
     rng = np.random.default_rng(random_state)
     drawn = random_sets(m, s, n_starts, rng)
@@ -108,7 +43,7 @@ def submodular_sets(
         exchanged(pool, pool.best(pool.scores, at), at)
 
     asked = pool.trace(oracle if s > 1 else lambda at: None, zeta)
-    return pool.evaluated(
+    return pool.named(
         method="submodular", guarantee="exact over the pool only", path_exact=False, zetas_asked=asked,
         starts=n_starts + 2,
     )  # fmt: skip
@@ -139,18 +74,15 @@ def minorant(pool: Pool, subset: Subset, zeta: float, rng: np.random.Generator) 
     The first d members of the order, the base, are where R1 becomes finite: the bound is for sets that contain it. It
     is tight at the set itself. The members are in random order, the others by what they would add to the loss.
     """
-    backend, bases = backend_of(pool.bases), pool.bases
+    bases = pool.bases
     n, m, d = bases.shape
     members = [0, *rng.permutation(subset[1:]).tolist()]
     worth = mean_gains(bases, subset) - mean_lengths(bases, subset, tangent=False) - zeta * pool.eigenvalues
     others = [k for k in np.argsort(-worth, kind="stable").tolist() if k not in subset]
     order = np.array(members + others, dtype=np.int64)
-    sums = backend.xp.zeros(m - d)
-    for block in backend.blocks(n, chain_bytes(m, d), "search"):
-        with block as rows:
-            sums = sums + chain_gains(bases[rows].astype(backend.xp.float64), order).sum(axis=0)
+    sums = block_sums(bases, chain_bytes(m, d), lambda U: chain_gains(U.astype(np.float64), order).sum(axis=0))
     gains = np.zeros(m)
-    gains[order[d:]] = backend.to_host(sums) / n
+    gains[order[d:]] = sums / n
     return gains, tuple(members[:d])
 
 
@@ -182,24 +114,22 @@ def best_of(worth: np.ndarray, kept: Subset, size: int) -> Subset:
 
 def mean_gains(bases: Array, members: Subset) -> np.ndarray:
     """What each coordinate (m,) adds to the mean of R1 at a set."""
-    backend = backend_of(bases)
-    xp, (n, m, d) = backend.xp, bases.shape
-    sums = xp.zeros(m)
-    for block in backend.blocks(n, increment_bytes(m, d), "search"):
-        with block as rows:
-            sums = sums + 0.5 * xp.log1p(increments(bases[rows], members).quadratic).sum(axis=0)
-    return backend.to_host(sums) / n
+    xp, (n, m, d) = backend_of(bases).xp, bases.shape
+    sums = block_sums(
+        bases, increment_bytes(m, d), lambda U: 0.5 * xp.log1p(increments(U, members).quadratic).sum(axis=0)
+    )
+    return sums / n
 
 
 def mean_lengths(bases: Array, members: Subset, *, tangent: bool) -> np.ndarray:
     """What each coordinate (m,) adds to the mean of R2, or would by its tangent (``1/2 sum_c u_kc^2 / a_c``)."""
     backend = backend_of(bases)
-    xp, (n, m, d) = backend.xp, bases.shape
-    sums, chosen = xp.zeros(m * d), backend.asarray(np.array(members))
-    for block in backend.blocks(n, increment_bytes(m, d), "search"):
-        with block as rows:
-            squares = bases[rows].astype(xp.float64) ** 2
-            ratios = squares / xp.maximum(squares[:, chosen].sum(axis=1), FLOOR)[:, None, :]
-            rises = (ratios if tangent else xp.log1p(ratios)).reshape(-1, m * d)
-            sums = sums + rises.sum(axis=0)  # over points first: a sum along contiguous rows is much faster
-    return backend.to_host(sums).reshape(m, d).sum(axis=1) / (2 * n)
+    xp, (n, m, d), chosen = backend.xp, bases.shape, backend.asarray(np.array(members))
+
+    def rises(U: Array) -> Array:
+        squares = U.astype(xp.float64) ** 2
+        ratios = squares / xp.maximum(squares[:, chosen].sum(axis=1), FLOOR)[:, None, :]
+        # over points first: a sum along contiguous rows is much faster
+        return (ratios if tangent else xp.log1p(ratios)).reshape(-1, m * d).sum(axis=0)
+
+    return block_sums(bases, increment_bytes(m, d), rises).reshape(m, d).sum(axis=1) / (2 * n)

@@ -8,15 +8,15 @@ on the sets that contain A, where A has full rank.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import backend_of
-from ...backend.array import Array
-from ...backend.kernels.plain import FLOOR
+from ..backend import backend_of
+from ..backend.array import Array
+from ..backend.kernels.plain import FLOOR
 
 LOWEST = 0.5 * log(FLOOR)  # of a score
 CACHE = 4  # blocks are this much shorter than memory allows: then they stay in a cache, which halves the time
@@ -68,6 +68,15 @@ def increments(U: Array, members: Sequence[int]) -> Increments:
         first += 0.5 * xp.log(pivot)
         second += 0.5 * xp.log(length)
     return Increments(first, second, quadratic, ratios)
+
+
+def block_sums(bases: Array, bytes_each: float, make: Callable[[Array], Array]) -> np.ndarray:
+    """Return on the host the sum over all points of what ``make`` sums over a block of them."""
+    backend, sums = backend_of(bases), 0.0
+    for block in backend.blocks(len(bases), bytes_each, "search"):
+        with block as rows:
+            sums = sums + make(bases[rows])  # not in place: a block in which memory runs out is repeated
+    return backend.to_host(sums)
 
 
 def increment_bytes(m: int, d: int) -> float:

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...backend import backend_of
-from ...backend.array import Array
-from ..criterion import score_pass
-from ..regularization import regularization_path
-from .result import Evaluated
+from ..backend import backend_of
+from ..backend.array import Array
+from .criterion import CandidateSets, score_pass
+from .regularization import regularization_path
 
 Subset = tuple[int, ...]
 
@@ -21,13 +20,6 @@ class Pool:
     """Sets of s coordinates with their mean scores R(S), each scored once over all points.
 
     Scores do not depend on zeta: what was scored for one zeta costs nothing for the next.
-
-    Parameters
-    ----------
-    bases : array (n, m, d)
-    eigenvalues : array (m,)
-        On the host.
-    subset_size : int
     """
 
     def __init__(self, bases: Array, eigenvalues: np.ndarray, subset_size: int) -> None:
@@ -86,11 +78,11 @@ class Pool:
             asked.add(new[0])
         return len(asked)
 
-    def evaluated(self, **details: Any) -> Evaluated:
+    def named(self, **details: Any) -> CandidateSets:
         """The finished pool."""
         total = comb(len(self.eigenvalues) - 1, self.s - 1)
         counts = {"pool_size": len(self.scores), "sets_scored": len(self.scores), "sets_total": total}
-        return Evaluated(self.subsets(), counts | details, self.orders)
+        return CandidateSets(self.subsets(), counts | details, self.orders)
 
 
 def mean_scores(bases: Array, sets: Iterable[Subset]) -> np.ndarray:

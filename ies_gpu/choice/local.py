@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...backend import backend_of
+from ..backend import backend_of
 from .pool import Pool, Subset, mean_scores
 
 

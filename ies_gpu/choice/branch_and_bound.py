@@ -4,88 +4,23 @@ from __future__ import annotations
 
 import heapq
 import time
-from functools import partial
 from itertools import combinations
 from math import comb, inf
 
 import numpy as np
 
-from ...backend import at_home, backend_of
-from ...backend.array import Array
-from ...validation import check_integer, check_number
-from ..criterion import log_volumes
+from ..backend import backend_of
+from ..backend.array import Array
 from .bounds import Bounds
+from .criterion import CandidateSets, log_volumes
 from .local import exchanged, grown
 from .pool import Pool, Subset, mean_scores, random_sets
-from .result import Evaluated, SearchResult, searched
 
 NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
 SHARES = (64, 32, 16, 8, 4, 2, 1)  # sets are scored on n/64 of the points first, and on the others if need be
 SAMPLE = 64  # random sets that say at which points sets lose most
 BATCH = 512  # sets scored side by side
-
-
-@at_home
-def search_branch_and_bound(
-    bases: Array,
-    eigenvalues: Array,
-    *,
-    subset_size: int,
-    zeta: float | str = "auto",
-    percentile: float = 75,
-    node_limit: int = NODES,
-    time_limit: float | None = None,
-) -> SearchResult:
-    """Find the best set, as enumeration does, without scoring sets that cannot be the best.
-
-    A set A stands for all sets that contain it. Its upper bound is compared with the best loss found so far, which a
-    local search provides. The sets that remain are scored, each only until its points have lost too much: scores are
-    never positive, so no later point can make up for it. If sets have nearly equal scores and the penalty is small,
-    most of them remain.
-
-    With ``zeta="auto"`` the search runs wherever the path can have a corner. A finished search gives the exact path;
-    the regret covers only the sets that were scored at every point.
-
-    Parameters
-    ----------
-    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
-        The tangent bases, from :func:`tangent_bases`.
-    eigenvalues : ndarray of shape (n_components,)
-        The eigenvalues of the unscaled Laplacian, ascending.
-    subset_size : int
-        How many coordinates to choose, at least ``intrinsic_dim``.
-    zeta : float or "auto", default="auto"
-        The weight of the penalty, as in :func:`search_exhaustive`.
-    percentile : float, default=75
-        The percentile of the regret that must not be positive.
-    node_limit : int, default=20000
-        How many sets A to look into, for all zeta together. If they are used up, ``details["gap"]`` says by how much
-        the loss of another set can be higher at most.
-    time_limit : float, optional
-        Seconds after which to stop in the same way. The current node is finished, and with ``zeta="auto"`` also the
-        local search at every corner of the path, which can take longer than a short limit.
-
-    Returns
-    -------
-    SearchResult
-        The chosen set, zeta, the path and the regret.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> found = ies_gpu.search_branch_and_bound(bases, embedding.eigenvalues, subset_size=3, zeta=1.0)
-    >>> found.details["guarantee"]
-    'exact'
-    """
-    nodes = check_integer("node_limit", node_limit, low=0)
-    seconds = None if time_limit is None else check_number("time_limit", time_limit, closed=True)
-    find = partial(branch_sets, node_limit=nodes, time_limit=seconds)
-    return searched(find, bases, eigenvalues, subset_size, zeta, percentile)
 
 
 def branch_sets(
@@ -95,8 +30,8 @@ def branch_sets(
     zeta: float | None,
     node_limit: int = NODES,
     time_limit: float | None = None,
-) -> Evaluated:
-    """All sets that are scored to the end, at zeta or along the path, with what is proved."""
+) -> CandidateSets:
+    """Name all sets that are scored to the end, at zeta or (for None) along the path, with what is proved."""
     n, m, _ = bases.shape
     sample = random_sets(m, s, SAMPLE, np.random.default_rng(0))
     tree = Tree(hardest_first(bases, sample), eigenvalues, s, node_limit, time_limit)
@@ -109,7 +44,7 @@ def branch_sets(
     touched = len(tree.pool.scores.keys() | tree.ceilings.keys())
     total = comb(m - 1, s - 1)
     work = len(tree.pool.scores) + tree.points_abandoned / n
-    return tree.pool.evaluated(
+    return tree.pool.named(
         method="branch_and_bound", guarantee=guarantee, path_exact=exact and zeta is None, zetas_asked=asked,
         gap=0.0 if exact else tree.gap, nodes=tree.nodes, sets_scored=touched, sets_abandoned=len(tree.ceilings),
         share_of_sets=touched / total, share_of_scores=work / total,

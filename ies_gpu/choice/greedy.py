@@ -4,56 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backend import at_home, backend_of
-from ...backend.array import Array
-from ...validation import check_number
-from ..criterion import candidate_subsets, penalties
-from .exhaustive import all_sets
+from ..backend import at_home, backend_of
+from ..backend.array import Array
+from ..validation import check_number
+from .criterion import CandidateSets, all_sets, candidate_subsets, check_problem, check_size, penalties
 from .pool import Pool, Subset, mean_scores
-from .result import Evaluated, SearchResult, check_problem, check_size, searched
-
-
-@at_home
-def search_greedy(
-    bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
-) -> SearchResult:
-    """Start with the best set of d coordinates and add the best next one until there are enough.
-
-    This is the paper's greedy search; with ``subset_size = intrinsic_dim`` it scores every set. With ``zeta="auto"``
-    the path is traced by running the search at zeta = 0 and wherever the lines found so far cross. Path and regret
-    then cover only the ``details["pool_size"]`` sets that were scored on the way. ``search_order`` is the order of
-    adding; the first d coordinates come in ascending order.
-
-    Parameters
-    ----------
-    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
-        The tangent bases, from :func:`tangent_bases`.
-    eigenvalues : ndarray of shape (n_components,)
-        The eigenvalues of the unscaled Laplacian, ascending.
-    subset_size : int
-        How many coordinates to choose, at least ``intrinsic_dim``.
-    zeta : float or "auto", default="auto"
-        The weight of the penalty, as in :func:`search_exhaustive`.
-    percentile : float, default=75
-        The percentile of the regret that must not be positive.
-
-    Returns
-    -------
-    SearchResult
-        The chosen set, zeta, the path and the regret.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> found = ies_gpu.search_greedy(bases, embedding.eigenvalues, subset_size=3)
-    >>> len(found.search_order)
-    3
-    """
-    return searched(greedy_sets, bases, eigenvalues, subset_size, zeta, percentile)
 
 
 @at_home
@@ -126,8 +81,8 @@ class Steps:
         return self.known[key]
 
 
-def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None) -> Evaluated:
-    """All sets of the final size that the search scores, at zeta or along the path."""
+def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None) -> CandidateSets:
+    """Name all sets of the final size that the search scores, at zeta or (for None) along the path."""
     _, m, d = bases.shape
     if s == d:
         return all_sets(m, s, "greedy")
@@ -141,4 +96,4 @@ def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | Non
             pool.orders.setdefault(subset, (*before, k))
 
     asked = pool.trace(oracle, zeta)
-    return pool.evaluated(method="greedy", guarantee="exact over the pool only", path_exact=False, zetas_asked=asked)
+    return pool.named(method="greedy", guarantee="exact over the pool only", path_exact=False, zetas_asked=asked)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...backend import backend_of
-from ...backend.array import Array
-from .increments import SOUND, increment_bytes, increments
+from ..backend import backend_of
+from ..backend.array import Array
+from .increments import SOUND, block_sums, increment_bytes, increments
 from .pool import Subset
 
 
@@ -39,20 +39,20 @@ class Bounds:
 
     def _computed(self, members: Subset) -> tuple[float, np.ndarray]:
         backend = backend_of(self.bases)
-        xp, (n, m, d), r = backend.xp, self.bases.shape, self.s - len(members)
+        xp, (_, m, d), r = backend.xp, self.bases.shape, self.s - len(members)
         others = backend.asarray(np.setdiff1d(np.arange(m), members))
-        sums = xp.zeros(m + 1)
-        for block in backend.blocks(n, increment_bytes(m, d), "search"):
-            with block as rows:
-                found = increments(self.bases[rows], members)
-                score = found.first - found.second
-                gains = 0.5 * xp.log1p(found.quadratic)
-                for ratio in found.ratios:
-                    gains -= xp.log1p(r * ratio) / (2 * r)
-                gains = xp.maximum(gains, SOUND / r)  # so that the sum does not fall below the floor of the score
-                highest = xp.sort(gains[:, others], axis=1)[:, -r:].sum(axis=1)
-                counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
-                # written out of the way first: a block in which memory runs out is repeated
-                sums = sums + xp.concatenate([(counts @ score)[None], counts @ gains])
-        level, *weights = (backend.to_host(sums) / n).tolist()
+
+        def level_and_weights(U: Array) -> Array:
+            found = increments(U, members)
+            score = found.first - found.second
+            gains = 0.5 * xp.log1p(found.quadratic)
+            for ratio in found.ratios:
+                gains -= xp.log1p(r * ratio) / (2 * r)
+            gains = xp.maximum(gains, SOUND / r)  # so that the sum does not fall below the floor of the score
+            highest = xp.sort(gains[:, others], axis=1)[:, -r:].sum(axis=1)
+            counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
+            return xp.concatenate([(counts @ score)[None], counts @ gains])
+
+        sums = block_sums(self.bases, increment_bytes(m, d), level_and_weights)
+        level, *weights = (sums / len(self.bases)).tolist()
         return level, np.array(weights)
