@@ -25,6 +25,8 @@ from .graph import check_graph, csr, permuted, radius_graph
 from .order import matrix_order
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
+SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
+
 
 @dataclass(frozen=True)
 class Laplacian:
@@ -255,9 +257,14 @@ def check_alpha(alpha: Any) -> float:
 def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """The Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
-    if not bool((w > 0).all()):
-        rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= 0))
+    if not bool((w > SMALLEST).all()):
+        rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= SMALLEST))
         one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+        if bool((w > 0).all()):
+            raise ValueError(
+                f"kernel has {one} with a sum as small as {float(w.min()):.0e} ({first_few(rows)}), whose reciprocal "
+                "no float can hold; multiply kernel by a constant, or drop them"
+            )
         raise ValueError(
             f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours; drop them, "
             "or raise bandwidth"

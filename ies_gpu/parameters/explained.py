@@ -46,6 +46,9 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
     Y = check_real_array("coordinates", coordinates, 2)
     if len(X) != len(Y):
         raise ValueError(f"coordinates has {len(Y)} rows for {len(X)} points in X")
+    for name, array in (("X", X), ("coordinates", Y)):
+        if array.shape[1] == 0:
+            raise ValueError(f"{name} must have at least 1 column, got shape {tuple(array.shape)}")
     Y = to_device(Y, backend_of(X))
     k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
     blur = check_number("blur", blur, high=1e100, closed=True)

@@ -123,3 +123,15 @@ def test_asymmetric_and_negative_affinities_are_refused():
         graph_laplacian(scipy.sparse.csr_array(np.array([[1.0, 0.5], [0.2, 1.0]])))
     with pytest.raises(ValueError, match="negative"):
         graph_laplacian(np.array([[1.0, -0.5], [-0.5, 1.0]]))
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e-280, 1e-300, 1e-308, 1e-312, 1e-320, 1e150])
+def test_a_kernel_of_tiny_numbers_is_scaled_or_refused_but_never_nan(factor):
+    kernel = np.exp(-np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))))
+    try:
+        found = graph_laplacian(factor * kernel)
+    except ValueError as error:
+        assert "kernel" in str(error) and factor < 1e-280
+    else:
+        np.testing.assert_allclose(found.transition.toarray(), graph_laplacian(kernel).transition.toarray(), rtol=1e-12)
+        assert np.isfinite(found.weights).all()
