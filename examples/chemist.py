@@ -32,7 +32,7 @@ for hydroxyl, methyl in rng.uniform(0, 360, (n, 2)):
 
 trajectory = datasets.load_molecule(frames)
 print(trajectory)
-X = PCA(20).fit_transform(datasets.planar_angles(trajectory.R))
+X = PCA(20, random_state=0).fit_transform(datasets.planar_angles(trajectory.R))
 
 # %%
 # Vibrations are noise in many dimensions, so we pass ``self_loops=False``: no frame counts as its own neighbour. This

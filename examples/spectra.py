@@ -28,7 +28,7 @@ flux = brightness * planck * line
 # %%
 # Brightness says how far away a star is, not what it is, so we scale each spectrum to unit length.
 
-X = PCA(10).fit_transform(flux / np.linalg.norm(flux, axis=1, keepdims=True))
+X = PCA(10, random_state=0).fit_transform(flux / np.linalg.norm(flux, axis=1, keepdims=True))
 print(X.shape)
 
 # %%

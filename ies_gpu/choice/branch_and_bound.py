@@ -57,6 +57,7 @@ class Tree:
     def __init__(
         self, bases: Array, eigenvalues: np.ndarray, s: int, node_limit: int, time_limit: float | None
     ) -> None:
+        bases = bases.astype(np.float64, copy=False)  # as bounds are: scores in float32 pass them by more than ROUNDING
         self.pool, self.bounds, self.s = Pool(bases, eigenvalues, s), Bounds(bases, s), s
         self.node_limit, self.deadline = node_limit, inf if time_limit is None else time.monotonic() + time_limit
         self.nodes, self.gap, self.points_abandoned = 0, 0.0, 0

@@ -100,7 +100,7 @@ def independent_coordinates(
     means = backend.to_host(scores.totals) / len(bases)  # R(S) = R1(S) - R2(S)
     path = regularization_path(means, sets.subsets, eigenvalues)  # the best set for every zeta
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
-    regrets = regret_of(bases, on_path, scores)
+    regrets = regret_of(bases, on_path, sets.subsets, scores)
     percentiles = backend.to_host(backend.xp.percentile(regrets, percentile, axis=0))
     return pick_segment(path, percentiles, zeta, sets, means, regrets)
 

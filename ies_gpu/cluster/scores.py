@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..choice.criterion import all_sets, log_volumes, score_pass
-from ..choice.regularization import regret_at, regularization_path
+from ..choice.regularization import places_among, regret_at, regularization_path
 from ..choice.search import SearchResult, pick_segment
 from ..choice.stray import stray_limit, without_stray
 from ..embedding.diffusion import start_vector
@@ -111,8 +111,7 @@ def searched(
     path = regularization_path(scores, subsets, eigenvalues)
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
     own = team.map(volumes_of, tangents, on_path)
-    sums = team.total(team.map(column_sums, own))
-    regrets = team.map(regrets_of, own, passes, totals, sums, int(n))
+    regrets = team.map(regrets_of, own, passes, totals, places_among(on_path, subsets), int(n))
     percentiles = percentile_of(team, regrets, options.percentile, int(n))
     result = pick_segment(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
     return result, Table(regrets, team.map(column, own, result.chosen))
@@ -130,16 +129,13 @@ def volumes_of(backend: Backend, tangents: tuple[Any, Any], subsets: np.ndarray)
     return log_volumes(tangents[0], subsets)
 
 
-def column_sums(backend: Backend, table: Any) -> np.ndarray:
-    return backend.to_host(table.sum(axis=0))
-
-
 def column(backend: Backend, table: Any, index: int) -> Any:
     return backend.xp.ascontiguousarray(table[:, index])
 
 
-def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, sums: np.ndarray, n: int) -> Any:
-    return regret_at(own, backend.asarray(sums), scores._replace(totals=backend.asarray(totals)), n)
+def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, places: np.ndarray, n: int) -> Any:
+    sums, places = backend.asarray(totals[places]), backend.asarray(places)
+    return regret_at(own, sums, places, scores._replace(totals=backend.asarray(totals)), n)
 
 
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:

@@ -102,17 +102,13 @@ def load_molecule(
 
 
 def holds_molecule(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a molecule by its ending, or as an ``.npz`` with positions (n, atoms, 3) and atomic numbers.
-
-    An ``.npz`` that has points as well, such as features in X, holds points.
-    """
+    """Whether a file is a molecule: by its ending, or an ``.npz`` with positions (n, atoms, 3) and no points."""
     path = Path(path)
     if path.suffix.lower() != ".npz":
         return path.suffix.lower() in XYZ
     shapes = npz_shapes(path) if path.is_file() else {}
     placed = any(len(shapes.get(name, ())) == 3 and shapes[name][2] == 3 for name in POSITIONS)
-    featured = any(len(shapes.get(name, ())) == 2 for name in NAMES)
-    return placed and not featured and any(name in shapes for name in NUMBERS)
+    return placed and not any(len(shapes.get(name, ())) == 2 for name in NAMES)
 
 
 def _opened(path: Path, topology: str | os.PathLike[str] | None) -> Any:

@@ -9,13 +9,16 @@ import pytest
 
 from ies_gpu import (
     greedy_order,
+    leave_one_out_regret,
     score_subsets,
     search_branch_and_bound,
     search_exhaustive,
     search_greedy,
     search_submodular,
 )
+from ies_gpu.choice import regularization
 from ies_gpu.choice.bounds import Bounds
+from ies_gpu.choice.branch_and_bound import ROUNDING, Tree
 from ies_gpu.choice.criterion import candidate_subsets, penalties
 from ies_gpu.choice.increments import increments
 from ies_gpu.choice.local import grown
@@ -47,6 +50,30 @@ def enumerated(U, values, s, zeta):
     """All sets and their losses."""
     sets = candidate_subsets(U.shape[1], s)
     return sets, score_subsets(U, sets) - zeta * penalties(sets, values)
+
+
+# --- the choice ---
+
+
+def test_the_regret_is_exactly_zero_where_the_set_is_the_best(rng, on):
+    """Both sums of the regret are the same one, so nothing is left of their rounding."""
+    U, _ = frames(rng, n=500)
+    sets = candidate_subsets(9, 3)
+    best = score_subsets(U, sets, per_point=True).argmax(axis=1)
+    regrets = on(leave_one_out_regret)(U, sets[:, ::-1], candidates=sets)
+    assert (regrets[np.arange(500), best] == 0).all()
+
+
+def test_volumes_that_are_rounded_otherwise_reject_no_set(monkeypatch):
+    """As on a GPU in float32, where scores and volumes come from different kernels."""
+    U, values = frames(np.random.default_rng(1), n=600, m=6)
+    U[:450, :, 1] = 0
+    U[:450, 3, 1] = 1  # the second direction is that of one coordinate: most points agree
+    expected = search_exhaustive(U, values, subset_size=2)
+    volumes = regularization.volumes_of
+    monkeypatch.setattr(regularization, "volumes_of", lambda *given: volumes(*given).astype(np.float32).astype(float))
+    found = search_exhaustive(U, values, subset_size=2)
+    assert expected.passed and (found.subset, found.zeta, found.passed) == (expected.subset, expected.zeta, True)
 
 
 # --- greedy ---
@@ -116,6 +143,15 @@ def test_no_completion_exceeds_the_bound(rng, d, s):
             for rest in combinations(sorted(set(range(9)) - set(members)), s - size):
                 subset = tuple(sorted((*members, *rest)))
                 assert scores[subset] <= level + weights[list(rest)].sum() + 1e-10
+
+
+def test_scores_of_bases_in_float32_do_not_pass_their_bounds(rng, backend):
+    U = backend.asarray(np.linalg.qr(rng.normal(size=(300, 9, 2)))[0].astype(np.float32))
+    tree = Tree(U, np.sort(rng.uniform(0.01, 1, 9)), 4, 0, None)
+    tree.pool.add(map(tuple, candidate_subsets(9, 4).tolist()))
+    for subset, score in tree.pool.scores.items():
+        level, weights = tree.bounds.of(subset[:-1])  # with one coordinate to come the bound is the score
+        assert score <= level + weights[subset[-1]] + ROUNDING
 
 
 def test_the_bound_is_never_above_that_by_the_gains_of_r1_alone(rng):

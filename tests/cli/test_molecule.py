@@ -57,8 +57,11 @@ def test_a_trajectory_is_mapped_by_its_angles(folder, capsys):
 
 def test_positions_and_atoms_in_an_archive_are_a_molecule(folder, capsys):
     """And not the energies, the only array with two axes; ``--key`` still reads these."""
-    assert fit(folder, "peroxide.npz", "--features", "distances", "--bandwidth", "0.05") == 0
-    assert "6 distances between atoms (4 atoms)" in load(folder / "run.npz").diagnostics["features"]
+    with np.load(folder / "peroxide.npz") as arrays:
+        np.savez(folder / "unnamed.npz", R=arrays["R"])
+    for name in ("peroxide.npz", "unnamed.npz"):  # distances need no elements
+        assert fit(folder, name, "--features", "distances", "--bandwidth", "0.05") == 0
+        assert "6 distances between atoms (4 atoms)" in load(folder / "run.npz").diagnostics["features"]
     assert fit(folder, "peroxide.npz", "--key", "E") == 1
     assert "400 copies of one point" in capsys.readouterr().err
     with np.load(folder / "peroxide.npz") as arrays:

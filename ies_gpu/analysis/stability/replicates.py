@@ -17,8 +17,8 @@ import numpy as np
 
 from ...backend import at_home, backend_of, device_near, get_backend, to_host
 from ...backend.array import Array
-from ...choice.criterion import log_volumes, score_pass
-from ...choice.regularization import first_acceptable, regularization_path, segment_at
+from ...choice.criterion import Scores, log_volumes, score_pass
+from ...choice.regularization import first_acceptable, places_among, regret_at, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError, warnings_held
 from ...results.same_points import used_points
 from ...results.selection import Selection, bases_of
@@ -200,8 +200,9 @@ def weighted_choices(
     values = to_host(selection.eigenvalues)
     paths = [regularization_path(row / c.sum(), sets, values) for row, c in zip(totals, counts, strict=True)]
     on_paths = sorted({segment.subset for path in paths for segment in path})
-    place = {subset: k for k, subset in enumerate(on_paths)}
+    column = {subset: k for k, subset in enumerate(on_paths)}
     own = backend.to_host(log_volumes(bases, np.array(on_paths, dtype=np.int32)))
+    places = places_among(np.array(on_paths), sets)
     scores = score_pass(bases, sets)
     best, best_scores = backend.to_host(scores.best), backend.to_host(scores.best_scores)
     parameters = selection.diagnostics.get("parameters", {})
@@ -213,11 +214,10 @@ def weighted_choices(
         if zeta != "auto":
             chosen.append(path[segment_at(path, float(zeta))].subset)
             continue
-        columns = own[:, [place[segment.subset] for segment in path]]
-        elsewhere = totals[b][best] - best_scores
-        regrets = elsewhere[:, None] - (counts[b].astype(float) @ columns - columns)  # its sign is all that counts
-        percentiles = np.percentile(np.repeat(regrets, counts[b], axis=0), percentile, axis=0) / (counts[b].sum() - 1)
-        found = first_acceptable(percentiles)
+        columns = [column[segment.subset] for segment in path]
+        at, known = places[columns], Scores(totals[b], best, best_scores)
+        regrets = regret_at(own[:, columns], totals[b][at], at, known, int(counts[b].sum()))
+        found = first_acceptable(np.percentile(np.repeat(regrets, counts[b], axis=0), percentile, axis=0))
         chosen.append(path[len(path) - 1 if found is None else found].subset)
     return chosen
 
