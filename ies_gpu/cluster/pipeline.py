@@ -45,6 +45,7 @@ def select_on_cluster(
     with log.stage("order"):
         source = Source(team, given.value)
         options.check_shape(source.n, source.width)
+        team.data = source.n * BYTES_PER_POINT
         returned.check_room(source, options)
         team.share = first_share(team, source.n, options.n_components)
     shelf = Shelf(team, options, source.chunks, log)
