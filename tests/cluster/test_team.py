@@ -94,7 +94,7 @@ def test_a_run_does_not_wait_for_ever_for_a_worker_that_is_paused(monkeypatch):
         monkeypatch.setattr(module, "PATIENCE", 0.5)
         monkeypatch.setattr(module, "LOOK", 0.2)
         waiting = team.map(module.as_it_is, [1, 2])
-        with pytest.raises(ClusterError, match=r"paused worker .* of its 2,000 MB .* about [\d,]+ MB") as told:
+        with pytest.raises(ClusterError, match=r"paused worker .* of its 2,000 MB; .* about [\d,]+ MB") as told:
             team.gather(waiting)
         assert team.workers[0] in str(told.value)
         client.run(lambda dask_worker: setattr(dask_worker, "status", Status.running))
