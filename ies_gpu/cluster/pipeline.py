@@ -44,6 +44,7 @@ def select_on_cluster(
     with log.stage("order"):
         source = Source(team, given.value)
         options.check_shape(source.n, source.width)
+        team.data = source.n * BYTES_PER_POINT
         returned.check_room(source, options)
     shelf = Shelf(team, options, source.chunks, log)
     try:

@@ -239,10 +239,7 @@ class Header(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
+    nbytes: int
 
 
 def read_header_of(file: Any, size: int) -> Header:
@@ -250,10 +247,10 @@ def read_header_of(file: Any, size: int) -> Header:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
-    header = Header(shape, dtype)
-    if min(shape, default=1) < 0 or not (dtype.hasobject or header.nbytes <= size):
+    nbytes = math.prod(shape) * dtype.itemsize
+    if min(shape, default=1) < 0 or not (dtype.hasobject or nbytes <= size):
         raise ValueError(f"an array of shape {shape} is longer than its file")
-    return header
+    return Header(shape, dtype, nbytes)
 
 
 def refuse_objects(path: Path, header: Header) -> None:

@@ -21,13 +21,7 @@ URLS = re.compile(URL.pattern + r"[^\s'\"]+")
 SCHEMES = ("s3", "gs", "gcs", "https", "http")
 READ_ONLY = ("https", "http")
 # what the libraries of the two stores raise without credentials
-ANONYMOUS = (
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "DefaultCredentialsError",
-    "RefreshError",
-    "ProfileNotFound",
-)
+ANONYMOUS = re.compile("(No|Partial|Default)CredentialsError|RefreshError|ProfileNotFound")
 AMAZON = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the job a role"
 GOOGLE = "set GOOGLE_APPLICATION_CREDENTIALS to a file with a key, or give the job a service account"
 HOW_TO_LOG_IN = {"s3": AMAZON, "gs": GOOGLE, "gcs": GOOGLE}
@@ -80,8 +74,8 @@ def check_remote_output(url: str, suffix: str) -> None:
         raise ValueError(f"{shown(url)}: the output must be a {suffix} file")
     if scheme_of(url) in READ_ONLY:
         raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
-    if "?" in url:
-        raise ValueError(f"{shown(url)}: a URL to write to must not have a query; remove the '?' and what follows")
+    if shown(url) != url:
+        raise ValueError(f"{shown(url)}: a URL to write to must have no user, query or fragment")
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
         system, place = file_system(bucket)
@@ -155,7 +149,7 @@ def said(url: str, failure: str) -> Iterator[None]:
         raise FileNotFoundError(f"{name} does not exist; check the bucket and the path") from None
     except Exception as error:
         kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
-        if kind in ANONYMOUS or "anonymous caller" in text.lower():
+        if ANONYMOUS.fullmatch(kind) or "anonymous caller" in text.lower():
             raise PermissionError(f"{name}: no credentials were found; {way}") from None
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             full = f"{name}: the temporary folder {tempfile.gettempdir()} is full; free some space, or set TMPDIR"

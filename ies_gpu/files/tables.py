@@ -122,8 +122,7 @@ class Parquet(Table):
             import pyarrow.parquet
         except ImportError:
             raise needs(path, "pyarrow", "files") from None
-        self.file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
-        schema = self.file.schema_arrow
+        schema = pyarrow.parquet.read_schema(path)
         index = (schema.pandas_metadata or {}).get("index_columns", ())
         super().__init__(path, schema.names, len(schema.names), [k for k, n in enumerate(schema.names) if n in index])
         self.kinds = [field.type for field in schema]
@@ -144,7 +143,7 @@ class Parquet(Table):
         return bool(kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind))
 
     def _called(self, places: list[int]) -> list[str]:
-        return [self.file.schema_arrow.names[k] for k in places]
+        return [(self.names or [])[k] for k in places]
 
     def _read(self, places: list[int]) -> list[Any]:
         table = self.file.read(columns=self._called(places))

@@ -26,7 +26,7 @@ SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left 
 
 
 def check_path(path: Any) -> str | os.PathLike[str]:
-    """A path or URL as text or ``os.PathLike``, that a file system could know."""
+    """Return a path or URL, as text or ``os.PathLike``, that a file system could know."""
     try:
         text = os.fspath(path)
     except Exception:
@@ -34,15 +34,12 @@ def check_path(path: Any) -> str | os.PathLike[str]:
     if not isinstance(text, str):
         raise TypeError(f"path must be the name of a file, as text or pathlib.Path, got {brief(path)}") from None
     if not text or not is_name(text):
-        raise ValueError(f"path must be a name that a file can have, got {brief(text)}")
+        raise ValueError(f"path must be a name that a file can have, got {brief(shown(text))}")
     return path
 
 
 def is_name(text: str) -> bool:
-    """Whether a file system could know this path, and a terminal show it: any bytes but control characters.
-
-    Spaces of other kinds (screenshots of macOS have them) and names that are not UTF-8 are fine.
-    """
+    """Return whether a file system could know this path, and a terminal show it: any bytes but control characters."""
     try:
         parts = os.fsencode(text).split(os.fsencode(os.sep))
     except UnicodeEncodeError:  # half a character
@@ -88,17 +85,13 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     name = name[:50]  # a name of 255 bytes is legal but leaves no room for more
     remove_leftovers(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
-    try:  # a file that was there keeps its permissions, and what will replace it never has more
-        mode = os.stat(target).st_mode & 0o777
-    except OSError:
-        mode = None
+    old = os.stat(target).st_mode & 0o777 if os.path.exists(target) else None
     try:
-        with open(
-            temporary, "xb", opener=lambda at, flags: os.open(at, flags, 0o666 if mode is None else mode)
-        ) as file:
-            if mode is not None:
+        # what replaces a file has its permissions from the first byte on, though the umask may take some away at first
+        with open(temporary, "xb", opener=lambda at, flags: os.open(at, flags, 0o666 if old is None else old)) as file:
+            if old is not None:
                 with contextlib.suppress(OSError):
-                    os.chmod(temporary, mode)  # the umask may have taken some away
+                    os.chmod(temporary, old)
             is_ours_alone(file)
             yield file
             file.flush()
@@ -154,28 +147,23 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
 
 
 WRITTEN = (".npy", ".csv", ".parquet", ".h5ad")
+NEEDS = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}
 
 
 def check_table_output(path: str | os.PathLike[str]) -> str:
-    """The ending of a table that can be written here, before long work."""
+    """Return the ending of a table that can be written here, or raise an error before long work."""
     ending = os.path.splitext(shown(os.fspath(path)))[1].lower()
     if ending not in WRITTEN:
         kinds = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
         raise ValueError(f"{shown(os.fspath(path))}: the output must be a {kinds} file")
     check_output(path, ending)
-    library = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}.get(ending)
-    if library and importlib.util.find_spec(library[0]) is None:
-        raise needs(Path(path), *library)
+    if ending in NEEDS and importlib.util.find_spec(NEEDS[ending][0]) is None:
+        raise needs(Path(path), *NEEDS[ending])
     return ending
 
 
 def write_table(
-    path: str | os.PathLike[str],
-    X: np.ndarray,
-    columns: Sequence[str],
-    *,
-    rows: Any = None,
-    obsm: str | None = None,
+    path: str | os.PathLike[str], X: np.ndarray, columns: Sequence[str], *, rows: Any = None, obsm: str | None = None
 ) -> None:
     """Write numbers with names of columns and rows by the ending of the path, completely or not at all.
 
@@ -187,15 +175,18 @@ def write_table(
     if ending == ".npy":
         write_array(path, X)
         return
-    names = None if rows is None else [str(row) for row in rows]
-    writers = {".csv": _write_csv, ".parquet": _write_parquet, ".h5ad": _write_h5ad}
+    columns, names = [str(column) for column in columns], {} if rows is None else {"name": [str(row) for row in rows]}
     with whole_or_nothing(path) as file:
-        writers[ending](file, X, [str(column) for column in columns], names, obsm)
+        if ending == ".csv":
+            lines = zip(*names.values(), X.tolist(), strict=True)
+            write_lines(file, [*names, *columns], ((*name, *line) for *name, line in lines))
+        elif ending == ".parquet":
+            from pyarrow import parquet, table
 
-
-def _write_csv(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:
-    header = columns if rows is None else ["name", *columns]
-    write_lines(file, header, X.tolist() if rows is None else ([rows[k], *line] for k, line in enumerate(X.tolist())))
+            content = table(names | {name: X[:, k] for k, name in enumerate(columns)})
+            parquet.write_table(content, file, write_page_checksum=True)
+        else:
+            _write_h5ad(file, X, columns, names.get("name"), obsm)
 
 
 def write_lines(file: IO[bytes], header: Iterable[str], lines: Iterable[Iterable[Any]]) -> None:
@@ -206,18 +197,6 @@ def write_lines(file: IO[bytes], header: Iterable[str], lines: Iterable[Iterable
     writer.writerows(lines)
     text.flush()
     text.detach()
-
-
-def _write_parquet(
-    file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None
-) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    table = {} if rows is None else {"name": rows}
-    pyarrow.parquet.write_table(
-        pyarrow.table(table | {c: X[:, k] for k, c in enumerate(columns)}), file, write_page_checksum=True
-    )
 
 
 def _write_h5ad(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:

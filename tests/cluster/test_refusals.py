@@ -123,7 +123,8 @@ def test_other_versions_on_a_worker_and_no_workers_are_refused():
     older = {"tcp://node:1": team.versions(), "tcp://node:2": team.versions() | {"numpy": "1.0"}}
     for answer, words in ((older, r"tcp://node:2 has numpy 1\.0 instead of 2"), ({}, "no workers")):
         client = SimpleNamespace(
-            submit=print, nthreads=lambda: {"tcp://node:1": 1}, run=lambda function, answer=answer: answer
-        )
+            submit=print, nthreads=lambda: {"tcp://node:1": 1}, run=lambda function, answer=answer: answer,
+            scheduler=SimpleNamespace(identity=None), sync=lambda function: {"workers": {}},
+        )  # fmt: skip
         with pytest.raises(ClusterError, match=words):
             team.Team(client, "cpu").check_versions()
