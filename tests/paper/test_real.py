@@ -71,6 +71,8 @@ def test_the_book_has_tables_and_pictures(tmp_path, folder):
     own = [row for row in runtime.rows if row[-1] == "cpu"]
     assert len(own) == 2 and all(row[5] >= row[7] + sum(row[9:13]) - 1e-9 for row in own)
     assert any(row[0] == "Ethanol" and row[1] == 555_092 for row in runtime.rows)
+    torsions = next(item for item in book.items if item.name == "real-torsions")
+    assert f"{np.mean([row[3] for row in torsions.rows]):.0%} of the torsions" in book.results[0]
 
 
 def test_without_a_folder_it_says_so(tmp_path):
