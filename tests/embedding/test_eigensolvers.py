@@ -20,6 +20,7 @@ from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, graph_
 from ies_gpu.embedding.order import cells_of, spatial_order
 from ies_gpu.embedding.transition import SparseKernel
 from tests.backends import ask_for_multilevel, cpu_backend, sent, to_host
+from tests.thorough import first_of
 
 
 def laplacian_of(X: np.ndarray, bandwidth: float) -> Laplacian:
@@ -109,7 +110,7 @@ def test_multilevel_agrees_with_dense_eigh(backend, forced):
 @pytest.mark.parametrize("stored", [np.float32, np.float64])
 def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, forced, monkeypatch, stored):
     """Very large problems do without it, and storage in float32 without the entries of S."""
-    laplacian = strip(3000)
+    laplacian = strip(2000)
     laplacian.transition.data = laplacian.transition.data.astype(stored)
     usual = pairs(laplacian, quick, 12, method="multilevel")
     monkeypatch.setattr("ies_gpu.embedding.eigensolvers.multilevel.MERGED_UP_TO", 100)
@@ -122,7 +123,7 @@ def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, forced, monke
 
 
 def test_a_long_last_level_is_factorised(quick, forced, monkeypatch):
-    laplacian = strip(3000)
+    laplacian = strip(2000)
     usual = pairs(laplacian, quick, 12, method="multilevel")
     monkeypatch.setattr("ies_gpu.embedding.eigensolvers.eigenpairs.FACTORISED_FROM", 100)
     found = pairs(laplacian, quick, 12, method="multilevel")
@@ -131,7 +132,7 @@ def test_a_long_last_level_is_factorised(quick, forced, monkeypatch):
     np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
 
 
-@pytest.mark.parametrize("tol", [1e-5, 1e-8, 1e-11])
+@pytest.mark.parametrize("tol", first_of(1e-11, 1e-8, 1e-5))
 def test_every_residual_is_below_the_tolerance(quick, forced, tol):
     laplacian = strip(3000)
     for method in ("lanczos", "multilevel"):
@@ -305,6 +306,7 @@ def test_coarse_levels_become_small_however_many_points_are_lonely(quick):
     assert all(level.n <= cells + 2 * len(held) for level, cells in zip(levels[2:], regular[1:], strict=True))
 
 
+@pytest.mark.thorough
 def test_noise_as_wide_as_the_bandwidth(quick):
     """Each point in a tail has an eigenvalue of its own; cells alone would never come to an end."""
     laplacian = noisy_strip(6000)
@@ -316,7 +318,7 @@ def test_noise_as_wide_as_the_bandwidth(quick):
     assert larger["method"] == "multilevel" and larger["block_products"] <= 1.5 * b.info["block_products"]
 
 
-@pytest.mark.parametrize("size", [10, 18, 40])
+@pytest.mark.parametrize("size", first_of(18, 10, 40))
 def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, forced, size):
     """Three groups above the strip, nearly cut off, and too large for their points to be cells of their own."""
     rng = np.random.default_rng(3)
@@ -469,7 +471,7 @@ def test_the_pace_of_an_iteration_foretells_its_end():
     assert expected_products([(100, 1.0), (200, 1.0)], 1e-8) == np.inf
 
 
-@pytest.mark.parametrize("enough", [0, 20])
+@pytest.mark.parametrize("enough", first_of(0, 20))
 @pytest.mark.parametrize("staying", [0.0, 1.0])
 def test_ending_the_levels_early_and_poor_guards_change_nothing(quick, monkeypatch, staying, enough):
     """With 0 the first coarse level is the last, and factorised; guards of a coarse level need not be good."""

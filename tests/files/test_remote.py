@@ -124,6 +124,7 @@ def proxy(server):
         one.close()
 
 
+@pytest.mark.thorough
 def test_a_job_with_input_and_output_elsewhere(bucket, points, tmp_path, capsys):
     assert cli.main(["fit", "s3://jobs/in/points.npy", *FIT, "-o", "s3://jobs/out/run.npz"]) == 0
     assert keys(bucket) == {"in/points.npy", "out/run.npz"}
@@ -136,6 +137,7 @@ def test_a_job_with_input_and_output_elsewhere(bucket, points, tmp_path, capsys)
     np.testing.assert_array_equal(read_points("s3://jobs/in/points.npy"), points)
 
 
+@pytest.mark.thorough
 def test_every_command_writes_to_a_bucket(bucket, tmp_path, capsys):
     assert cli.main(["data", "D1", "--n", "300", "-o", "s3://jobs/in/d1.npy"]) == 0
     assert "-o s3://jobs/in/d1-run.npz" in capsys.readouterr().out

@@ -37,6 +37,7 @@ def test_strip(run):
     assert Path("strip-first.png").stat().st_size > 10_000 and Path("strip-chosen.png").stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_torus(run):
     assert "500 new points in phi1" in run("torus.py", 1000)
     assert np.isfinite(np.load("torus-new.npy")).all() and load_model("torus-model.npz").X.shape == (1000, 13)
@@ -55,6 +56,7 @@ def turned_molecule(n):
     return frames
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
 def test_ethanol(run):
     np.savez("ethanol.npz", R=turned_molecule(700), z=np.array([6, 6, 8, 1, 1, 1, 1, 1, 1]))
@@ -72,6 +74,7 @@ def test_cluster(run):
     assert "stopped" in out and "resumed: ['graph'" in out
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few points
 def test_swiss_roll_and_spectra(run):
     assert "chosen     along   R2" in run("swiss_roll.py", 800)
@@ -120,6 +123,7 @@ def test_a_biologists_first_half_hour(run):
     assert needed("anndata", "anndata").read_h5ad("cells.h5ad").obsm["X_ies"].shape == (350, 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
 def test_a_chemists_first_half_hour(run):
     needed("ase", "molecules")
@@ -128,6 +132,7 @@ def test_a_chemists_first_half_hour(run):
     assert Path("chemist.png").stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_an_astronomers_first_half_hour(run, monkeypatch):
     needed("astropy", "astro")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -15,6 +15,7 @@ from ies_gpu import DisconnectedGraphError, IESWarning, diagnose, plot, select_c
 from ies_gpu.embedding.connectivity import SCATTERED
 from tests.extras import needed
 from tests.manifolds import rectangle
+from tests.thorough import first_of
 
 STRIP = rectangle(1200, 4.3, noise=0.1, degree=60)[0]
 
@@ -25,7 +26,7 @@ def moved_away(count):
     return points
 
 
-@pytest.mark.parametrize("count", [1, 12])
+@pytest.mark.parametrize("count", first_of(12, 1))
 def test_a_few_outliers_are_left_out_and_named(count):
     with pytest.warns(IESWarning, match=r"(Row 0 was|Rows 0, .* were) left out"):
         found = select_coordinates(moved_away(count))
@@ -60,7 +61,7 @@ def test_wine_runs_without_one_of_its_rows():
         assert len(select_coordinates(theirs.load_wine().data).points) == 177
 
 
-@pytest.mark.parametrize("bandwidth", ["auto", "fixed"])
+@pytest.mark.parametrize("bandwidth", first_of("auto", "fixed"))
 def test_breast_cancer_runs_with_its_outliers_or_names_those_it_leaves_out(bandwidth):
     X = StandardScaler().fit_transform(theirs.load_breast_cancer().data)
     with warnings.catch_warnings(record=True) as told:
@@ -152,7 +153,7 @@ def test_a_tree_is_said_to_be_one_and_a_strip_is_not():
     assert strip.subset != (0, 1) and strip.diagnostics["automatic"]["reasons"] == []
 
 
-@pytest.mark.parametrize("name", ["wine", "digits", "uneven density", "diabetes"])
+@pytest.mark.parametrize("name", first_of("wine", "digits", "uneven density", "diabetes"))
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_data_of_many_kinds_end_in_a_map(name):
     X = {
@@ -176,7 +177,7 @@ def made_cells(n: int = 700) -> np.ndarray:
     return centres[types] + spread + branch
 
 
-@pytest.mark.parametrize("name", ["made", "pbmc68k_reduced"])
+@pytest.mark.parametrize("name", first_of("made", "pbmc68k_reduced"))
 @pytest.mark.filterwarnings("ignore")
 def test_cells_end_in_a_map_whose_coordinates_live_on_many_of_them(name):
     X = made_cells() if name == "made" else needed("scanpy", "test-all").datasets.pbmc68k_reduced().obsm["X_pca"]

@@ -139,6 +139,7 @@ def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
     assert firm.best(2).bandwidth == 1.0 and [t.fvu(2) for t in firm.trials] == [0.03, 0.04]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("backend", ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_device_finds_what_the_cpu_finds(backend, small):

@@ -72,6 +72,7 @@ def test_even_density_costs_no_trial(automatic):
     assert automatic.diagnostics["automatic"]["local"] is None
 
 
+@pytest.mark.thorough
 @QUIET
 def test_of_many_points_it_is_tried_only_where_there_is_more_to_explain(monkeypatch):
     """Two densities are explained by a fixed bandwidth but for what more points would explain, a fan is not."""
@@ -108,6 +109,7 @@ def test_points_that_no_fixed_bandwidth_keeps_together():
     assert unexplained_variance(flat, found.embedding) < 0.2
 
 
+@pytest.mark.thorough
 @QUIET
 def test_it_is_followed_on_all_points_where_a_sample_was_tried(monkeypatch, tmp_path):
     monkeypatch.setattr("ies_gpu.parameters.automatic.calibrate.__defaults__", (700,))
