@@ -106,16 +106,6 @@ class Backend(InPieces):
         """Distances and numbers (n, k) of each point's k nearest other points."""
         raise NotImplementedError
 
-    def eigsh(
-        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
-    ) -> tuple[Array, Array]:
-        """The library's eigensolver: ``count`` largest eigenpairs of a symmetric operator, unchecked, in any order.
-
-        ``operator`` has ``n`` rows and takes a vector (n,); ``start`` may be overwritten; ``size`` vectors span the
-        Krylov space. Fewer pairs may come back.
-        """
-        raise NotImplementedError
-
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """How many connected parts a symmetric CSR has, and each row's part (n,); entries that are 0 join nothing."""
         raise NotImplementedError

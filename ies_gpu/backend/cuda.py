@@ -116,7 +116,7 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
     try:
         for name in LIBRARIES:
             getattr(cupy.cuda, name)
-        importlib.import_module("cupyx.scipy.sparse.linalg")
+        importlib.import_module("cupyx.scipy.sparse")
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
         advice = f"install them with: pip install '{_wheel()}[ctk]'"
@@ -263,14 +263,6 @@ class CudaBackend(Backend):
                     found = nearest_by_products(X, centred, squares, rows, k, xp)
                 distances[rows], neighbours[rows] = found
         return distances, neighbours
-
-    def eigsh(
-        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
-    ) -> tuple[Array, Array]:
-        linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
-        # an operator and not a matrix: S is not stored, and P may be in float32
-        wrapped = linalg.LinearOperator((operator.n, operator.n), matvec=operator, dtype=np.dtype("float64"))
-        return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=max_products)
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """The smallest row number that each row can reach.

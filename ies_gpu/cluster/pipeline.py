@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from ..backend import Backend, get_backend
 from ..embedding.connectivity import disconnected, holds_enough, refuse_small_part
 from ..embedding.diffusion import check_pairs
@@ -78,7 +76,8 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     client = team.client
     graph, known = shelf.get_graph() or computed_graph(team, source, options, log, shelf)
     source.chunks.clear()
-    coordinates, eigenvalues, residuals, info = mapped(team, graph, source.n, options, log, shelf)
+    coordinates, pairs = mapped(team, graph, source.n, options, log, shelf)
+    eigenvalues = pairs["eigenvalues"]
     saved = shelf.get_arrays("tangents", ("bases", "sigma"))
     if saved is not None:
         tangents = team.map(pair, *saved[0])
@@ -96,8 +95,8 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     workers = "1 worker" if len(client.nthreads()) == 1 else f"{len(client.nthreads())} workers"
     diagnostics = facts | {
         "device_reason": f"on {workers} of the Dask cluster at {client.scheduler.address}",
-        "residuals": residuals.tolist(),
-        "solver": info,
+        **{name: pairs[name].tolist() for name in ("residuals", "gaps", "angles")},
+        "solver": pairs["info"],
         "mean_degree": graph.nnz / graph.sizes.sum() - 1,
         "approximations": [],
         "regret_passed": found.passed,
@@ -134,21 +133,22 @@ def computed_graph(
 
 def mapped(
     team: Team, graph: Graph, n: int, options: Options, log: CountingLog, shelf: Shelf
-) -> tuple[list[Any], np.ndarray, np.ndarray, dict[str, Any]]:
-    """Coordinates by block, eigenvalues, residuals of the latter, and how they were found."""
+) -> tuple[list[Any], dict[str, Any]]:
+    """Coordinates by block, and what is known of them: eigenvalues, their accuracy, and how they were found."""
     saved = shelf.get_arrays("eigenvectors", ("coordinates",))
     if saved is not None:
         (coordinates,), known = saved
-        return coordinates, known["eigenvalues"], known["residuals"], known["info"]
+        return coordinates, known
     info: dict[str, Any] = {}
     with log.stage("eigenvectors") as report:
-        values, V, residuals = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
-        check_pairs(values, residuals, options.tol, "the workers", log.warn)
+        values, V, accuracy = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
+        check_pairs(values, accuracy, options.tol, "the workers", log.warn)
         coordinates = coordinates_of(team, V, graph, n, options.random_state)
         team.wait(coordinates)
-    known = {"eigenvalues": 1.0 - values[1:], "residuals": residuals[1:], "info": info}
+    known = {name: getattr(accuracy, name)[1:] for name in ("residuals", "gaps", "angles")}
+    known |= {"eigenvalues": 1.0 - values[1:], "info": info}
     shelf.put_arrays("eigenvectors", ("coordinates",), [coordinates], **known)
-    return coordinates, known["eigenvalues"], known["residuals"], info
+    return coordinates, known
 
 
 def pair(backend: Backend, first: Any, second: Any) -> tuple[Any, Any]:

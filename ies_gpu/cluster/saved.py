@@ -18,7 +18,7 @@ from ..errors import ClusterError
 from ..files.archive import pack, read_header, unpack, write_archive
 from ..run.checkpoint import Checkpoint
 from ..run.fingerprint import add_array, content_digest, versions
-from ..run.options import Options, chosen_solver
+from ..run.options import Options
 from .matrix import Graph, Rows, exchange_by
 from .team import PARSING, Team
 
@@ -44,7 +44,7 @@ class Shelf:
             return
         with log.stage("checkpoint"):
             data = sha256("".join(team.gather(team.map(digest_of, chunks))).encode()).hexdigest()
-            job = options.parameters | {"versions": versions(), "solver": chosen_solver(), "data": data}
+            job = options.parameters | {"versions": versions(), "data": data}
             folder = Path(options.checkpoint).absolute()
             self.checkpoint = Checkpoint(folder, options.resume, job | {"device": options.device}, STAGES)
             try:

@@ -13,11 +13,13 @@ from ..backend.array import Array
 from ..backend.kernels.arrays import column_norms
 from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
 from ..validation import check_choice, check_integer, check_number
-from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs, wants_order
-from .eigensolvers.library import SOLVERS
+from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
+from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
 from .laplacian import Laplacian, check_laplacian
 from .order import inverse_order
 from .scale_and_sign import signs
+
+WORTHLESS = 0.1  # sine of the angle of the first eigenvector from which on nothing is returned
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Embedding:
         The eigenvalues of the unscaled Laplacian ``L = I - P``, ascending.
     residuals : ndarray of shape (n_components,)
         The residual of each pair, ``|S v - mu v|`` of the symmetric eigenproblem that was solved.
+    gaps : ndarray of shape (n_components,)
+        The distance from each eigenvalue to the nearest one that is not a copy of it.
+    angles : ndarray of shape (n_components,)
+        Bounds on the sine of the angle between each computed eigenvector and the true one (Davis and Kahan), or the
+        space of the true ones where an eigenvalue comes several times. With entries in float32 their rounding counts.
     info : dict
         Which solver ran and how much work it did.
     """
@@ -39,6 +46,8 @@ class Embedding:
     coordinates: Array
     eigenvalues: Array
     residuals: Array
+    gaps: Array
+    angles: Array
     info: dict[str, Any] = field(default_factory=dict)
 
 
@@ -62,10 +71,9 @@ def diffusion_map(
     random_state : int, default=0
         The seed of the start vector, which is the same on every device. Signs do not depend on it: the third moment of
         each eigenvector is positive, or where that is near zero its correlation with ``laplacian.weights``.
-    solver : {"auto", "eigsh"}, default="auto"
-        "auto" uses our own solver, and the library's if a residual stays above ``tol``. "eigsh" uses SciPy's or CuPy's
-        solver, recomputes every residual and searches for missed copies of multiple eigenvalues; if a check fails, our
-        own solver takes over, and ``info["fallback"]`` says why.
+    solver : {"auto", "lanczos", "multilevel", "factorised"}, default="auto"
+        The method to try first. "auto" chooses by the graph. Where the result of one is not accepted, another takes
+        over, and ``info["fallback"]`` says why.
 
     Returns
     -------
@@ -77,7 +85,13 @@ def diffusion_map(
     DisconnectedGraphError
         If the parts of the graph are joined only by weights that are lost to rounding.
     NotConvergedError
-        If no solver came near ``tol``; vectors that are mixtures are never returned.
+        If no solver came near ``tol`` and the first eigenvector is not known by then.
+
+    Warns
+    -----
+    RuntimeWarning
+        If eigenvectors may be mixtures: where eigenvalues are closer together than rounding or residuals can tell, the
+        warning names them. All others are within 0.01 of the true ones (``angles``).
 
     Examples
     --------
@@ -102,7 +116,7 @@ def diffusion_map(
     start = backend.asarray(start_vector(n, seed))
     with backend.active():
         operator = SymmetricTransition(laplacian, backend)
-        ordered = solver == "auto" and wants_order(operator, m + 1)
+        ordered = solver == "multilevel" or (solver == "auto" and wants_order(operator, m + 1))
     if not ordered:
         return eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
     inner, order, edges = laplacian.arranged
@@ -110,42 +124,52 @@ def diffusion_map(
     return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
 
 
-def check_pairs(values: Array, residuals: Array, tol: float, place: str, warn: Callable[[str], None]) -> None:
-    """Warn of residuals above ``tol``; an error where vectors are not finite or mixtures, or the graph is in parts.
+def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[str], None]) -> None:
+    """Warn of large residuals and of mixed eigenvectors; an error where they are worthless, or the graph is in parts.
 
     Parameters
     ----------
-    values, residuals : array (m + 1,)
-        The leading eigenvalues of S, and the residuals of the pairs.
+    values : array (m + 1,)
+        The leading eigenvalues of S.
     place : str
         Where they were computed, for the message.
     """
-    worst = float(residuals.max())
+    worst, first = float(accuracy.residuals.max()), 1.0 - float(values[1])
     if not np.isfinite(worst):
         raise ArithmeticError(
             f"the eigenvectors computed on {place} are not finite; check the weights of the kernel, or try device='cpu'"
         )
-    if worst > tol:
-        refuse_garbage(1.0 - float(values[1]), worst, tol)
-        warn(
-            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
-            "care or use fewer components"
-        )
-    if float(values[1]) > 1 - 1e-13:
+    if first < 1e-13:
         raise DisconnectedGraphError(
             "the graph is in parts, or its parts are joined only by weights that are lost to rounding (the "
             "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
         )
-
-
-def refuse_garbage(first: float, worst: float, tol: float) -> None:
-    """Raise where residuals are not small beside the first eigenvalue: such vectors would be mixtures."""
-    if worst > 0.01 * first:
-        raise NotConvergedError(
-            f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
-            f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph is better connected, "
-            "or ask for fewer components"
+    if worst > tol:
+        if accuracy.angles[1] > WORTHLESS:
+            raise NotConvergedError(
+                f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
+                f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph is better connected, "
+                "or ask for fewer components"
+            )
+        warn(
+            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
+            "care or use fewer components"
         )
+    mixed = mixed_columns(np.asarray(backend_of(values).to_host(values)), accuracy)
+    if mixed.size:
+        warn(describe_mixture(mixed, accuracy))
+
+
+def describe_mixture(mixed: np.ndarray, accuracy: Accuracy) -> str:
+    """Return the warning that names eigenvectors which may be mixed, and says why."""
+    names = ", ".join(f"phi{k}" for k in mixed)
+    largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
+    if (accuracy.unavoidable[mixed] > ANGLE).any() or largest <= ANGLE:
+        why = "rounding cannot tell so close eigenvalues apart; raise bandwidth, or store the kernel in float64"
+    else:
+        why = f"residuals are as large as {accuracy.residuals[mixed].max():.1g}; lower tol, or change n_components"
+    may = f"{names} may be mixed with each other or with the next eigenvector"
+    return f"{may} (sine of the angle up to {largest:.2g}, gap {gap:.1g}): {why}"
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
@@ -176,8 +200,12 @@ def eigenmap(
         pairs = leading_eigenpairs(
             operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
         )
-    check_pairs(pairs.values, pairs.residuals, tol, backend.device, warn or warn_caller)
+    accuracy = pairs.accuracy
+    check_pairs(pairs.values, accuracy, tol, backend.device, warn or warn_caller)
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.weights)
-    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], pairs.residuals[1:], pairs.info)
+    residuals, gaps, angles = (
+        backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
+    )
+    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], residuals, gaps, angles, pairs.info)

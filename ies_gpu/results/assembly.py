@@ -118,6 +118,8 @@ def diagnostics_of(
     return {
         **run.backend.describe(),
         "residuals": [float(r) for r in embedding.residuals],
+        "gaps": [float(g) for g in embedding.gaps],
+        "angles": [float(a) for a in embedding.angles],
         "solver": embedding.info,
         "graph_components": graph.components,
         "mean_degree": graph.mean_degree,

@@ -337,11 +337,3 @@ class Options:
     def parameters(self) -> dict[str, Any]:
         """What decides the result, as plain values: stored with it, and used to recognise the job of a checkpoint."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in MACHINE}
-
-
-def chosen_solver() -> str:
-    """``auto``, or what the environment variable IES_GPU_SOLVER asks for: a way to compare, like IES_GPU_KERNELS."""
-    from ..embedding.eigensolvers.library import SOLVERS
-    from ..validation import check_choice
-
-    return check_choice("the environment variable IES_GPU_SOLVER", os.environ.get("IES_GPU_SOLVER") or AUTO, SOLVERS)

@@ -19,7 +19,7 @@ from .checkpoint import Checkpoint
 from .fingerprint import data_digest, versions
 from .inputs import Inputs
 from .log import Log
-from .options import Options, chosen_solver
+from .options import Options
 from .progress import Bar, Progress, announce_compiling
 
 Result = TypeVar("Result")
@@ -142,7 +142,7 @@ class Run:
     def _opened(self) -> Checkpoint:
         """The checkpoint, for the job that these options, data, device and versions are."""
         options, backend = self.options, self.backend
-        job = options.parameters | {"versions": versions(), "solver": chosen_solver()}
+        job = options.parameters | {"versions": versions()}
         job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
         names = [stage.name for stage in self.stages]
         return Checkpoint(options.checkpoint, options.resume, job | {"data": data_digest(self.given.values)}, names)

@@ -24,7 +24,7 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.embedding.cost import WORDS
 from ies_gpu.errors import DeviceError, IESWarning
 from ies_gpu.run.audit import ROWS
-from tests.backends import SIZES, ask_for_multilevel, needs_cupy, on_cpu, on_cuda, problem
+from tests.backends import SIZES, ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
 from tests.cuda_emulator import missing as emulator_missing
 from tests.fake_cupy import standing_in
@@ -298,7 +298,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
 def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
     """On larger strips it is taken by itself; here it is asked for."""
     expected = on_cpu("D1")
-    ask_for_multilevel(monkeypatch)
+    ask_for(monkeypatch, "multilevel")
     found = on_cuda("D1")
     solver = found.diagnostics["solver"]
     assert solver["method"] == "multilevel"

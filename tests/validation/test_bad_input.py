@@ -80,7 +80,7 @@ def test_cuda_is_refused_where_there_is_none(monkeypatch):
 
 def test_an_empty_variable_counts_as_not_set(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    for name in ("IES_GPU_DEVICE", "IES_GPU_SOLVER", "IES_GPU_KERNELS"):
+    for name in ("IES_GPU_DEVICE", "IES_GPU_KERNELS"):
         monkeypatch.setenv(name, "")
     assert "IES_GPU_DEVICE" not in select_coordinates(X, **GOOD).diagnostics["device_reason"]
 

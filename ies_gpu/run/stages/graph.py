@@ -22,6 +22,7 @@ from ...embedding.connectivity import (
 )
 from ...embedding.cost import Size, block_bytes, needs, refusal
 from ...embedding.diffusion import Embedding
+from ...embedding.eigensolvers.accuracy import accuracy_of
 from ...embedding.eigensolvers.eigenpairs import may_be_ordered
 from ...embedding.graph import (
     check_graph,
@@ -230,7 +231,9 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     refuse_constant(Y)
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
-    embedding = Embedding(Y, to_host(values), residuals_of(run, laplacian, Y))
+    residuals = residuals_of(run, laplacian, Y)
+    known = accuracy_of(1 - to_host(values), residuals)
+    embedding = Embedding(Y, to_host(values), residuals, known.gaps, known.angles)
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
 
 
