@@ -18,6 +18,7 @@ from ..embedding.eigensolvers.eigenpairs import last_level_pairs
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..embedding.order import cells_of
 from ..errors import ClusterError
+from ..findings import option, refusal
 from .blocks import SAMPLE, every
 from .cells import (
     cells_taken,
@@ -260,11 +261,13 @@ def stays_in_blocks(level: Any, cells: int, held: int, entries: int, count: int,
     if max(multilevel.SMALLEST, 4 * count) < below and below + 2 * held <= multilevel.SHORTER * cells:
         return True
     if need > most:
-        raise ClusterError(
+        text = (
             f"a coarse level of {cells:,} cells takes about {need / 1e9:.1f} GB on one worker, which has "
-            f"{most / 1e9:.1f} GB, and the next one would hardly be smaller ({held:,} points are almost cut off from "
-            "the others); add one larger worker, or raise bandwidth"
+            f"{most / 1e9:.1f} GB, and the next one would hardly be smaller ({held:,} points are almost cut off "
+            "from the others)"
         )
+        advice = f"add one larger worker, or raise {option('bandwidth')}"
+        raise refusal("cluster.level_too_large", text, advice, ClusterError)
     return False
 
 

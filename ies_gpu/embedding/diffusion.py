@@ -11,7 +11,8 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_norms
-from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
+from ..errors import DisconnectedGraphError, NotConvergedError
+from ..findings import Finding, option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number
 from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs, wants_order
 from .eigensolvers.library import SOLVERS
@@ -92,7 +93,8 @@ def diffusion_map(
     """
     check_choice("solver", solver, SOLVERS)
     if not isinstance(laplacian, Laplacian):
-        raise TypeError(f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}")
+        text = f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}"
+        raise refusal("laplacian.type", text, kind=TypeError)
     laplacian = check_laplacian(laplacian)
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
@@ -110,7 +112,7 @@ def diffusion_map(
     return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
 
 
-def check_pairs(values: Array, residuals: Array, tol: float, place: str, warn: Callable[[str], None]) -> None:
+def check_pairs(values: Array, residuals: Array, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
     """Warn of residuals above ``tol``; an error where vectors are not finite or mixtures, or the graph is in parts.
 
     Parameters
@@ -122,30 +124,31 @@ def check_pairs(values: Array, residuals: Array, tol: float, place: str, warn: C
     """
     worst = float(residuals.max())
     if not np.isfinite(worst):
-        raise ArithmeticError(
-            f"the eigenvectors computed on {place} are not finite; check the weights of the kernel, or try device='cpu'"
-        )
+        text = f"the eigenvectors computed on {place} are not finite"
+        advice = f"check the weights of the kernel, or try {option('device', 'cpu')}"
+        raise refusal("eigenvectors.not_finite", text, advice, ArithmeticError)
     if worst > tol:
         refuse_garbage(1.0 - float(values[1]), worst, tol)
-        warn(
-            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
-            "care or use fewer components"
-        )
+        text = f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}"
+        advice = "treat close eigenvalues with care or use fewer components"
+        warn(warning("eigenvectors.residual", text, advice))
     if float(values[1]) > 1 - 1e-13:
-        raise DisconnectedGraphError(
-            "the graph is in parts, or its parts are joined only by weights that are lost to rounding (the "
-            "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
-        )
+        text = "the graph is numerically disconnected (its first eigenvalue is 0)"
+        advice = f"raise {option('bandwidth')}, or keep one of its parts"
+        raise refusal("graph.zero_eigenvalue", text, advice, DisconnectedGraphError)
 
 
 def refuse_garbage(first: float, worst: float, tol: float) -> None:
     """Raise where residuals are not small beside the first eigenvalue: such vectors would be mixtures."""
     if worst > 0.01 * first:
-        raise NotConvergedError(
+        text = (
             f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
-            f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph is better connected, "
-            "or ask for fewer components"
+            f"eigenvalue of {first:.1e}"
         )
+        advice = (
+            f"raise {option('bandwidth')} or add neighbours, so that the graph is better connected, or ask for fewer "
+        )
+        raise refusal("eigenvectors.not_converged", text, f"{advice}components", NotConvergedError)
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
@@ -162,7 +165,7 @@ def eigenmap(
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
     progress: Callable[[int, int], None] | None = None,
-    warn: Callable[[str], None] | None = None,
+    warn: Callable[[Finding], None] | None = None,
     operator: SymmetricTransition | None = None,
 ) -> Embedding:
     """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end.
@@ -176,7 +179,7 @@ def eigenmap(
         pairs = leading_eigenpairs(
             operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
         )
-    check_pairs(pairs.values, pairs.residuals, tol, backend.device, warn or warn_caller)
+    check_pairs(pairs.values, pairs.residuals, tol, backend.device, warn or tell)
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.weights)

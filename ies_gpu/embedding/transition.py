@@ -14,6 +14,7 @@ import numpy as np
 from ..backend import Backend, Block, backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels import plain
+from ..findings import refusal
 
 
 class Kernel:
@@ -83,7 +84,8 @@ class Transition:
     @property
     def matrix(self) -> Array:
         """P as CSR."""
-        raise ValueError("this graph is too large for a CSR matrix; use the operator laplacian.transition instead")
+        text = "this graph is too large for a CSR matrix"
+        raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
 
     def some_rows(self, rows: Array) -> Array:
         """A CSR (n, n) that has these rows; others may be empty."""

@@ -48,6 +48,7 @@ from ..embedding.eigensolvers.multilevel import MERGED_UP_TO
 from ..embedding.eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
 from ..embedding.tiles import TILE
 from ..errors import OutOfMemoryError
+from ..findings import Finding, option, refusal, warning
 
 SAMPLED = 64 << 20
 TEMPORARY = 64 << 20  # of tiles: one in float64, and the products with it
@@ -245,18 +246,24 @@ def products(size: Size) -> float:
     return 2 * (60 + 47 / distance**0.5)
 
 
-def slow(chosen: Plan, limit: float, folder: str, disk: float, asked: bool) -> str:
-    """The sentence about a choice that takes much longer than with more memory."""
+def slow(chosen: Plan, limit: float, folder: str, disk: float, asked: bool) -> Finding:
+    """The warning about a choice that takes much longer than with more memory."""
     ways = {"file": f"kept in a temporary file in {folder}", "recomputed": "recomputed for every product"}
     reason = f"the kernel is {ways[chosen.storage]}" if chosen.storage in ways else "a slower eigensolver is used"
     if chosen.storage == "recomputed":
         reason += f" ({folder} has room for {disk / 1e9:.1f} GB of temporary files; set TMPDIR to one with more)"
-    whose = "memory_limit" if asked else "half of the free memory"
-    return (
+    whose = option("memory_limit") if asked else "half of the free memory"
+    text = (
         f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
-        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={rounded(chosen.enough)} would avoid "
-        "it; dtype='mixed' or a smaller bandwidth need less"
+        f"(very roughly {shown_time(chosen.seconds)} of one thread)"
     )
+    return warning("memory.slow", text, less_memory(rounded(chosen.enough)))
+
+
+def less_memory(enough: int | None) -> str:
+    """Return what to do about a lack of memory, of which ``enough`` bytes would not be one."""
+    more = "" if enough is None else f"{option('memory_limit', enough)} would avoid it; "
+    return f"{more}{option('dtype', 'mixed')} or a smaller {option('bandwidth')} need less"
 
 
 def too_little(size: Size, limit: float, disk: float, folder: str, asked: bool) -> Exception:
@@ -265,18 +272,18 @@ def too_little(size: Size, limit: float, disk: float, folder: str, asked: bool) 
     if disk < 1.05 * size.matrix:
         wanted = 1.05 * size.matrix / 1e9
         more = f", set TMPDIR to a folder with {wanted:.1f} GB free ({folder} has {disk / 1e9:.1f})"
-    return refusal(size, limit, 1.02 * least_bytes(size, disk), asked, more)
+    return over_limit(size, limit, 1.02 * least_bytes(size, disk), asked, more)
 
 
-def refusal(size: Size, limit: float, needed: float, asked: bool, more: str = "") -> Exception:
-    """The error for a limit that cannot be kept."""
-    whose = f"memory_limit={limit:.0f}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
-    kind = ValueError if asked else OutOfMemoryError
-    return kind(
+def over_limit(size: Size, limit: float, needed: float, asked: bool, more: str = "") -> Exception:
+    """Make the error for a limit that cannot be kept."""
+    whose = option("memory_limit", int(limit)) if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
+    text = (
         f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
-        f"{size.m} components: at least {rounded(needed)} bytes are needed. Raise memory_limit{more}, or use fewer "
-        "points or components"
+        f"{size.m} components: at least {rounded(needed)} bytes are needed"
     )
+    advice = f"pass {option('memory_limit', rounded(needed))} or more{more}, or use fewer points or components"
+    return refusal("memory.too_little", text, advice, ValueError if asked else OutOfMemoryError)
 
 
 def rounded(size: float) -> int:

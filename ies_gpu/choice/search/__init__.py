@@ -7,6 +7,7 @@ from math import comb
 import numpy as np
 
 from ...backend.array import Array
+from ...findings import option, refusal
 from ..criterion import MAX_SUBSETS, count_subsets
 from .branch_and_bound import branch_sets, search_branch_and_bound
 from .exhaustive import all_sets, search_exhaustive
@@ -25,10 +26,11 @@ def check_counts(method: str, m: int, d: int, s: int) -> None:
     if method == "exhaustive" or (method == "greedy" and s == d):
         count_subsets(m, s)
     elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
-        raise ValueError(
-            f"search='greedy' starts from all sets of intrinsic_dim={d} of n_components={m} coordinates, "
-            f"{comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}; use search='submodular'"
+        text = (
+            f"{option('search', 'greedy')} starts from all sets of {option('intrinsic_dim', d)} of "
+            f"{option('n_components', m)} coordinates, {comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}"
         )
+        raise refusal("search.too_many", text, f"use {option('search', 'submodular')}")
 
 
 def evaluate(

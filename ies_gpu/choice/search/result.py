@@ -10,6 +10,7 @@ import numpy as np
 
 from ...backend import backend_of, to_host
 from ...backend.array import Array
+from ...findings import refusal
 from ...validation import check_choice, check_integer, check_number, check_real_array
 from ..criterion import Scores, penalties, score_pass
 from ..regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
@@ -107,7 +108,8 @@ def check_percentile(percentile: Any) -> float:
     """alpha, from 0 to 100; a share such as 0.75 is a slip."""
     number = check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
     if 0 < number < 1:
-        raise ValueError(f"percentile goes from 0 to 100, got {number:g}; pass {100 * number:g} if that is a share")
+        text = f"percentile goes from 0 to 100, got {number:g}"
+        raise refusal("percentile.range", text, f"pass {100 * number:g} if that is a share")
     return number
 
 
@@ -116,10 +118,10 @@ def check_problem(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
     bases = check_real_array("bases", bases, 3)
     n, m, d = bases.shape
     if n < 2 or not 1 <= d <= m:
-        raise ValueError(f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
+        raise refusal("bases.shape", f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
     values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != m:
-        raise ValueError(f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
+        raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
     return bases, values
 
 

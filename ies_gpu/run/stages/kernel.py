@@ -17,10 +17,11 @@ from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scra
 from ...embedding.order import is_mapped
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
+from ...findings import option, warning
 from ..audit import audit_graph
 from ..log import Report
 from ..options import is_local
-from ..plan import WORDS, Size, csr_bytes, plan, rounded, slow, storage_on_gpu, too_little
+from ..plan import WORDS, Size, csr_bytes, less_memory, plan, rounded, slow, storage_on_gpu, too_little
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample
@@ -56,13 +57,13 @@ def on_device(run: Run, n: int, degree: float) -> tuple[str, dict[str, Any]]:
     needed = 2 * csr_bytes(n, degree, run.options.stored_bytes)
     chosen = storage_on_gpu(n, degree, run.options.stored_bytes, budget)
     if chosen == "recomputed" and n >= MANY:
-        whose = "half of the free memory" if run.options.memory_limit is None else "memory_limit"
-        way = f"memory_limit={rounded(needed)} would avoid it; " if needed <= backend.free_memory() else ""
-        run.log.say_now(
+        whose = "half of the free memory" if run.options.memory_limit is None else option("memory_limit")
+        text = (
             f"{whose} is {budget / 1e9:.2f} GB on {backend.device}, so the kernel, {needed / 2e9:.2f} GB as a sparse "
-            f"matrix, is computed anew for every product: many times as long as with enough memory. {way}"
-            "dtype='mixed' or a smaller bandwidth need less"
+            "matrix, is computed anew for every product: many times as long as with enough memory"
         )
+        enough = rounded(needed) if needed <= backend.free_memory() else None
+        run.log.say_now(warning("memory.slow", text, less_memory(enough)))
     return chosen, {"kernel": WORDS[chosen]}
 
 
