@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from .errors import IESWarning, brief, warn_caller
@@ -80,33 +80,13 @@ class Finding:
         """The options that the advice gives a value for."""
         return {name: value for name, value in MARK.findall(self.advice) if value}
 
-    def render(self, words: Words = in_python) -> str:
-        """Return the sentence with its advice, options written for Python or in other words.
-
-        Parameters
-        ----------
-        words : callable, optional
-            How to write an option, called as ``words(name, value)``.
-
-        Returns
-        -------
-        str
-            One line.
-        """
-        return render(f"{self.text}; {self.advice}" if self.advice else self.text, words)
-
     def __str__(self) -> str:
-        return self.render()
+        return sentence(self)
 
-    def plain(self) -> dict[str, str]:
-        """Return the finding as a dictionary, for JSON and for a file.
 
-        Returns
-        -------
-        dict
-            By the names of the attributes.
-        """
-        return asdict(self)
+def sentence(finding: Finding, words: Words = in_python) -> str:
+    """Return what was found with its advice, options written by ``words(name, value)``."""
+    return render(f"{finding.text}; {finding.advice}" if finding.advice else finding.text, words)
 
 
 class Judged(NamedTuple):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 
-from ..findings import Finding, in_python
+from ..findings import Finding, in_python, sentence
 from ..run.options import Options
 
 FLAGS = {field.name: f"--{field.name.replace('_', '-')}" for field in fields(Options)}
@@ -27,7 +27,7 @@ ADVICE = {
 def say(finding: Finding, known: Collection[str] | None = None) -> str:
     """Return the sentence of a finding with flags for options; ``known`` are the flags of the command."""
     advice = ADVICE.get(finding.code) or ADVICE.get(finding.code.rpartition(".")[2]) or finding.advice
-    return replace(finding, advice=advice).render(partial(in_flags, known=known))
+    return sentence(replace(finding, advice=advice), partial(in_flags, known=known))
 
 
 def in_flags(name: str, value: str | None, known: Collection[str] | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from ..choice.naming import coordinate_names
@@ -23,7 +24,7 @@ def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str,
     Sets are 0-based; names count from 1 as in the paper.
     """
     findings = [
-        finding.plain() | {"text": render(finding.text, words), "advice": render(finding.advice, words)}
+        asdict(finding) | {"text": render(finding.text, words), "advice": render(finding.advice, words)}
         for finding in selection.findings
     ]
     ranking = [

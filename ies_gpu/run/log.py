@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from ..findings import Finding, tell, without_repeats
@@ -79,7 +80,7 @@ class Log:
 
     def state(self) -> list[dict[str, str]]:
         """Return everything that was found, for a later run that resumes this one."""
-        return [finding.plain() for finding in self.findings]
+        return [asdict(finding) for finding in self.findings]
 
     def restore(self, state: list[dict[str, str]]) -> None:
         """Say again what a saved stage had found."""
@@ -94,7 +95,7 @@ class Log:
         return {
             "seconds": self.seconds,
             "peak_bytes": self.peak_bytes,
-            "findings": [finding.plain() for finding in without_repeats(self.findings)],
+            "findings": [asdict(finding) for finding in without_repeats(self.findings)],
             "warnings": tuple(str(finding) for finding in self.findings if not finding.is_doubt),
         }
 

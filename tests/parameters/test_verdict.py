@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_on_the_cases_set_aside_sure_is_right_in_95_of_100():
 def test_each_reason_is_printed_once_and_every_other_warning_below(automatic):
     reasons = [grave("choice.regret", "no set passes"), light("choice.few_points", "only 400 points", "add some")]
     others = [*warnings_for(reasons), warning("graph.left_out", "another")]
-    facts = {"findings": [finding.plain() for finding in without_repeats(reasons + others)]}
+    facts = {"findings": [asdict(finding) for finding in without_repeats(reasons + others)]}
     facts["automatic"] = automatic.diagnostics["automatic"] | {"verdict": "doubtful"}
     lines = repr(replace(automatic, diagnostics=automatic.diagnostics | facts)).splitlines()
     start = lines.index("  verdict         doubtful:")
