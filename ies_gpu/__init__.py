@@ -18,6 +18,7 @@ _HOME = {
     "ClusterError": "errors",
     "DeviceError": "errors",
     "DisconnectedGraphError": "errors",
+    "Finding": "findings",
     "IESWarning": "errors",
     "radius_graph": "embedding.graph",
     "knn_graph": "embedding.graph",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian, laplacian_of_points
     from .embedding.nystrom import nystrom_extension
     from .errors import CheckpointWarning, ClusterError, DeviceError, DisconnectedGraphError, IESWarning
+    from .findings import Finding
     from .interop import anndata
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
     from .interop.umap import umap_init

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of
 from ..backend.array import Array
+from ..findings import refusal
 from ..validation import check_integer, check_real_array
 
 MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most this many points
@@ -69,7 +70,7 @@ def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_stat
     """
     Y = check_real_array("coordinates", coordinates, 2)
     if Y.shape[0] < 3 or Y.shape[1] < 1:
-        raise ValueError(f"coordinates must have at least 3 rows and 1 column, got shape {Y.shape}")
+        raise refusal("coordinates.shape", f"coordinates must have at least 3 rows and 1 column, got shape {Y.shape}")
     seed = check_integer("random_state", random_state, low=0)
     backend = backend_of(Y)
     rng = np.random.default_rng(seed)
@@ -79,7 +80,8 @@ def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_stat
         n = n_samples
     flat = np.flatnonzero(backend.to_host((Y[:1] == Y).all(axis=0)))
     if len(flat):
-        raise ValueError(f"column {flat[0]} of coordinates is constant on the {n} points used; leave it out")
+        text = f"column {flat[0]} of coordinates is constant on the {n} points used"
+        raise refusal("coordinates.constant", text, "leave it out")
     few = np.sort(rng.choice(n, MEDIAN_POINTS, replace=False)) if n > MEDIAN_POINTS else np.arange(n)
     with backend.active():
         unit = float(abs(Y).max())  # neither h nor r_k depends on it, and squares neither overflow nor vanish
@@ -105,7 +107,8 @@ def median_distances(Y: Array, backend: Backend) -> np.ndarray:
         if middle == 0 and bool((squares > 0).any()):  # most points are copies: let the others define what is near
             middle = float(xp.median(squares[squares > 0]))
         if middle == 0:
-            raise ValueError(f"the first {k} columns of coordinates are constant; leave constant coordinates out")
+            text = f"the first {k} columns of coordinates are constant"
+            raise refusal("coordinates.constant", text, "leave constant coordinates out")
         found[k] = np.sqrt(middle)
     return found
 

@@ -12,6 +12,7 @@ from ..choice.naming import coordinate_numbers
 from ..choice.search import SearchResult, ranked, renumber, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
 from ..choice.stray import without_stray
+from ..findings import option, refusal
 from ..results.selection import Selection, bases_of, check_selection
 from ..validation import check_integer
 
@@ -123,7 +124,8 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
         found = _searched(selection, values, subset_size)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
     if len(subsets) < 2:
-        raise ValueError("there is only one set of this size, and no other to compare it with; raise n_components")
+        text = "there is only one set of this size, and no other to compare it with"
+        raise refusal("subset.only_one", text, f"raise {option('n_components')}")
     return judge_size(best, subsets[:2], lambda chosen: volume_histogram(selection, chosen).share_near_zero)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..backend import at_home, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_sums, namespace
+from ..findings import refusal
 from ..validation import check_real_array
 from .criterion import Scores, check_bases, check_spanning, check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
@@ -79,7 +80,7 @@ def regularization_path(scores: Array, subsets: Array, eigenvalues: Array) -> tu
     sets = check_subsets(to_host(subsets) if hasattr(subsets, "shape") else subsets, len(values))
     heights = to_host(check_real_array("scores", scores, 1))
     if len(heights) != len(sets):
-        raise ValueError(f"scores has {len(heights)} entries for {len(sets)} subsets")
+        raise refusal("scores.number", f"scores has {len(heights)} entries for {len(sets)} subsets")
     slopes = penalties(sets, values)
     # the best at zeta = 0; among equal ones the smallest penalty, then the first
     current = int(np.lexsort((slopes, -heights))[0])
@@ -135,7 +136,8 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
     bases = check_bases(bases, 2)  # one is left out
     sets, among = check_spanning(subsets, bases), check_spanning(candidates, bases, "candidates")
     if sets.shape[1] != among.shape[1]:
-        raise ValueError(f"candidates must have {sets.shape[1]} members like subsets, got {among.shape[1]}")
+        text = f"candidates must have {sets.shape[1]} members like subsets, got {among.shape[1]}"
+        raise refusal("candidates.size", text)
     return regret_of(bases, sets, among, score_pass(bases, among))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..findings import option, refusal
 from ..validation import check_choice, check_integer, check_number
 from .branch_and_bound import NODES, branch_sets
 from .criterion import (
@@ -388,7 +389,8 @@ def check_percentile(percentile: Any) -> float:
     """alpha, from 0 to 100; a share such as 0.75 is a slip."""
     number = check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
     if 0 < number < 1:
-        raise ValueError(f"percentile goes from 0 to 100, got {number:g}; pass {100 * number:g} if that is a share")
+        text = f"percentile goes from 0 to 100, got {number:g}"
+        raise refusal("percentile.range", text, f"pass {100 * number:g} if that is a share")
     return number
 
 
@@ -397,7 +399,8 @@ def check_counts(method: str, m: int, d: int, s: int) -> None:
     if method == "exhaustive" or (method == "greedy" and s == d):
         count_subsets(m, s)
     elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
-        raise ValueError(
-            f"search='greedy' starts from all sets of intrinsic_dim={d} of n_components={m} coordinates, "
-            f"{comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}; use search='submodular'"
+        text = (
+            f"{option('search', 'greedy')} starts from all sets of {option('intrinsic_dim', d)} of "
+            f"{option('n_components', m)} coordinates, {comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}"
         )
+        raise refusal("search.too_many", text, f"use {option('search', 'submodular')}")

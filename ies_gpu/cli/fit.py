@@ -11,8 +11,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import in_bytes
 from ..files.remote import file_size, is_remote, shown
 from ..run.options import Options
+from . import flags
 from .colours import add_color, by_name, check_length, for_picture, read_colors
 from .console import Console
 from .dry_run import say_how_long, tell_needs
@@ -36,7 +38,6 @@ from .options import (
 from .output import announce_compiling, say, say_json
 from .plot import check_picture, draw
 from .report import address, check_page, name_of
-from .wording import as_options, in_bytes
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -197,7 +198,7 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
             {"output": own["-o"] and shown(own["-o"]), "model": own["--model"] and shown(own["--model"])}
             for own in saved
         ]
-        plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
+        plain = [as_plain(part, flags.in_flags, **own) for part, own in zip(parts, names, strict=True)]
         say_json(plain if args.components == "each" else plain[0])
     elif not args.quiet:
         for part, own in zip(parts, saved, strict=True):
@@ -208,7 +209,7 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
     """Print a result and the names of its files."""
     from ..results.summary import summary
 
-    say(summary(selection, as_options), heading=True)
+    say(summary(selection, flags.say), heading=True)
     say(f"  time            {seconds:.1f} s")
     for label, option in (
         ("saved", "-o"),

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import IESWarning, warnings_held
+from ..errors import IESWarning
 from ..files.remote import is_remote, shown
+from ..findings import listen
 from .options import chosen_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def reduced(molecule: Trajectory, kind: str) -> tuple[Any, Any]:
     rng, n = np.random.default_rng(0), len(molecule)
     sample = make(molecule.R[np.sort(rng.choice(n, most, replace=False))] if n > most else molecule.R)
     found = PCA(min(COLUMNS, *sample.shape, len(sample) - 1), random_state=0).fit(sample)
-    with warnings_held(IESWarning):  # the sample has been warned about
+    with listen(IESWarning):  # the sample has been warned about
         blocks = [found.transform(make(molecule.R[k : k + most])) for k in range(0, n, most)]
     return np.concatenate(blocks), found
 

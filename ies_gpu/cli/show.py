@@ -6,10 +6,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
+from . import flags
 from .console import Console
 from .options import add_command, add_talk, check_ending
 from .output import listed, say, say_json
-from .wording import as_options
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -32,9 +32,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.csv:
         write_csv(selection, args.csv)
     if args.json:
-        say_json(as_plain(selection))
+        say_json(as_plain(selection, flags.in_flags))
         return 0
-    say(summary(selection, as_options), heading=True)
+    say(summary(selection, flags.say), heading=True)
     show_tables(selection)
     if args.csv:
         say(f"  table           {shown(args.csv)}: {len(selection.points):,} rows")

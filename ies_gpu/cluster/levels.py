@@ -17,6 +17,7 @@ from ..embedding.eigensolvers import multilevel, returns
 from ..embedding.eigensolvers.eigenpairs import last_level_pairs
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..errors import ClusterError
+from ..findings import option, refusal
 from .blocks import SAMPLE, every
 from .cells import (
     cells_taken,
@@ -175,10 +176,12 @@ def refuse_coarse(team: Team, cells: int, entries: int, count: int) -> None:
     """Raise if the coarse levels for ``count`` pairs do not fit into the memory of the first worker."""
     need, most = cells * (28 * (count - multilevel.GUARDS + 5) + 450) + 8 * entries, team.memory_of(0)
     if need > most:
-        raise ClusterError(
+        text = (
             f"a coarse level of {cells:,} cells takes about {need / 1e9:.1f} GB on one worker, and the largest has "
-            f"{most / 1e9:.1f} GB; add one larger worker, or raise bandwidth"
+            f"{most / 1e9:.1f} GB"
         )
+        advice = f"add one larger worker, or raise {option('bandwidth')}"
+        raise refusal("cluster.level_too_large", text, advice, ClusterError)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------

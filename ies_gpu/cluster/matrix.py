@@ -16,6 +16,7 @@ from ..backend import Backend
 from ..embedding.graph import in_units_of, ordered_radius_graph
 from ..embedding.laplacian import gaussian_of_distances
 from ..embedding.transition import SparseKernel
+from ..findings import option, refusal
 from .blocks import Points, boxes_near, boxes_of, points_near
 from .team import Call, Team, joined, member
 
@@ -205,7 +206,8 @@ def row_sums(backend: Backend, kernel: Rows) -> Any:
     """``w = K 1``."""
     w = SparseKernel(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
     if not bool((w > 0).all()):
-        raise ValueError("the kernel has rows without a positive entry; raise bandwidth, or use self_loops=True")
+        text = "the kernel has rows without a positive entry"
+        raise refusal("kernel.empty_rows", text, f"raise {option('bandwidth')}, or use {option('self_loops', True)}")
     return w
 
 

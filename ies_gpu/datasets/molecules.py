@@ -10,7 +10,8 @@ import numpy as np
 
 from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
-from ..errors import brief, warn_caller
+from ..errors import brief
+from ..findings import tell, warning
 from ..validation import check_integer, check_members, check_real_array
 
 STRAIGHT = 1e-10  # a sine up to this is rounding error
@@ -234,10 +235,8 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
     left, right = (hands < -BENT).sum(axis=0), (hands > BENT).sum(axis=0)
     fixed = (np.minimum(left, right) == 0) & (np.maximum(left, right) > len(some) / 2)
     if (np.minimum(left, right) >= LEAST).any() and not fixed.any():
-        warn_caller(
-            f"the frames occur in both hands, and {what} are the same for a frame and its mirror image, so they lose "
-            "the sign of torsions; torsion_features keeps it"
-        )
+        text = f"the frames occur in both hands, and {what} are the same for a frame and its mirror image, so they "
+        tell(warning("molecule.mirrored", f"{text}lose the sign of torsions", "torsion_features keeps it"))
 
 
 def _by_rows(R: Array, columns: int, bytes_each: float, make: Callable[[Array, int], Array], backend: Backend) -> Array:

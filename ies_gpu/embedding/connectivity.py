@@ -10,6 +10,7 @@ from ..backend import Backend
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..errors import DisconnectedGraphError, first_few
+from ..findings import Finding, option, refusal, warning
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
@@ -17,6 +18,7 @@ MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not
 STRAY = 0.05  # share of the points that components="most" may leave out,
 SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
 CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
+SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option('radius')} if you set one"
 
 
 def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -> float:
@@ -53,16 +55,12 @@ def refuse_degrees(
     enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[components]
     if alone > enough * len(degrees):
         lonely = rows[: len(degrees)][degrees == 0][:50]
-        raise DisconnectedGraphError(
-            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (by default "
-            "3 * bandwidth); raise bandwidth, or radius if you set one: the nearest is up to "
-            f"{nearest(lonely):.3g} away"
-        )
+        text = f"{alone} of {len(degrees)} sampled points have no neighbour within {option('radius', float(radius))}"
+        advice = f"raise {SCALES}: the nearest is up to {nearest(lonely):.3g} away"
+        raise refusal("graph.isolated", text, advice, DisconnectedGraphError)
     if (degrees == n - 1).all():
-        raise ValueError(
-            f"radius={radius:g} (by default 3 * bandwidth) connects every sampled point to all {n} points, so "
-            "no shape is left to see; lower bandwidth, or radius if you set one"
-        )
+        text = f"{option('radius', float(radius))} connects every sampled point to all {n} points, so no shape is left"
+        raise refusal("graph.all_pairs", f"{text} to see", f"lower {SCALES}")
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
@@ -133,10 +131,9 @@ def parts_of(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
 def refuse_small_part(size: int, n: int, m: int) -> None:
     """Raise where the largest part of n points is too small for a map of m coordinates."""
     if m > size - 2:
-        raise DisconnectedGraphError(
-            f"the largest part holds {size:,} of {n:,} points, too few for n_components={m}; raise bandwidth or add "
-            "neighbours, so that more points are connected"
-        )
+        text = f"the largest part holds {size:,} of {n:,} points, too few for {option('n_components', m)}"
+        advice = f"raise {option('bandwidth')} or add neighbours, so that more points are connected"
+        raise refusal("graph.small_part", text, advice, DisconnectedGraphError)
 
 
 def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
@@ -176,21 +173,40 @@ def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
     return float(counts.mean()) / len(X)
 
 
-def disconnected(sizes: np.ndarray, radius: float | None = None, own_radius: bool = False, each: bool = True) -> str:
-    """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
+def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:
+    """Make the warning that only the largest of some parts is used; ``which`` names the rows of the others."""
+    text = f"the graph has {parts} parts; continuing with the largest, {kept:,} of {n:,} points{which}"
+    return warning("graph.left_out", text, "selection.points has the rows that were used")
+
+
+def disconnected(
+    sizes: np.ndarray,
+    radius: float | None = None,
+    own_radius: bool = False,
+    each: bool = True,
+    parts: tuple[np.ndarray, ...] = (),
+) -> Exception:
+    """Make the error for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
 
     Where a radius was set, it must grow with the bandwidth. ``each`` says whether one map per part can be made.
     """
     shown = first_few(f"{size:,}" for size in np.sort(sizes)[::-1])
     few = sizes.sum() - sizes.max()
-    way = "pass components='largest' to continue with the largest part"
+    largest = option("components", "largest")
+    way = f"pass {largest} to continue with the largest part"
     if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
-        way = "pass components='each' for one map per part, or components='largest' for that of the largest"
+        way = f"pass {option('components', 'each')} for one map per part, or {largest} for that of the largest"
     if few <= 2 * STRAY * sizes.sum():
         far = "1 point is" if few == 1 else f"{few:,} points are"
         way = f"{far} far from the rest: {way}"
     if radius is not None:
         joins = "join the parts" if len(sizes) <= 50 else "join the 50 largest"
-        wider = f"and radius={radius:.4g} or more" if own_radius else f"or more (radius {radius:.4g})"
-        way += f", or use bandwidth={radius / 3:.4g} {wider} to {joins}"
-    return f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map; {way}"
+        wider = f"and {option('radius', rounded(radius))} or more" if own_radius else f"or more (radius {radius:.4g})"
+        way += f", or use {option('bandwidth', rounded(radius / 3))} {wider} to {joins}"
+    text = f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map"
+    return refusal("graph.disconnected", text, way, DisconnectedGraphError, parts=parts)
+
+
+def rounded(length: float) -> float:
+    """Return a length with four digits."""
+    return float(f"{length:.4g}")

@@ -11,7 +11,8 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_norms
-from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
+from ..errors import DisconnectedGraphError, NotConvergedError
+from ..findings import Finding, option, refusal, tell, warning
 from ..validation import check_choice, check_integer, check_number
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
@@ -106,7 +107,8 @@ def diffusion_map(
     """
     check_choice("solver", solver, SOLVERS)
     if not isinstance(laplacian, Laplacian):
-        raise TypeError(f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}")
+        text = f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}"
+        raise refusal("laplacian.type", text, kind=TypeError)
     laplacian = check_laplacian(laplacian)
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
@@ -124,7 +126,7 @@ def diffusion_map(
     return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
 
 
-def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[str], None]) -> None:
+def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
     """Warn of large residuals and of mixed eigenvectors; an error where they are worthless, or the graph is in parts.
 
     Parameters
@@ -136,40 +138,44 @@ def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn:
     """
     worst, first = float(accuracy.residuals.max()), 1.0 - float(values[1])
     if not np.isfinite(worst):
-        raise ArithmeticError(
-            f"the eigenvectors computed on {place} are not finite; check the weights of the kernel, or try device='cpu'"
-        )
+        text = f"the eigenvectors computed on {place} are not finite"
+        advice = f"check the weights of the kernel, or try {option('device', 'cpu')}"
+        raise refusal("eigenvectors.not_finite", text, advice, ArithmeticError)
     if first < 1e-13:
-        raise DisconnectedGraphError(
-            "the graph is in parts, or its parts are joined only by weights that are lost to rounding (the "
-            "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
-        )
+        text = "the graph is numerically disconnected (its first eigenvalue is 0)"
+        advice = f"raise {option('bandwidth')}, or keep one of its parts"
+        raise refusal("graph.zero_eigenvalue", text, advice, DisconnectedGraphError)
     if worst > tol:
         if accuracy.angles[1] > WORTHLESS:
-            raise NotConvergedError(
+            text = (
                 f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
-                f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph is better connected, "
-                "or ask for fewer components"
+                f"eigenvalue of {first:.1e}"
             )
-        warn(
-            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
-            "care or use fewer components"
-        )
+            advice = f"raise {option('bandwidth')} or add neighbours, so that the graph is better connected, or ask "
+            raise refusal("eigenvectors.not_converged", text, f"{advice}for fewer components", NotConvergedError)
+        text = f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}"
+        advice = "treat close eigenvalues with care or use fewer components"
+        warn(warning("eigenvectors.residual", text, advice))
     mixed = mixed_columns(np.asarray(backend_of(values).to_host(values)), accuracy)
     if mixed.size:
         warn(describe_mixture(mixed, accuracy))
 
 
-def describe_mixture(mixed: np.ndarray, accuracy: Accuracy) -> str:
+def describe_mixture(mixed: np.ndarray, accuracy: Accuracy) -> Finding:
     """Return the warning that names eigenvectors which may be mixed, and says why."""
     names = ", ".join(f"phi{k}" for k in mixed)
     largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
     if (accuracy.unavoidable[mixed] > ANGLE).any() or largest <= ANGLE:
-        why = "rounding cannot tell so close eigenvalues apart; raise bandwidth, or store the kernel in float64"
+        why = "rounding cannot tell so close eigenvalues apart"
+        advice = f"raise {option('bandwidth')}, or store the kernel in float64"
     else:
-        why = f"residuals are as large as {accuracy.residuals[mixed].max():.1g}; lower tol, or change n_components"
-    may = f"{names} may be mixed with each other or with the next eigenvector"
-    return f"{may} (sine of the angle up to {largest:.2g}, gap {gap:.1g}): {why}"
+        why = f"residuals are as large as {accuracy.residuals[mixed].max():.1g}"
+        advice = f"lower {option('tol')}, or change {option('n_components')}"
+    text = (
+        f"{names} may be mixed with each other or with the next eigenvector (sine of the angle up to {largest:.2g}, "
+        f"gap {gap:.1g}): {why}"
+    )
+    return warning("eigenvectors.mixed", text, advice)
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
@@ -186,7 +192,7 @@ def eigenmap(
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
     progress: Callable[[int, int], None] | None = None,
-    warn: Callable[[str], None] | None = None,
+    warn: Callable[[Finding], None] | None = None,
     operator: SymmetricTransition | None = None,
 ) -> Embedding:
     """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end.
@@ -201,7 +207,7 @@ def eigenmap(
             operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
         )
     accuracy = pairs.accuracy
-    check_pairs(pairs.values, accuracy, tol, backend.device, warn or warn_caller)
+    check_pairs(pairs.values, accuracy, tol, backend.device, warn or tell)
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.weights)

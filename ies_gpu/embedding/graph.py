@@ -13,6 +13,7 @@ from ..backend.array import Array
 from ..backend.base import index_type
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows, row_slots, starts_of
+from ..findings import refusal
 from ..validation import (
     check_array,
     check_choice,
@@ -372,9 +373,9 @@ def check_graph(graph: Array, *, radius: float | None = None) -> Array:
         absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
         dense = check_real_array("graph", xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
         if dense.shape[0] != dense.shape[1]:
-            raise ValueError(f"graph must be square, got shape {dense.shape}")
+            raise refusal("graph.shape", f"graph must be square, got shape {dense.shape}")
         if len(dense) < 2:
-            raise ValueError(f"graph must be for at least 2 points, got shape {dense.shape}")
+            raise refusal("graph.shape", f"graph must be for at least 2 points, got shape {dense.shape}")
         refuse_affinities(dense.diagonal(), dense, len(dense))  # which may have zeros in their gaps, too
         refuse_filled(dense, absent)
         near = ~absent if radius is None else ~absent & (dense <= radius)
@@ -390,19 +391,18 @@ def refuse_filled(dense: Array, absent: Array) -> None:
     n, zero = len(dense), ~absent & (dense == 0)
     share = int(zero.sum() - zero.diagonal().sum()) / (n * n - n)
     if share > FILLED:
-        raise ValueError(
-            f"graph is dense, and {share:.0%} of its distances are 0, as between equal points; if 0 stands for 'not "
-            "neighbours', pass scipy.sparse.csr_array(graph)"
-        )
+        text = f"graph is dense, and {share:.0%} of its distances are 0, as between equal points"
+        raise refusal("graph.zeros", text, "if 0 stands for 'not neighbours', pass scipy.sparse.csr_array(graph)")
 
 
 def refuse_affinities(own: Array, every: Array, n: int) -> None:
     """An error where no distance is larger than that of each point to itself: then affinities came as distances."""
     if len(own) == n < every.size and 0 < float(own.min()) >= (1 - 1e-9) * float(every.max()):
-        raise ValueError(
+        text = (
             f"graph has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have, but "
-            "distances do not; pass it as kernel"
+            "distances do not"
         )
+        raise refusal("graph.affinities", text, "pass it as kernel")
 
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:

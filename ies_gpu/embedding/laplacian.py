@@ -12,6 +12,7 @@ from ..backend.array import Array
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows
 from ..errors import first_few
+from ..findings import option, refusal
 from ..validation import (
     check_flag,
     check_kernel,
@@ -261,14 +262,12 @@ def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1
         rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= SMALLEST))
         one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
         if bool((w > 0).all()):
-            raise ValueError(
-                f"kernel has {one} with a sum as small as {float(w.min()):.0e} ({first_few(rows)}), whose reciprocal "
-                "no float can hold; multiply kernel by a constant, or drop them"
+            text = f"kernel has {one} with a sum as small as {float(w.min()):.0e} ({first_few(rows)}), whose "
+            raise refusal(
+                "kernel.tiny", f"{text}reciprocal no float can hold", "multiply kernel by a constant, or drop them"
             )
-        raise ValueError(
-            f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours; drop them, "
-            "or raise bandwidth"
-        )
+        text = f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours"
+        raise refusal("kernel.empty_rows", text, f"drop them, or raise {option('bandwidth')}")
     w = w**alpha
     wt = (kernel @ (1 / w)) / w
     return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
@@ -284,16 +283,12 @@ def check_laplacian(laplacian: Any) -> Laplacian:
     matrix = backend.uniform(matrix)
     sums = backend.xp.abs(matrix.sum(axis=1))
     if float(sums.max()) > 1e-8:
-        raise ValueError(
-            f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}; "
-            "pass what graph_laplacian returns"
-        )
+        text = f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}"
+        raise refusal("laplacian.rows_sum", text, "pass what graph_laplacian returns")
     transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     if _least_off_diagonal(transition) < 0:
-        raise ValueError(
-            "laplacian must be I - P, with no positive entry off the diagonal; if yours is the generator P - I, or a "
-            "multiple of it, pass -laplacian"
-        )
+        text = "laplacian must be I - P, with no positive entry off the diagonal"
+        raise refusal("laplacian.sign", text, "if yours is the generator P - I, or a multiple of it, pass -laplacian")
     return Laplacian(transition)
 
 
@@ -307,17 +302,13 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
     dtype = getattr(P, "dtype", None)
     checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")
     if (least := _least_off_diagonal(checked)) < 0:
-        raise ValueError(
-            f"laplacian.transition must not have negative entries off the diagonal, got {least:.3g}; pass what "
-            "graph_laplacian returns"
-        )
+        text = f"laplacian.transition must not have negative entries off the diagonal, got {least:.3g}"
+        raise refusal("laplacian.negative", text, "pass what graph_laplacian returns")
     if weights is not None:
         weights = check_real_array("laplacian.weights", weights, 1)
         if len(weights) != checked.shape[0] or not bool((weights > 0).all()):
-            raise ValueError(
-                f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point; "
-                "pass what graph_laplacian returns"
-            )
+            text = f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point"
+            raise refusal("laplacian.weights", text, "pass what graph_laplacian returns")
     return laplacian if checked is P else Laplacian(checked, weights, bandwidth)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..backend import backend_of
 from ..backend.array import Array
 from ..errors import first_few
+from ..findings import option, refusal
 
 SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device
 MEASURED = ("manhattan", "chebyshev", "canberra", "braycurtis", "hamming", "haversine")
@@ -37,7 +38,8 @@ def in_metric(X: Array, metric: str) -> Array:
         those = (
             f"row {shown} is {what}; drop it" if len(rows) == 1 else f"{len(rows):,} are {what} ({shown}); drop them"
         )
-        raise ValueError(f"metric={metric!r} needs a direction for every row of X, but {those}")
+        text = f"{option('metric', metric)} needs a direction for every row of X, but {those}"
+        raise refusal("metric.direction", text)
     rows = rows / small
     return rows / xp.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -94,11 +96,9 @@ def measured_nearest(new: np.ndarray, X: np.ndarray | None, metric: str) -> np.n
 def check_measurable(name: str, X: np.ndarray, metric: str) -> None:
     """The great circle is defined for latitude and longitude only."""
     if metric == "haversine" and X.shape[1] != 2:
-        raise ValueError(
-            f"metric='haversine' needs 2 columns, latitude and longitude in radians; {name} has {X.shape[1]}"
-        )
+        text = f"{option('metric', metric)} needs 2 columns, latitude and longitude in radians"
+        raise refusal("metric.columns", text, f"{name} has {X.shape[1]}")
     if metric == "haversine" and len(X) and (abs(X) > (np.pi / 2 + 1e-6, 2 * np.pi + 1e-6)).any():
-        raise ValueError(
-            f"metric='haversine' needs latitude, from -pi/2 to pi/2, before longitude, both in radians; {name} has "
-            f"values up to {abs(X[:, 0]).max():.3g} and {abs(X[:, 1]).max():.3g}; np.radians converts degrees"
-        )
+        text = f"{option('metric', metric)} needs latitude, from -pi/2 to pi/2, before longitude, both in radians; "
+        text += f"{name} has values up to {abs(X[:, 0]).max():.3g} and {abs(X[:, 1]).max():.3g}"
+        raise refusal("metric.range", text, "np.radians converts degrees")

@@ -12,7 +12,8 @@ import numpy as np
 from ..backend import Backend, at_home, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_ends, column_means, starts_of
-from ..errors import first_few, warn_caller
+from ..errors import first_few
+from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
 from .laplacian import check_alpha
@@ -118,22 +119,22 @@ def nystrom_extension(
     rule = KernelRule(*check_scales(bandwidth, radius), check_flag("self_loops", self_loops), metric, alpha)
     Y = home.asarray(check_real_array("coordinates", coordinates, 2))
     if len(Y) != len(X):
-        raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
+        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but X has {len(X)}")
     values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
+        text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"
+        raise refusal("eigenvalues.number", text)
     if len(values) and not (values.min() >= -1e-6 and values.max() <= 2 + 1e-6):
-        raise ValueError(
-            f"eigenvalues must be those of I - P, between 0 and 2, got {values.min():.3g} to {values.max():.3g}; those "
-            "of the Laplace-Beltrami operator are larger by 4 / bandwidth^2"
-        )
+        text = f"eigenvalues must be those of I - P, between 0 and 2, got {values.min():.3g} to {values.max():.3g}"
+        advice = f"those of the Laplace-Beltrami operator are larger by 4 / {option('bandwidth')}^2"
+        raise refusal("eigenvalues.range", text, advice)
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
             degrees = kernel_degrees(X, rule)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
-            raise ValueError(f"degrees must be {len(X)} positive numbers, one per row of X")
+            raise refusal("degrees.range", f"degrees must be {len(X)} positive numbers, one per row of X")
         return extended(new, X, Y, values, degrees, rule, isolated, progress)
 
 
@@ -155,7 +156,8 @@ def moved_points(X_new: Array, X: Array) -> Array:
     """New points (n_new, D) on the device of the training points, with as many columns."""
     new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
     if new.shape[1] != X.shape[1]:
-        raise ValueError(f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}")
+        text = f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}"
+        raise refusal("X_new.columns", text)
     return to_device(new, home)
 
 
@@ -177,10 +179,10 @@ def extended(
     faint = np.flatnonzero(np.abs(mu) < FAINT)
     if len(faint):
         shown = first_few(f"phi{k + 1}" for k in faint)
-        warn_caller(
-            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get mostly noise "
-            "there; lower n_components or bandwidth"
+        text = (
+            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get mostly noise there"
         )
+        tell(warning("new_points.faint", text, f"lower {option('n_components')} or {option('bandwidth')}"))
         mu[np.abs(mu) < TINY] = TINY
     if len(new) == 0:
         return xp.empty((0, Y.shape[1]))
@@ -192,10 +194,9 @@ def extended(
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
     if len(lonely):
         got = "NaN" if isolated == "nan" else "the coordinates of the nearest training point"
-        warn_caller(
-            f"{len(lonely):,} of {len(new):,} new points have no training point within radius={rule.radius:g} and get "
-            f"{got} (rows {first_few(lonely)})"
-        )
+        text = f"{len(lonely):,} of {len(new):,} new points have no training point within "
+        text += f"{option('radius', float(rule.radius))} and get {got} (rows {first_few(lonely)})"
+        tell(warning("new_points.isolated", text))
         if isolated == "nearest":
             where = backend.asarray(lonely)
             phi[where] = Y[nearest_rows(new[where], X, backend, rule.metric)]

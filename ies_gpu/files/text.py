@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import first_few, warn_caller
+from ..errors import first_few
+from ..findings import tell, warning
 from .chosen import ContentError
 from .tables import Table
 
@@ -62,10 +63,8 @@ class TextTable(Table):
         if not following:
             raise ContentError(f"{path} contains no points: it has a line with names and nothing below")
         if numbered and first[0] and len(first) <= 4 and all(_whole(row[1:]) for row in following):
-            warn_caller(
-                f"{path}: the first line, {first_few(first, 4)}, is read as the names of the columns; if it is a "
-                "point, put a line with names above it",
-            )
+            text = f"{path}: the first line, {first_few(first, 4)}, is read as the names of the columns"
+            tell(warning("table.header", text, "if it is a point, put a line with names above it"))
         names = self._fitting(path, first, following[0], start[1][1], "0" in asked)
         # a first column without a name holds the names of the rows: R and pandas write it so
         super().__init__(path, names, len(names), [0] if names[0] == "" and len(names) > 1 else [])
@@ -92,10 +91,8 @@ class TextTable(Table):
         rows = [row[-len(first) :] for row in following]
         broken = rows and all(all(map(is_number, row)) and not _whole(row) for row in rows)
         if len(first) > 1 and (numbered or (_whole(first) and len(set(first)) == len(first) and broken)):
-            warn_caller(
-                f"{self.path}: the first line, {first_few(cells, 4)}, is read as a point; if it names the columns, "
-                "delete it, or choose columns by name",
-            )
+            text = f"{self.path}: the first line, {first_few(cells, 4)}, is read as a point"
+            tell(warning("table.no_header", text, "if it names the columns, delete it, or choose columns by name"))
 
     def _split(self, text: str) -> list[str]:
         """Return the cells of a line; those in quotes may hold what separates others."""

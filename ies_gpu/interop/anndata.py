@@ -11,7 +11,8 @@ from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..embedding.graph import from_pairs
 from ..embedding.nystrom import KernelRule
-from ..errors import IESWarning, brief, warnings_held
+from ..errors import IESWarning, brief
+from ..findings import listen, option, refusal
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
@@ -70,7 +71,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     check_text("use", use)
     check_text("key_added", key_added)
     if is_each(options.get("components")):
-        raise ValueError("components='each' gives one map per part, but adata has room for one; call select per part")
+        text = f"{option('components', 'each')} gives one map per part, but adata has room for one"
+        raise refusal("components.each", text, "call select per part")
     entry, value = entry_of(adata, use, options.get("self_loops", True))
     if entry == "kernel":
         options.pop("self_loops", None)  # it has the diagonal asked for
@@ -120,21 +122,19 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     """
     _check_cells(adata=adata, new=new)
     if check_text("key", key) not in adata.uns or f"X_{key}" not in adata.obsm:
-        raise ValueError(f"adata has no map under key={brief(key)}; call ies_gpu.anndata.select(adata) first")
+        text = f"adata has no map under key={brief(key)}"
+        raise refusal("key.missing", text, "call ies_gpu.anndata.select(adata) first")
     about, whole = adata.uns[key], np.asarray(adata.obsm[f"X_{key}"], dtype=float)
     params = about["params"]
     use = str(params["use"])
     entry, X = entry_of(adata, use)
     if entry != "X":
-        raise ValueError(
-            f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new cells "
-            "are not known; call select with use='X_pca'"
-        )
+        text = f"new cells need a map of points: this one was made from the graph {use!r}, which has none for them"
+        raise refusal("model.entry", text, "call select with use='X_pca'")
     if params.get("radius") is None:  # a file of anndata has no None
-        raise ValueError(
-            "new cells need a graph of all points within a radius, but this map connects nearest neighbours; call "
-            "select with bandwidth='fixed' or a number, and without n_neighbors"
-        )
+        text = "new cells need a graph of all points within a radius, but this map connects nearest neighbours"
+        advice = f"call select with {option('bandwidth', 'fixed')} or a number, and without {option('n_neighbors')}"
+        raise refusal("model.nearest", text, advice)
     if use == "X" and list(adata.var_names) != list(new.var_names):
         raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
     if use != "X" and use not in new.obsm:
@@ -160,7 +160,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
 def _check_unchanged(model: Model, use: str) -> None:
     """An error where cells of the map do not get their own coordinates: other points are in their place by now."""
     rows = digest_rows(len(model.X))
-    with warnings_held(IESWarning):
+    with listen(IESWarning):
         found = model.transform(model.X[rows])
     off = np.abs(found - model.coordinates[rows]).max(axis=1) / np.sqrt((model.coordinates**2).mean(axis=0)).max()
     if not np.median(off) <= UNCHANGED:  # NaN where they have no neighbours any more
@@ -231,10 +231,9 @@ def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, 
     if "graph" in given and is_found(options.get("bandwidth", AUTO)):
         apart = given["graph"].data[given["graph"].data > 0]  # without copies
         middle = float(np.median(apart)) if len(apart) else 1.0
-        raise ValueError(
-            f"use={use!r} needs bandwidth, the length over which neighbours count; the median of these distances is "
-            f"{middle:.3g}, so try bandwidth={middle:.3g} first"
-        )
+        text = f"use={use!r} needs {option('bandwidth')}, the length over which neighbours count"
+        advice = f"the median of these distances is {middle:.3g}, so try {option('bandwidth', middle)} first"
+        raise refusal("bandwidth.missing", text, advice)
     d, s = (options.pop(name, AUTO) for name in ("intrinsic_dim", "subset_size"))
     if not (is_auto(d) or is_auto(s)):
         return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
@@ -294,6 +293,6 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
         "eigenvalues": np.asarray(selection.eigenvalues),
         "mean_degree": float(info["mean_degree"]),
         "device": info["device"],
-        "warnings": np.array(info["warnings"], dtype=object),
+        "warnings": np.array([f"{finding.code}: {finding}" for finding in selection.findings], dtype=object),
         "params": {"use": use, **params},
     }

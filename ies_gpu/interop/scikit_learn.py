@@ -12,8 +12,8 @@ from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..embedding.metrics import in_metric
-from ..errors import IESWarning, warn_caller, warnings_held
-from ..parameters.verdict import DOUBTFUL, TOUCH
+from ..errors import IESWarning
+from ..findings import listen, option, tell, warning
 from ..results.assembly import points_of, presented, way_back
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto, is_found
@@ -26,7 +26,7 @@ from ..validation import check_integer, check_length, check_points
 from .spectral_transformer import SpectralTransformer
 
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
-ABOUT_THE_CHOICE = (DOUBTFUL, TOUCH, "intrinsic_dim", "subset_size")  # of which a diffusion map knows nothing
+ABOUT_THE_CHOICE = ("choice", "dimension", "search")  # topics of which a diffusion map knows nothing
 FEW = 100  # below this many points nothing can be estimated from their distances
 
 
@@ -181,11 +181,11 @@ class DiffusionMap(SpectralTransformer):
         """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
             return {"bandwidth": few_points_bandwidth(in_metric(X, self.metric))}
-        with warnings_held(IESWarning) as messages:
+        with listen(IESWarning) as said:
             used = select_coordinates(X, **asked, keep_bases=False, progress=self.progress).diagnostics["parameters"]
-        for message in messages:
-            if not any(words in message for words in ABOUT_THE_CHOICE):
-                warn_caller(message)
+        for finding in said:
+            if finding.topic not in ABOUT_THE_CHOICE:
+                tell(finding)
         return {"bandwidth": used["bandwidth"], "components": used["components"]}
 
 
@@ -384,8 +384,7 @@ def few_points_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         d = min(2, asked["n_components"], X.shape[1], *([] if is_auto(s) else [s]))
     s = d if is_auto(s) else s
     bandwidth = few_points_bandwidth(X) if is_found(bandwidth) else check_length("bandwidth", bandwidth)
-    warn_caller(
-        f"{len(X)} points are too few to estimate anything from them; using intrinsic_dim={d}, "
-        f"subset_size={s}, bandwidth={bandwidth:.4g}. Pass your own values if you know them",
-    )
+    used = f"{option('intrinsic_dim', d)}, {option('subset_size', s)}, {option('bandwidth', bandwidth)}"
+    text = f"{len(X)} points are too few to estimate anything from them; using {used}"
+    tell(warning("points.guessed", text, "pass your own values if you know them"))
     return dict(zip(SIZES, (d, s, bandwidth), strict=True))

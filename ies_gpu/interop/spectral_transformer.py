@@ -13,12 +13,12 @@ from ..backend import at_home, backend_of, host_view
 from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
-from ..errors import IESWarning, first_few, warn_caller, warnings_held
+from ..errors import IESWarning, first_few
+from ..findings import Finding, listen, option, refusal, tell, warning
 from ..results.model import InverseError, Model, make_model
 from ..run.options import FIXED, Options, is_auto, is_each, is_local
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array, check_unmasked
 
-NO_NEIGHBOUR = "new points have no training point"  # in what ``nystrom`` says
 FEWEST = 4  # points: with fewer there is no map with two coordinates
 
 
@@ -158,9 +158,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             X = check_points(X)
             return {"X": X}, X
         if X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"metric='precomputed' needs the square matrix of distances between the training points, got {X.shape}"
-            )
+            text = f"{option('metric', 'precomputed')} needs the square matrix of distances between the training points"
+            raise refusal("X.shape", f"{text}, got {X.shape}")
         return {"graph": X}, X
 
     def _extend(self, X: Array) -> Array:
@@ -177,22 +176,23 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         if len(points) < len(X):
             left_out = np.setdiff1d(np.arange(len(X)), points)
             whole = backend_of(X).xp.empty((len(X), chosen.shape[1]))
-            with warnings_held(IESWarning) as messages:
+            with listen(IESWarning) as said:
                 whole[points], whole[left_out] = chosen, self._extend(X[left_out])
-            for message in messages:
-                warn_caller(self._of_training(left_out, len(X)) if NO_NEIGHBOUR in message else message)
+            for finding in said:
+                tell(self._of_training(left_out, len(X)) if finding.code == "new_points.isolated" else finding)
             chosen = whole
         self.embedding_ = chosen
 
-    def _of_training(self, rows: np.ndarray, n: int) -> str:
+    def _of_training(self, rows: np.ndarray, n: int) -> Finding:
         """What to say of training points without a place in the map: they are no new points, and have other numbers."""
         one = len(rows) == 1
         got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
-        return (
+        text = (
             f"{len(rows):,} of {n:,} training points {'has' if one else 'have'} no neighbour in the map within "
-            f"radius={self.model_.radius:g} and {'gets' if one else 'get'} {got} "
+            f"{option('radius', float(self.model_.radius))} and {'gets' if one else 'get'} {got} "
             f"(row{'s' * (not one)} {first_few(rows)})"
         )
+        return warning("points.isolated", text)
 
     def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:
         """The model of the points that are in the map."""
@@ -207,15 +207,11 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
         check_choice("isolated", self.isolated, ISOLATED)
         if is_each(self.components):
-            raise ValueError(
-                "components='each' gives one map per part, but a transformer has one; use components='largest', or "
-                "select_coordinates"
-            )
+            text = f"{option('components', 'each')} gives one map per part, but a transformer has one"
+            raise refusal("components.each", text, f"use {option('components', 'largest')}, or select_coordinates")
         if is_local(self.bandwidth):
-            raise ValueError(
-                "bandwidth='local' cannot place new points, which a transformer must; pass a number, or use "
-                "select_coordinates"
-            )
+            text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
+            raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
         own = self.get_params(deep=False)
         asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
         if self._precomputed:
@@ -226,7 +222,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             asked |= {"bandwidth": FIXED}  # which new points have a place with
         m = check_integer("n_components", self.n_components, low=1)
         if m > len(X) - 2:
-            warn_caller(f"n_components={m} needs at least {m + 2} points; using {len(X) - 2} for {len(X)} points")
+            text = f"{option('n_components', m)} needs at least {m + 2} points; using {len(X) - 2} for {len(X)} points"
+            tell(warning("points.fewer_components", text))
         return asked | {"n_components": min(m, len(X) - 2), "random_state": self._seed()}
 
     def _seed(self) -> int:

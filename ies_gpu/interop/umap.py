@@ -10,7 +10,7 @@ from scipy.spatial import KDTree
 from ..backend import to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_names, coordinate_numbers
-from ..errors import warn_caller
+from ..findings import tell, warning
 from ..results.same_points import is_whole, used_points
 from ..results.selection import Selection, check_selection
 from ..validation import check_integer, check_points
@@ -82,11 +82,12 @@ def _check_two(selection: Selection) -> None:
     if s == 2:
         return
     two = selection.names[:2] if s > 2 else (*selection.names, *coordinate_names(range(1, 2)))
-    warn_caller(
-        f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default: use "
-        f"umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}. "
-        "With subset=selection.names there is no warning"
+    text = f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default"
+    advice = (
+        f"use umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}. With "
+        "subset=selection.names there is no warning"
     )
+    tell(warning("umap.not_two", text, advice))
 
 
 def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:

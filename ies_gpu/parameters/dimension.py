@@ -11,6 +11,7 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..backend.sampling import spaced_rows
+from ..findings import Judged, refusal
 from ..validation import check_choice, check_integer, check_length, check_points
 from .bandwidth import (
     Distances,
@@ -53,8 +54,8 @@ class DimensionEstimate:
         The bandwidth at which the spectrum was computed.
     doubtful : tuple of float
         Values of the spectrum that are near the threshold.
-    confidence : str
-        How sure the estimate is, in words.
+    confidence : Judged
+        How sure the estimate is: its ``level`` is "high", "fair" or "low", its ``facts`` say why.
     """
 
     value: int
@@ -64,7 +65,7 @@ class DimensionEstimate:
     curve: np.ndarray
     bandwidth: float | None
     doubtful: tuple[float, ...]
-    confidence: str
+    confidence: Judged
 
     def plot(self) -> Figure:
         """Plot the curve or spectrum with the estimate.
@@ -108,7 +109,7 @@ def estimate_dimension(
     Returns
     -------
     DimensionEstimate
-        The dimension as ``value``, with the curve behind it and its ``confidence`` in words.
+        The dimension as ``value``, with the curve behind it and its ``confidence``.
 
     Examples
     --------
@@ -189,14 +190,15 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
     doubtful = tuple(float(v) for v in spectrum if low <= v <= high)
     shown = ", ".join(f"{v:.2f}" for v in spectrum[: value + 2])
     if spectrum[0] < THRESHOLD:
-        words = f"low: no direction of the local spectrum ({shown}) reaches {THRESHOLD}; 1 is the least there can be"
+        text = f"no direction of the local spectrum ({shown}) reaches {THRESHOLD}; 1 is the least there can be"
+        sure = Judged("low", text)
     elif doubtful:
         near = ", ".join(f"{v:.2f}" for v in doubtful)
-        words = f"fair: in the local spectrum ({shown}), {near} is near the threshold {THRESHOLD}"
+        sure = Judged("fair", f"in the local spectrum ({shown}), {near} is near the threshold {THRESHOLD}")
     else:
-        words = f"high: the local spectrum ({shown}) is well away from the threshold {THRESHOLD}"
+        sure = Judged("high", f"the local spectrum ({shown}) is well away from the threshold {THRESHOLD}")
     return DimensionEstimate(
-        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, words
+        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, sure
     )
 
 
@@ -210,21 +212,21 @@ def _rounded(raw: float) -> int:
     return max(1, round(raw))
 
 
-def _words(raw: float, *, falls: bool = False) -> str:
+def _judged(raw: float, *, falls: bool = False) -> Judged:
     steady = abs(raw - round(raw)) <= 0.25 and raw >= 0.75 and not falls
     more = ", and the estimate falls as neighbourhoods grow, as it does with noise" if falls else ""
-    return f"{'fair' if steady else 'low'}: {raw:.2f} before rounding; noise counts as dimensions here{more}"
+    return Judged("fair" if steady else "low", f"{raw:.2f} before rounding; noise counts as dimensions here{more}")
 
 
 def _levina_bickel(X: Array) -> DimensionEstimate:
     ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
     if not ks:
-        raise ValueError(f"levina_bickel needs at least 6 points, got {len(X)}")
+        raise refusal("points.too_few", f"levina_bickel needs at least 6 points, got {len(X)}")
     curve = levina_bickel_dimension(X, neighbors=ks).by_neighbors
     middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
     raw = float(np.mean(middle))
-    words = _words(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
-    return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), words)
+    sure = _judged(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
+    return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), sure)
 
 
 @at_home
@@ -262,12 +264,13 @@ def two_nn_dimension(X: Array) -> float:
 
 def _log_ratios(X: Array) -> np.ndarray:
     if len(X) < 4:
-        raise ValueError(f"two_nn needs at least 4 points, got {len(X)}")
+        raise refusal("points.too_few", f"two_nn needs at least 4 points, got {len(X)}")
     nearest = _nearest_distances(X, 2)
     nearest = nearest[nearest[:, 0] > 0]
     logs = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
     if len(logs) < 2 or logs[len(logs) // 2] <= 1e-9:  # where they differ by rounding alone, too
-        raise ValueError("the two nearest neighbours of most points are equally far away, as on a grid or among copies")
+        text = "the two nearest neighbours of most points are equally far away, as on a grid or among copies"
+        raise refusal("X.grid", text)
     return logs
 
 
@@ -276,7 +279,7 @@ def _two_nn(X: Array) -> DimensionEstimate:
     raw = (len(logs) - 1) / float(logs.sum())
     shown = spaced_rows(len(logs) - 1, 100)
     remaining = -np.log(1 - (shown + 1) / len(logs))
-    return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _words(raw))
+    return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _judged(raw))
 
 
 def _slope(distances: Distances) -> DimensionEstimate:
@@ -284,4 +287,4 @@ def _slope(distances: Distances) -> DimensionEstimate:
     curve = kernel_sum_slopes(distances, grid)
     raw = float(curve.max())
     best = float(grid[int(curve.argmax())])
-    return DimensionEstimate(_rounded(raw), raw, "slope", grid, curve, best, (), _words(raw))
+    return DimensionEstimate(_rounded(raw), raw, "slope", grid, curve, best, (), _judged(raw))

@@ -17,6 +17,7 @@ from ..choice.naming import coordinate_names
 from ..embedding.metrics import MEASURED, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales, extended, kernel_degrees, moved_points
 from ..errors import brief
+from ..findings import option, refusal
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array
@@ -155,7 +156,7 @@ class Model:
         chosen = check_members("columns", self.subset if columns is None else columns, "numbers such as (0, 6)")
         m = self.coordinates.shape[1]
         if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < m for k in chosen):
-            raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
+            raise refusal("columns.range", f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
         X_new = self._checked(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
@@ -204,7 +205,8 @@ class Model:
             Y = check_real_array("Y", there.xp.where(missing, 0.0, Y), 2)
         Y = to_device(Y, home)
         if Y.shape[1] != chosen.shape[1]:
-            raise ValueError(f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}")
+            text = f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}"
+            raise refusal("Y.columns", text)
         with home.active():
             found = points_at(Y, X, chosen, min(NEIGHBOURS, len(X)))
             found[to_device(missing, home).any(axis=1)] = home.xp.nan
@@ -221,7 +223,8 @@ class Model:
     def _invertible(self) -> tuple[Any, Any]:
         """The training points and their chosen coordinates."""
         if self.metric == PRECOMPUTED:
-            raise ValueError("a model of precomputed distances has no points to go back to; fit with points instead")
+            text = "a model of precomputed distances has no points to go back to"
+            raise refusal("model.precomputed", text, "fit with points instead")
         return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
 
     def _checked(self, X_new: Array) -> Array:
@@ -234,10 +237,8 @@ class Model:
         far = found == xp.inf
         found = check_real_array("X_new", xp.where(far, 0.0, found), 2)
         if found.shape[1] != len(self.coordinates) or bool((found < 0).any()):
-            raise ValueError(
-                f"X_new must hold distances to the {len(self.coordinates)} training points, one column for each and "
-                f"none negative, got shape {found.shape}"
-            )
+            text = f"X_new must hold distances to the {len(self.coordinates)} training points, one column for each and "
+            raise refusal("X_new.distances", f"{text}none negative, got shape {found.shape}")
         return xp.where(far, xp.inf, found)
 
     def __repr__(self) -> str:
@@ -288,15 +289,18 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     """
     used = check_selection(selection).diagnostics.get("parameters", {})
     if used.get("entry") != "X":
-        raise ValueError(
-            f"a model needs a selection made from points; this one was made from a {used.get('entry', 'graph')}, which "
-            "gives no distances to new points. Call select_coordinates with X"
+        advice = (
+            f"this one was made from a {used.get('entry', 'graph')}, which gives no distances to new points. Call "
+            "select_coordinates with X"
         )
+        raise refusal("model.entry", "a model needs a selection made from points", advice)
     if used["radius"] is None:
-        raise ValueError(
-            "a model needs a graph of all points within a radius, to which new points can be added; this one connects "
-            "nearest neighbours. Call select_coordinates with bandwidth='fixed' or a number, and without n_neighbors"
+        text = "a model needs a graph of all points within a radius, to which new points can be added"
+        advice = (
+            f"this one connects nearest neighbours. Call select_coordinates with {option('bandwidth', 'fixed')} or a "
+            f"number, and without {option('n_neighbors')}"
         )
+        raise refusal("model.nearest", text, advice)
     feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
     more = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
@@ -324,7 +328,8 @@ def make_model(
     if feature_names is not None:
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))
         if len(names) != X.shape[1]:
-            raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
+            text = f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}"
+            raise refusal("feature_names.number", text)
     home = backend_of(X)
     here = home if rule.metric in (*MEASURED, PRECOMPUTED) else get_backend(device_near(home, device))
     with here.active():
@@ -359,7 +364,8 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     ('phi1', 'phi7')
     """
     if not isinstance(model, Model):
-        raise TypeError(f"save_model takes a Model, as returned by model_of, got {type(model).__name__}")
+        text = f"save_model takes a Model, as returned by model_of, got {type(model).__name__}"
+        raise refusal("model.type", text, kind=TypeError)
     write_as(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
 
 

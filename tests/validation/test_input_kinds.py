@@ -15,6 +15,7 @@ from ies_gpu.embedding.graph import in_units_of
 from ies_gpu.embedding.order import in_order, is_mapped
 from ies_gpu.interop.scikit_learn import IndependentCoordinates
 from ies_gpu.validation import check_points
+from tests.said import refused, warned
 
 ARGUMENTS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8, "scale": "rms"}
 
@@ -85,7 +86,7 @@ def test_frames_out(expected):
 
 
 def test_rows_of_a_frame_are_those_of_the_input(points):
-    with pytest.warns(UserWarning, match="2 parts"):
+    with warned("graph.left_out"):
         found = select_coordinates(np.vstack([[[1e4, 0, 0]], points]), **ARGUMENTS, components="largest")
     assert found.to_pandas().index.tolist() == list(range(1, 601))
 
@@ -188,7 +189,7 @@ MASKED = {
 def test_what_is_behind_a_mask_is_never_used(use, tmp_path):
     distances = np.linalg.norm(SMALL[:, None] - SMALL, axis=2)
     masked = np.ma.masked_greater(SMALL, np.median(SMALL)), np.ma.masked_greater(distances, np.median(distances))
-    with pytest.raises(ValueError, match="masked entries"):
+    with refused("*.masked"):
         MASKED[use](*masked, tmp_path)
 
 

@@ -19,7 +19,8 @@ from ...backend import at_home, backend_of, device_near, get_backend, to_host
 from ...backend.array import Array
 from ...choice.criterion import Scores, log_volumes, score_pass
 from ...choice.regularization import first_acceptable, places_among, regret_at, regularization_path, segment_at
-from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError, warnings_held
+from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError
+from ...findings import code_of, listen, option, refusal
 from ...results.same_points import used_points
 from ...results.selection import Selection, bases_of
 from ...run.options import INPUTS, is_each
@@ -106,17 +107,19 @@ def selection_stability(
     rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
     allowed = set(inspect.signature(select_coordinates).parameters) - set(INPUTS)
     if unknown := set(options) - allowed:
-        raise TypeError(f"not options of select_coordinates for points: {', '.join(sorted(unknown))}")
+        text = f"not options of select_coordinates for points: {', '.join(sorted(unknown))}"
+        raise refusal("options.unknown", text, kind=TypeError)
     selection, X, options = _starting_point(selection_or_X, X, options)
     bases_of(selection)  # an error without them
     n_refits = 0 if X is None else n_refits
     size = round(share * len(selection.coordinates))
     least = check_integer("n_components", options.get("n_components", selection.coordinates.shape[1]), low=1) + 2
     if n_refits and size < least:
-        raise ValueError(
-            f"share={share:.3g} leaves {size} points, but n_components={least - 2} needs at least {least}; use a "
-            "larger share, or n_refits=0 for the bootstrap alone"
+        text = (
+            f"{option('share', share)} leaves {size} points, but {option('n_components', least - 2)} needs at least "
+            f"{least}"
         )
+        raise refusal("share.too_few", text, "use a larger share, or n_refits=0 for the bootstrap alone")
     chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
     refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
     pairs = near_pairs(to_host(selection.eigenvalues), near)
@@ -141,10 +144,11 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
     if is_each(options.get("components")):
-        raise ValueError("components='each' gives one map per part; pass one of the results, and X")
+        text = f"{option('components', 'each')} gives one map per part"
+        raise refusal("components.each", text, "pass one of the results, and X")
     if not isinstance(given, Selection):
         if X is not None:
-            raise TypeError("X is given twice; pass the points once")
+            raise refusal("X.twice", "X is given twice", "pass the points once", TypeError)
         X = check_points(given)
         selection = select_coordinates(X, **options | {"keep_bases": True})
         used = selection.diagnostics["parameters"]  # refits repeat the fit, with what it found where that was automatic
@@ -157,9 +161,8 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
     again = {name: known[name] for name in OPTIONS if known.get(name) is not None} | again
     if X is not None:
         if known.get("entry", "X") != "X":
-            raise ValueError(
-                f"refits need a selection made from X, but this one was made from a {known['entry']}; leave X out"
-            )
+            text = f"refits need a selection made from X, but this one was made from a {known['entry']}"
+            raise refusal("selection.entry", text, "leave X out")
         X = used_points(given, check_points(X))
     return given, X, again
 
@@ -264,12 +267,12 @@ def _refitted(
     for k in range(count):
         rows = np.sort(rng.choice(n, size, replace=False))
         try:
-            with warnings_held(IESWarning):
+            with listen(IESWarning):
                 fit = select_coordinates(X[rows], **options | {"components": "largest", "keep_bases": False})
         except (DisconnectedGraphError, NotConvergedError, np.linalg.LinAlgError):
             fit = None
         except ValueError as error:  # the largest part has fewer points than eigenvectors: the subsample has enough
-            if "n_components" not in str(error):
+            if code_of(error) != "points.too_few":
                 raise
             fit = None
         points = None if fit is None else to_host(fit.points)

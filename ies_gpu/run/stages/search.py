@@ -10,6 +10,7 @@ from ...choice.regularization import Segment
 from ...choice.search import SearchResult, independent_coordinates, renumber
 from ...choice.stray import candidates
 from ...embedding.diffusion import Embedding
+from ...findings import option, warning
 from ..audit import audit_scores
 from ..log import Report
 from ..stage import Run, Stage, shallow
@@ -34,16 +35,16 @@ def searched(run: Run, report: Report, tangents: Tangents, embedding: Embedding)
     )  # fmt: skip
     found = renumber(found, kept)
     if found.details.get("gap"):
-        run.log.warn(
-            "branch and bound stopped at its limit: the loss of another set may be higher by up to "
-            f"{found.details['gap']:.3g}. Lower n_components or subset_size, or call search_branch_and_bound with a "
-            "larger node_limit"
-        )
+        text = "branch and bound stopped at its limit: the loss of another set may be higher by up to "
+        advice = f"lower {option('n_components')} or {option('subset_size')}, or call search_branch_and_bound with a "
+        advice += "larger node_limit"
+        run.log.warn(warning("search.gap", f"{text}{found.details['gap']:.3g}", advice))
     if not found.passed:
-        run.log.warn(
-            f"for every set on the path, percentile {options.percentile:g} of the regret is positive; the set for "
-            "zeta = 0 is returned. Try a larger subset_size, another bandwidth or a lower percentile"
+        text = f"for every set on the path, percentile {options.percentile:g} of the regret is positive; the set for "
+        advice = (
+            f"try a larger {option('subset_size')}, another {option('bandwidth')} or a lower {option('percentile')}"
         )
+        run.log.warn(warning("search.regret", f"{text}zeta = 0 is returned", advice))
     return found
 
 
