@@ -63,6 +63,7 @@ def test_a_coarse_level_stays_in_blocks_where_half_of_a_worker_is_too_small_for_
     assert shares == pytest.approx([1 / 6, 1 / 48, 1 / 384])  # the first worker gets blocks instead
 
 
+@pytest.mark.thorough
 def test_coarse_levels_that_are_too_large_for_a_worker_stay_in_blocks(client, strip, monkeypatch):
     from ies_gpu.cluster import levels
 
