@@ -18,6 +18,7 @@ from ies_gpu import cli
 from ies_gpu.cli.console import Console
 from ies_gpu.cli.output import say
 from ies_gpu.files.writing import write_array
+from tests.thorough import first_of
 
 from .commands import FIT
 
@@ -88,7 +89,7 @@ def test_warnings_are_one_line_in_text_and_json(points, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk, on Linux")
-@pytest.mark.parametrize("how", ["text", "json"])
+@pytest.mark.parametrize("how", first_of("json", "text"))
 def test_a_log_on_a_full_disk_does_not_stop_the_work(points, tmp_path, how):
     fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "run.npz"), "--log-format", how]
     with open("/dev/full", "w") as full:

@@ -116,6 +116,7 @@ def test_a_curve_is_seen_to_have_fewer_dimensions_than_asked(client):
         select_coordinates(X, client=client, **SMALL)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_part_that_is_left_out_may_fill_whole_blocks():
     rng = np.random.default_rng(0)

@@ -100,7 +100,7 @@ def test_multilevel_agrees_with_dense_eigh(backend):
     check(laplacian, found)
 
 
-@pytest.mark.parametrize("stored", [np.float32, np.float64])
+@pytest.mark.parametrize("stored", first_of(np.float64, np.float32))
 def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, monkeypatch, stored):
     """Very large problems do without it, and storage in float32 without the entries of S."""
     laplacian = strip(2000)
@@ -384,6 +384,7 @@ def test_lanczos_stays_beside_what_is_locked(on, backend):
 # --- work, choice, repetition ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_block_products_do_not_grow_with_n(quick):
     small, large = (pairs(strip(n, degree=100), quick, ordered=True).info for n in (8_000, 32_000))
     assert small["method"] == large["method"] == "multilevel"

@@ -115,6 +115,7 @@ def test_the_five_trials_take_less_than_three_times_the_entries_of_the_middle_on
     assert sum(count for _, count in trials_of.values()) < 3 * first[1.0][1]
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
     X = datasets.load("D9", n_samples=1500).X
