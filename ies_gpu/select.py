@@ -268,8 +268,8 @@ def select_coordinates(
     Warns
     -----
     IESWarning
-        If the result may be wrong, for example because no set passes the regret. The messages are also in
-        ``diagnostics["warnings"]``.
+        If the result may be wrong, for example because no set passes the regret. What was found is
+        also in ``selection.findings``.
 
     See Also
     --------

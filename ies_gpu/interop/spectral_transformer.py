@@ -14,7 +14,7 @@ from ..backend.array import Array
 from ..embedding.metrics import PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
 from ..errors import IESWarning, first_few
-from ..findings import Finding, listen, option, refusal, tell, warning
+from ..findings import Finding, finding_of, listen, option, refusal, tell, warning
 from ..results.model import InverseError, Model, make_model
 from ..run.options import FIXED, Options, is_auto, is_each, is_local
 from ..validation import check_choice, check_integer, check_length, check_points, check_real_array, check_unmasked
@@ -143,8 +143,10 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         try:
             return check_real_array("X", X, 2, columns=getattr(self, "feature_names_in_", None))
         except ValueError as error:
-            way = ", or put SimpleImputer before this step" if np.isnan(X).any() and not np.isinf(X).any() else ""
-            raise ValueError(f"{error}{way}") from None
+            found = finding_of(error)
+            if found is None or not np.isnan(X).any() or np.isinf(X).any():
+                raise
+            raise refusal(found.code, found.text, f"{found.advice}, or put SimpleImputer before this step") from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -61,6 +61,7 @@ def content_of(
         "facts": facts_of(selection),
         "seconds": seconds_of(selection),
         "verdict": verdict,
+        "doubtful": selection.verdict == "doubtful",
         "warnings": warned,
         "stability": None if stability is None else _stability(stability),
         "diagnosis": None if diagnosis is None else _diagnosis(diagnosis, rows),

@@ -109,7 +109,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", *FIT, "-o", "run.txt"], 2, "-o must name an .npz file"),
         (["fit", "{points}", *FIT, "-o", "no/such/run.npz"], 1, "does not exist; create it first"),
         (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
-        (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within radius=0.003"),
+        (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within --radius 0.003"),
         (["fit", "{points}", *FIT, "--bandwidth", "1000"], 1, "connects every sampled point to all 1500 points"),
         (["fit", "{points}", *FIT, "--bandwidth", "1e300"], 1, "bandwidth must be between 1e-153 and 1e+153"),
         (["fit", "{points}", *FIT, "-m", "1499"], 1, "too few for -m 1499, which may be 1498 at most"),
