@@ -181,6 +181,19 @@ def test_three_equal_components_have_every_eigenvalue_three_times(quick, method)
     assert (np.diff(found.values[::3]) < -1e-5).all()
 
 
+def test_an_even_circle_is_solved_by_the_multilevel_method(quick):
+    """Every eigenvalue comes twice. The coarse level missed one of each, so its inverse blew up: residuals were NaN."""
+    n, reach = 10_000, 50
+    angle = 2 * np.pi * np.arange(n) / n
+    bandwidth = 2 * np.sin(np.pi * (reach + 0.5) / n) / 3
+    found = pairs(laplacian_of(np.column_stack([np.cos(angle), np.sin(angle)]), bandwidth), quick, ordered=True)
+    assert found.info["method"] == "multilevel" and "fallback" not in found.info
+    steps = np.arange(1, reach + 1)
+    weights = 2 * np.exp(-((2 * np.sin(np.pi * steps / n) / bandwidth) ** 2))
+    waves = 1 - np.cos(2 * np.pi * steps * np.repeat(np.arange(1, 11), 2)[:, None] / n)
+    np.testing.assert_allclose(1 - found.values[1:], waves @ weights / (1 + weights.sum()), rtol=1e-8)
+
+
 def test_a_missed_copy_is_found_and_added(quick):
     laplacian = flat_torus(24)
     operator = SymmetricTransition(laplacian, quick)

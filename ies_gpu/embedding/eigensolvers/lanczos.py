@@ -17,6 +17,7 @@ LOOK = 6  # products between two looks at what has converged, or an eighth of a 
 SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
 PATIENCE = 7_000  # products after which an iteration is asked whether it will get there
 HOPELESS = 2.0  # times as many products as are allowed
+SURE = 10.0  # times its residual must lie between a value and the last wanted one, or a missed one may lie there too
 HIDDEN = 0.1  # part of a vector that was missed that a guard may hide
 LONGER = 1.5  # times as many products as the tolerance took may go into telling close eigenvalues apart
 
@@ -234,7 +235,7 @@ def add_missed(
         fresh = xp.asarray(generator.normal(size=operator.n))
 
         def enough(found: np.ndarray, residuals: np.ndarray, edge: float = edge) -> bool:
-            return bool(found[0] + residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
+            return bool(found[0] + SURE * residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
 
         locked = xp.ascontiguousarray(vectors.T)
         more, _ = lanczos(operator, 1, fresh, tol, sure=1, locked=locked, enough=enough, size=size, max_products=2000)
