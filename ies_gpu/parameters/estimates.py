@@ -12,7 +12,7 @@ from ..backend.array import Array
 from ..run.inputs import Inputs
 from ..run.options import FIXED, Options, is_auto
 from ..run.stage import Run
-from ..validation import check_choice, check_integer, check_number, check_points
+from ..validation import check_choice, check_integer, check_number, check_points, check_seed
 from .automatic import POINTS, calibrate
 from .bandwidth import (
     DEGREE,
@@ -133,7 +133,7 @@ def estimate_bandwidth(
     sample_size: int = SAMPLE_SIZE,
     device: str = "auto",
     n_threads: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> BandwidthEstimate:
     """Estimate a bandwidth for points.
 
@@ -163,7 +163,7 @@ def estimate_bandwidth(
         Where to compute, for "fvu".
     n_threads : int, optional
         How many CPU threads to use, for "fvu".
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of all samples.
 
     Returns
@@ -204,7 +204,7 @@ def estimate_bandwidth(
         words = done["confidence"]["bandwidth"]
         return BandwidthEstimate(done["chosen"]["bandwidth"], method, eps, curve, degrees, sets, words)
     size = check_integer("sample_size", sample_size, low=2)
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     Z = subsample(check_points(X), size, seed)
     distances = sampled_distances(Z, random_state=seed)
     centre = degree_bandwidth(distances, check_number("degree", degree, high=1.0))
@@ -237,7 +237,7 @@ def suggest_subset_size(
     sample_size: int = SAMPLE_SIZE,
     device: str = "auto",
     n_threads: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> SubsetSizeEstimate:
     """Suggest how many coordinates to choose: as many as each explain at least 1 % more of the variance of X.
 
@@ -257,7 +257,7 @@ def suggest_subset_size(
         Where to compute.
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of all samples.
 
     Returns

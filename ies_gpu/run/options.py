@@ -18,17 +18,7 @@ INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Lapl
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": (AUTO, "raise", "most", "largest", "each"),
-    "metric": (
-        "euclidean",
-        "cosine",
-        "correlation",
-        "manhattan",
-        "chebyshev",
-        "canberra",
-        "braycurtis",
-        "hamming",
-        "haversine",
-    ),
+    "metric": ("euclidean", "cosine", "correlation"),
     "scale": ("unit", "rms", "diffusion"),
     "dtype": ("float64", "mixed", "float32"),
 }
@@ -101,7 +91,7 @@ class Options:
         How many bytes the run may use; None for half of the free memory.
     n_threads : int or None, default=None
         How many CPU threads to use; None for all that the process may.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of everything random.
     tol : float, default=1e-8
         The largest residual that an eigenpair may have.
@@ -133,7 +123,7 @@ class Options:
     dtype: str = "float64"
     memory_limit: int | None = None
     n_threads: int | None = None
-    random_state: int = 0
+    random_state: Any = 0
     tol: float = 1e-8
     keep_bases: bool | None = None
     checkpoint: str | os.PathLike[str] | None = None
@@ -141,12 +131,14 @@ class Options:
 
     def __post_init__(self) -> None:
         from ..choice.search.result import check_percentile
+        from ..embedding.metrics import check_metric
         from ..errors import brief
-        from ..validation import check_choice, check_flag, check_integer, check_number
+        from ..validation import check_choice, check_flag, check_integer, check_number, check_seed
 
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
+        check_metric(self.metric)
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         if not isinstance(self.zeta, str):
@@ -161,7 +153,7 @@ class Options:
                 f"diffusion_time={self.diffusion_time:g} works only with scale='diffusion', got scale={self.scale!r}"
             )
         keep("tol", check_number("tol", self.tol, high=1.0))
-        keep("random_state", check_integer("random_state", self.random_state, low=0))
+        keep("random_state", check_seed(self.random_state))
         for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
             keep(name, check_flag(name, getattr(self, name)))
         if self.memory_limit is not None:
@@ -188,16 +180,8 @@ class Options:
                 raise ValueError(
                     f"{name}={value!r} works only with {' or '.join(entries)}, not with {self.entry}, which has its own"
                 )
-        if self.nearest and not self.is_euclidean:
-            raise ValueError(f"n_neighbors and bandwidth='local' do not work with metric={self.metric!r}")
         if is_local(self.bandwidth) and self.alpha != 1:
             raise ValueError(f"bandwidth='local' corrects for the density itself; leave alpha={self.alpha:g} out")
-        if self.automatic and not self.is_euclidean:
-            raise ValueError(
-                f"{self.automatic[0]}={getattr(self, self.automatic[0])!r} does not work with metric={self.metric!r}, "
-                "only with 'euclidean', 'cosine' and 'correlation'; pass numbers for bandwidth, intrinsic_dim and "
-                "subset_size"
-            )
 
     def _check_neighbors(self, keep: Any) -> None:
         """Check that nearest neighbours are asked for only with points, and not together with a radius."""
@@ -237,8 +221,8 @@ class Options:
             raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")
         if is_found(self.bandwidth) and self.radius is not None:
             raise ValueError(
-                f"radius needs a numeric bandwidth; with bandwidth={self.bandwidth!r} it is 3 * bandwidth, got "
-                f"{brief(self.radius)}"
+                f"radius={brief(self.radius)} needs a number for bandwidth too: with one that is found, the radius is "
+                "3 * bandwidth"
             )
 
     def _check_scales(self, keep: Any) -> None:
@@ -302,11 +286,6 @@ class Options:
         """The names of the parameters to find from the points."""
         names = [name for name in ("intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
         return ["bandwidth", *names] if is_found(self.bandwidth) else names
-
-    @property
-    def is_euclidean(self) -> bool:
-        """Whether distances are Euclidean between some points: the rows, or the rows at unit length."""
-        return self.metric in CHOICES["metric"][:3]
 
     @property
     def own_radius(self) -> bool:

@@ -163,7 +163,7 @@ def test_a_nearly_complete_graph_is_named():
     ("changed", "message"),
     [
         ({"bandwidth": None}, "bandwidth is required with X"),
-        ({"radius": 1.0}, "radius needs a numeric bandwidth"),
+        ({"radius": 1.0}, "radius=1.0 needs a number for bandwidth"),
         ({"intrinsic_dim": "two"}, "intrinsic_dim must be an integer, got 'two'"),
         ({"subset_size": 30}, "subset_size must be between 1 and 20"),
         ({"X": None, "kernel": np.eye(30)}, "intrinsic_dim is required with kernel"),

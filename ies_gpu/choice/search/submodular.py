@@ -14,12 +14,13 @@ These bounds are cautious: from most sets no procedure moves, and exchanges of s
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ...backend import at_home, backend_of
 from ...backend.array import Array
-from ...validation import check_integer
+from ...validation import check_integer, check_seed
 from .increments import FLOOR, chain_bytes, chain_gains, increment_bytes, increments
 from .local import exchanged, grown
 from .pool import Pool, Subset, random_sets
@@ -37,7 +38,7 @@ def search_submodular(
     subset_size: int,
     zeta: float | str = "auto",
     percentile: float = 75,
-    random_state: int = 0,
+    random_state: Any = 0,
     n_starts: int = STARTS,
 ) -> SearchResult:
     """Search for a good set where there are too many to enumerate, such as 10 of 200 coordinates.
@@ -59,7 +60,7 @@ def search_submodular(
         The weight of the penalty, as in :func:`search_exhaustive`.
     percentile : float, default=75
         The percentile of the regret that must not be positive.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed for random starts and orders.
     n_starts : int, default=6
         How many random starts to add to the two others, at the first zeta.
@@ -85,14 +86,14 @@ def search_submodular(
     >>> found.details["guarantee"]
     'exact over the pool only'
     """
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     starts = check_integer("n_starts", n_starts, low=0, high=100_000)
     find = partial(submodular_sets, random_state=seed, n_starts=starts)
     return searched(find, bases, eigenvalues, subset_size, zeta, percentile)
 
 
 def submodular_sets(
-    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0, n_starts: int = STARTS
+    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: Any = 0, n_starts: int = STARTS
 ) -> Evaluated:
     """All sets that the search scores, at zeta or along the path."""
     pool, m = Pool(bases, eigenvalues, s), bases.shape[1]
