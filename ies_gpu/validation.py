@@ -50,10 +50,6 @@ def check_length(name: str, value: Any) -> float:
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
     """An integer in [low, high]."""
-    if isinstance(value, np.random.Generator | np.random.RandomState):
-        draw = "integers" if isinstance(value, np.random.Generator) else "randint"
-        text = f"{option(name)} must be an integer, so that the run can be repeated, got a {type(value).__name__}"
-        raise refusal(f"{name}.type", text, f"draw one from it: {name}=int(rng.{draw}(2**31))", TypeError)
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise refusal(f"{name}.type", f"{option(name)} must be an integer, got {brief(value)}", kind=TypeError)
     number = int(value)
@@ -61,6 +57,17 @@ def check_integer(name: str, value: Any, *, low: int, high: int | None = None, w
         span = f"be at least {low}" if high is None else f"be between {low} and {high}"
         raise refusal(f"{name}.range", f"{option(name)} must {span}{why}, got {brief(number)}")
     return number
+
+
+def check_seed(random_state: Any) -> int:
+    """A seed from what NumPy and scikit-learn call a random state; one is drawn from a generator, or for None."""
+    if random_state is None:
+        return int(np.random.randint(2**31 - 1))  # noqa: NPY002 - None is NumPy's global state, as in scikit-learn
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return check_integer("random_state", random_state, low=0)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -97,12 +104,20 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
 
 @at_home
 def check_real_array(
-    name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None
+    name: str,
+    array: Array,
+    ndim: int,
+    dtype: Any = np.float64,
+    *,
+    largest: float = LARGEST,
+    columns: Any = None,
+    pairs: bool = False,
 ) -> Array:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
-    names of the columns for messages, where the array is no frame that has them.
+    names of the columns for messages, where the array is no frame that has them; ``pairs`` says that rows and columns
+    are the same points.
     """
     _check_container(name, array)
     if isinstance(array, str | os.PathLike):
@@ -128,7 +143,7 @@ def check_real_array(
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
-    _check_finite(name, array, backend, largest, columns=_names_of_columns(given) or columns)
+    _check_finite(name, array, backend, largest, columns=_names_of_columns(given) or columns, pairs=pairs)
     return array
 
 
@@ -193,6 +208,7 @@ def _check_finite(
     largest: float = LARGEST,
     indptr: Array | None = None,
     columns: Any = None,
+    pairs: bool = False,
 ) -> None:
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
@@ -207,7 +223,7 @@ def _check_finite(
         axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
         these = "the rows" if array.ndim == 2 else "them"
         kind, way = "not_finite", f"drop {these}, e.g. {name}[np.isfinite({name}){axes}]"
-        if name in ("graph", "kernel"):
+        if pairs:
             way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
         elif array.ndim == 2:
             numbers = backend.to_host(xp.nonzero(bad.any(axis=0))[0])
@@ -268,13 +284,19 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
     """
     backend = backend_of(matrix)
     if not backend.sparse.issparse(matrix):
-        matrix = check_real_array(name, matrix, 2, dtype)
+        matrix = check_real_array(name, matrix, 2, dtype, pairs=True)
         if matrix.shape[0] == matrix.shape[1]:
             matrix = backend.sparse.csr_array(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise refusal(f"{name}.shape", f"{option(name)} must be square, got shape {matrix.shape}")
     if matrix.shape[0] < 2:
         raise refusal(f"{name}.shape", f"{option(name)} must cover at least 2 points, got shape {matrix.shape}")
+    return check_sparse(name, matrix, dtype, add=add)
+
+
+def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
+    """A sparse matrix as such a CSR, of any shape."""
+    backend = backend_of(matrix)
     if matrix.dtype.kind not in "buif":
         text = f"{option(name)} must be real and numeric, got dtype {matrix.dtype}"
         raise refusal(f"{name}.type", text, kind=TypeError)
@@ -294,7 +316,7 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
         )
         advice = f"keep one distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
         raise refusal(f"{name}.repeated", text, advice)
-    _check_finite(name, matrix.data, backend, indptr=matrix.indptr)
+    _check_finite(name, matrix.data, backend, indptr=matrix.indptr, pairs=True)
     return matrix
 
 
@@ -368,16 +390,16 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
 
 
 @at_home
-def check_kernel(kernel: Array) -> Array:
+def check_kernel(kernel: Array, name: str = "kernel") -> Array:
     """A user's kernel as a CSR of its own, symmetric but for rounding: averaged with its transpose if it is not yet.
 
     What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite
     symmetric has no orthogonal eigenvectors. Ours are taken as they are, so that the steps from points to Laplacian
     give what ``laplacian_of_points`` gives, to the last digit.
     """
-    matrix = check_square_sparse("kernel", kernel)
+    matrix = check_square_sparse(name, kernel)
     backend = backend_of(matrix.data)
-    if not check_symmetric("kernel", matrix):
+    if not check_symmetric(name, matrix):
         matrix = backend.uniform(matrix)
         both = (0.5 * (matrix + matrix.T)).tocsr()
         both.sort_indices()

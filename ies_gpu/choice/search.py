@@ -12,7 +12,7 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..findings import option, refusal
-from ..validation import check_choice, check_integer, check_number
+from ..validation import check_choice, check_integer, check_number, check_seed
 from .branch_and_bound import NODES, branch_sets
 from .criterion import (
     MAX_SUBSETS,
@@ -305,7 +305,7 @@ def search_submodular(
     'exact over the pool only'
     """
     limits = {
-        "random_state": check_integer("random_state", random_state, low=0),
+        "random_state": check_seed(random_state),
         "n_starts": check_integer("n_starts", n_starts, low=0, high=100_000),
     }
     return _searched("submodular", bases, eigenvalues, subset_size, zeta, percentile, **limits)

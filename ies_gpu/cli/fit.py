@@ -290,8 +290,8 @@ def check_numbers(args: argparse.Namespace) -> None:
         check_cluster(args)
         if args.dry_run:
             args.parser.error("--dry-run tells what one process needs; leave out --workers and --scheduler")
-    if args.model and (args.n_neighbors or args.bandwidth == "local"):
-        args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
+    if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
+        args.parser.error("--model needs one bandwidth for all points; pass a number, or leave --neighbors out")
     if args.model and args.bandwidth == "auto":
         args.bandwidth = "fixed"  # which new points have a place with
     if args.bandwidth in ("auto", "fixed") and args.radius is not None:

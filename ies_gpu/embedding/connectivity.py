@@ -17,19 +17,23 @@ SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
 STRAY = 0.05  # share of the points that components="most" may leave out,
 SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
-CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
+CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice; nor do weights this large differ
 SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option('radius')} if you set one"
 
 
-def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -> float:
-    """Mean degree from sampled rows; a radius that isolates most points or connects all of them is refused here.
+def sampled_degree(X: Array, radius: float, bandwidth: float, components: str, backend: Backend) -> float:
+    """Mean degree from sampled rows; a kernel that isolates most points or hardly tells them apart is refused here.
 
     With ``components="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
-    may be isolated as that may leave out, since it is a sample.
+    may be isolated as that may leave out, since it is a sample. Where all points are joined, as by a radius beyond the
+    diameter, their weights alone show the shape.
     """
     rows = sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
-    refuse_degrees(degrees, rows, len(X), radius, components, lambda lonely: nearest_distance(X, lonely, backend))
+    refuse_lonely(degrees, rows, radius, components, lambda lonely: nearest_distance(X, lonely, backend))
+    if (degrees == len(X) - 1).all():
+        some = X[backend.asarray(rows[:SURE])]
+        refuse_alike(float(weights_near(X, some, bandwidth, backend).mean()) / len(X), len(X), bandwidth)
     return float(degrees.mean() + 1)
 
 
@@ -38,15 +42,10 @@ def sampled_rows(n: int) -> np.ndarray:
     return np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
 
 
-def refuse_degrees(
-    degrees: np.ndarray,
-    rows: np.ndarray,
-    n: int,
-    radius: float,
-    components: str,
-    nearest: Callable[[np.ndarray], float],
+def refuse_lonely(
+    degrees: np.ndarray, rows: np.ndarray, radius: float, components: str, nearest: Callable[[np.ndarray], float]
 ) -> None:
-    """Raise if too many sampled rows have no neighbours, or if all have every point; see :func:`sampled_degree`.
+    """Raise if too many sampled rows have no neighbours; see :func:`sampled_degree`.
 
     ``nearest`` gives the distance within which each of some rows has another.
     """
@@ -58,9 +57,25 @@ def refuse_degrees(
         text = f"{alone} of {len(degrees)} sampled points have no neighbour within {option('radius', float(radius))}"
         advice = f"raise {SCALES}: the nearest is up to {nearest(lonely):.3g} away"
         raise refusal("graph.isolated", text, advice, DisconnectedGraphError)
-    if (degrees == n - 1).all():
-        text = f"{option('radius', float(radius))} connects every sampled point to all {n} points, so no shape is left"
-        raise refusal("graph.all_pairs", f"{text} to see", f"lower {SCALES}")
+
+
+def refuse_alike(weight: float, n: int, bandwidth: float) -> None:
+    """Raise if the mean weight of all pairs is so near 1 that every point is as near as any other."""
+    if weight > CROWDED:
+        text = f"{option('bandwidth', float(bandwidth))} connects every sampled point to all {n} points, with a mean "
+        text += f"weight of {weight:.2g}, so no shape is left to see"
+        raise refusal("graph.all_pairs", text, f"lower {option('bandwidth')}")
+
+
+def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> np.ndarray:
+    """The sum of the weights that some points have for all points of X."""
+    total = np.zeros(len(some))
+    for first in range(0, len(X), TILE_COLUMNS):
+        piece = backend.asarray(X[first : first + TILE_COLUMNS])
+        for k, point in enumerate(some):
+            difference = (piece - point) / bandwidth
+            total[k] += float(backend.xp.exp(-(difference * difference).sum(axis=1)).sum())
+    return total
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:

@@ -13,10 +13,11 @@ from ..backend.array import Array
 from ..backend.kernels.arrays import column_norms
 from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import Finding, option, refusal, tell, warning
-from ..validation import check_choice, check_integer, check_number
+from ..keywords import answers
+from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
-from .laplacian import Laplacian, check_laplacian
+from .laplacian import Laplacian, check_laplacian, with_weights
 from .order import inverse_order
 from .scale_and_sign import signs
 
@@ -52,9 +53,10 @@ class Embedding:
     info: dict[str, Any] = field(default_factory=dict)
 
 
+@answers
 @at_home
 def diffusion_map(
-    laplacian: Laplacian, *, n_components: int = 20, tol: float = 1e-8, random_state: int = 0, solver: str = "auto"
+    laplacian: Any, *, n_components: int = 20, tol: float = 1e-8, random_state: Any = 0, solver: str = "auto"
 ) -> Embedding:
     """Return the slowest non-constant eigenvectors of a renormalised Laplacian.
 
@@ -63,15 +65,17 @@ def diffusion_map(
 
     Parameters
     ----------
-    laplacian : Laplacian
-        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`.
+    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
+        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`, or a sparse
+        ``I - P`` of your own whose walk is reversible, as that of a symmetric kernel is.
     n_components : int, default=20
         How many eigenvectors to compute.
     tol : float, default=1e-8
         The largest residual that a pair may have.
-    random_state : int, default=0
-        The seed of the start vector, which is the same on every device. Signs do not depend on it: the third moment of
-        each eigenvector is positive, or where that is near zero its correlation with ``laplacian.weights``.
+    random_state : int, RandomState, Generator or None, default=0
+        The seed of the start vector, which is the same on every device; ``info`` has the one that was used. Signs do
+        not depend on it: the third moment of each eigenvector is positive, or where that is near zero its correlation
+        with ``laplacian.weights``.
     solver : {"auto", "lanczos", "multilevel", "factorised"}, default="auto"
         The method to try first. "auto" chooses by the graph. Where the result of one is not accepted, another takes
         over, and ``info["fallback"]`` says why.
@@ -106,24 +110,25 @@ def diffusion_map(
     True
     """
     check_choice("solver", solver, SOLVERS)
-    if not isinstance(laplacian, Laplacian):
-        text = f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}"
-        raise refusal("laplacian.type", text, kind=TypeError)
     laplacian = check_laplacian(laplacian)
+    if laplacian.weights is None:
+        laplacian = with_weights(laplacian)
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     backend = backend_of(laplacian.weights)
     start = backend.asarray(start_vector(n, seed))
     with backend.active():
         operator = SymmetricTransition(laplacian, backend)
         ordered = solver == "multilevel" or (solver == "auto" and wants_order(operator, m + 1))
     if not ordered:
-        return eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
+        found = eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
+        return replace(found, info=found.info | {"random_state": seed})
     inner, order, edges = laplacian.arranged
     found = eigenmap(inner, m, start[order], tol, ordered=edges, solver=solver)
-    return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
+    phi = backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)])
+    return replace(found, coordinates=phi, info=found.info | {"random_state": seed})
 
 
 def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import breadth_first_order
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows
-from ..errors import first_few
+from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
+from ..keywords import answers
 from ..validation import (
     check_flag,
     check_kernel,
@@ -101,6 +104,7 @@ class Arranged(NamedTuple):
     edges: np.ndarray
 
 
+@answers
 @at_home
 def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
@@ -160,6 +164,7 @@ def with_unit_diagonal(matrix: Array) -> Array:
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1))
 
 
+@answers
 @at_home
 def laplacian_of_points(
     X: Array,
@@ -213,6 +218,7 @@ def laplacian_of_points(
     return laplacian_in_place(kernel, bandwidth, alpha)
 
 
+@answers
 @at_home
 def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: float = 1.0) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.
@@ -290,6 +296,35 @@ def check_laplacian(laplacian: Any) -> Laplacian:
         text = "laplacian must be I - P, with no positive entry off the diagonal"
         raise refusal("laplacian.sign", text, "if yours is the generator P - I, or a multiple of it, pass -laplacian")
     return Laplacian(transition)
+
+
+def with_weights(laplacian: Laplacian) -> Laplacian:
+    """The same with the weights of a P that came without: those with ``w_i P_ij = w_j P_ji``, which a walk finds.
+
+    Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
+    """
+    backend = backend_of(laplacian.transition.data)
+    P = scipy.sparse.csr_array(to_device(laplacian.transition, get_backend("cpu")))
+    P.eliminate_zeros()
+    order, parents = breadth_first_order(P, 0, directed=False)
+    if len(order) < P.shape[0]:
+        raise DisconnectedGraphError(
+            f"the graph of laplacian is in parts, one of them with {len(order):,} of {P.shape[0]:,} points; keep one"
+        )
+    there, back = P[parents[order[1:]], order[1:]], P[order[1:], parents[order[1:]]]
+    logs = np.zeros(P.shape[0])
+    if (there > 0).all() and (back > 0).all():
+        for child, step in zip(order[1:].tolist(), (np.log(there) - np.log(back)).tolist(), strict=True):
+            logs[child] = logs[parents[child]] + step
+        weights = np.exp(logs - logs.max())
+        flow = scipy.sparse.diags_array(weights) @ P
+        apart = abs(flow - flow.T).max(axis=1).toarray().ravel()
+        if (weights > 0).all() and (apart <= 1e-6 * weights).all():
+            return replace(laplacian, weights=backend.asarray(weights))
+    raise ValueError(
+        "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
+        "symmetric kernel is; pass the kernel to graph_laplacian instead"
+    )
 
 
 def _check_parts(laplacian: Laplacian) -> Laplacian:

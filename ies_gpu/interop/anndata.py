@@ -9,7 +9,7 @@ import scipy.sparse
 
 from ..backend import backend_of, to_host
 from ..backend.array import Array
-from ..embedding.graph import from_pairs
+from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
 from ..errors import IESWarning, brief
 from ..findings import listen, option, refusal
@@ -20,7 +20,7 @@ from ..results.export import in_input_rows
 from ..results.model import Model, make_model
 from ..results.selection import Selection
 from ..run.fingerprint import digest_rows
-from ..run.options import AUTO, is_auto, is_each, is_found
+from ..run.options import AUTO, LOCAL, is_auto, is_each, is_found
 from ..select import select_coordinates
 from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
 
@@ -41,8 +41,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     use : str, default "X_pca"
         What to start from. ``"X_pca"`` or another array in ``adata.obsm`` is taken as points; ``"X"`` is ``adata.X``
         itself. ``"distances"``, as ``scanpy.pp.neighbors`` makes them, is taken as a graph, and needs ``bandwidth``.
-        Other matrices in ``adata.obsp``, such as ``"connectivities"``, are taken as kernel; where the diagonal is empty
-        each cell is its own neighbour with weight 1, as in the paper's kernel.
+        Other matrices in ``adata.obsp``, such as ``"connectivities"``, are taken as kernel, with their diagonal as it
+        is: scanpy leaves it empty, so the eigenvalues are those of ``scanpy.tl.diffmap``.
     key_added : str, default "ies"
         Writes ``obsm["X_" + key_added]`` and ``uns[key_added]``.
     **options : dict
@@ -73,9 +73,7 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     if is_each(options.get("components")):
         text = f"{option('components', 'each')} gives one map per part, but adata has room for one"
         raise refusal("components.each", text, "call select per part")
-    entry, value = entry_of(adata, use, options.get("self_loops", True))
-    if entry == "kernel":
-        options.pop("self_loops", None)  # it has the diagonal asked for
+    entry, value = entry_of(adata, use)
     if entry == "X":
         selection = select_coordinates(value, **options)
     else:
@@ -129,12 +127,11 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     use = str(params["use"])
     entry, X = entry_of(adata, use)
     if entry != "X":
-        text = f"new cells need a map of points: this one was made from the graph {use!r}, which has none for them"
-        raise refusal("model.entry", text, "call select with use='X_pca'")
-    if params.get("radius") is None:  # a file of anndata has no None
-        text = "new cells need a graph of all points within a radius, but this map connects nearest neighbours"
-        advice = f"call select with {option('bandwidth', 'fixed')} or a number, and without {option('n_neighbors')}"
-        raise refusal("model.nearest", text, advice)
+        text = f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new "
+        raise refusal("model.entry", f"{text}cells are not known", "call select with use='X_pca'")
+    if params["bandwidth"] == LOCAL:
+        text = f"new cells need one bandwidth for all cells, but this map has {option('bandwidth', 'local')}"
+        raise refusal("model.local", text, f"call select with {option('bandwidth', 'fixed')} or a number")
     if use == "X" and list(adata.var_names) != list(new.var_names):
         raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
     if use != "X" and use not in new.obsm:
@@ -144,9 +141,10 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         )
     X_new = entry_of(new, use)[1]
     kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
+    radius, k = params.get("radius"), params.get("n_neighbors")  # a file of anndata has no None
     rule = KernelRule(
-        float(params["bandwidth"]), float(params["radius"]), bool(params["self_loops"]),
-        str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)),
+        float(params["bandwidth"]), None if radius is None else float(radius), bool(params["self_loops"]),
+        str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)), None if k is None else int(k),
     )  # fmt: skip
     X = check_points(np.asarray(to_host(X), dtype=float)[kept])
     values, device = np.asarray(about["eigenvalues"])[subset], options.get("device", "auto")
@@ -177,7 +175,7 @@ def _check_cells(**given: Any) -> None:
             raise TypeError(f"{name} must be an AnnData object, got {brief(value)}; for arrays use select_coordinates")
 
 
-def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
+def entry_of(adata: Any, use: str) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
     if use == "X" or use in adata.obsp:
         value = _of_scipy(adata.X if use == "X" else adata.obsp[use])
@@ -186,9 +184,9 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     if use == "X":
         return "X", value.toarray() if scipy.sparse.issparse(value) else value
     if use in adata.obsp and _is_distances(adata, use):
-        return "graph", both_ways(check_square_sparse(f"adata.obsp[{use!r}]", value, add=False))
+        return "graph", both_ways(check_square_sparse(f"adata.obsp[{use!r}]", value, add=False))[0]
     if use in adata.obsp:
-        return "kernel", with_self(value) if self_loops else scipy.sparse.csr_array(value)
+        return "kernel", scipy.sparse.csr_array(value)
     if use in adata.obsm:
         return "X", adata.obsm[use]
     known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])
@@ -196,20 +194,6 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
         f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}. Run "
         "scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
     )
-
-
-def both_ways(graph: Any) -> Any:
-    """Distances from both sides: who is among my nearest need not have me among theirs.
-
-    A stored zero is the distance between copies of a cell, so it stays, unlike in SciPy's ``maximum``. Of two
-    distances of one pair the larger counts.
-    """
-    n, pairs = graph.shape[0], graph.tocoo()
-    rows, columns = pairs.row.astype(np.int64), pairs.col.astype(np.int64)
-    keys, data = np.concatenate([rows * n + columns, columns * n + rows]), np.concatenate([pairs.data, pairs.data])
-    order = np.lexsort((-data, keys))
-    keys, first = np.unique(keys[order], return_index=True)
-    return from_pairs(backend_of(data), keys // n, keys % n, data[order][first], n)
 
 
 def _of_scipy(value: Any) -> Any:
@@ -266,14 +250,6 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
             f"adata.obsm[{space!r}], which is missing. Give both, or run scanpy.pp.pca(adata)"
         )
     return np.asarray(to_host(adata.obsm[space]), dtype=float)
-
-
-def with_self(kernel: Array) -> Array:
-    """A kernel in which every point is its own neighbour with weight 1, unless its diagonal says something else."""
-    kernel = scipy.sparse.csr_array(kernel)
-    if kernel.diagonal().any():
-        return kernel
-    return (kernel + scipy.sparse.eye_array(kernel.shape[0], dtype=kernel.dtype, format="csr")).tocsr()
 
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:

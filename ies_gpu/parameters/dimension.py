@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..backend.sampling import spaced_rows
 from ..findings import Judged, refusal
-from ..validation import check_choice, check_integer, check_length, check_points
+from ..validation import check_choice, check_integer, check_length, check_points, check_seed
 from .bandwidth import (
     Distances,
     bandwidth_grid,
@@ -87,7 +87,7 @@ def estimate_dimension(
     method: str = "local_pca",
     bandwidth: float | str = "auto",
     sample_size: int = SAMPLE_SIZE,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> DimensionEstimate:
     """Estimate the intrinsic dimension of points.
 
@@ -103,7 +103,7 @@ def estimate_dimension(
         The scale of "local_pca". "auto" puts 6 % of all points within 3 bandwidths of a point.
     sample_size : int, default=10000
         Use at most this many points, drawn at random.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of the sample.
 
     Returns
@@ -120,7 +120,7 @@ def estimate_dimension(
     """
     check_choice("method", method, METHODS)
     sample_size = check_integer("sample_size", sample_size, low=2)
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     X = subsample(check_points(X), sample_size, seed)
     if method == "levina_bickel":
         return _levina_bickel(X)

@@ -13,7 +13,7 @@ from ..findings import Judged
 from ..run.inputs import Inputs
 from ..run.options import FIXED, Options, is_auto
 from ..run.stage import Run
-from ..validation import check_choice, check_integer, check_number, check_points
+from ..validation import check_choice, check_integer, check_number, check_points, check_seed
 from .automatic import POINTS, calibrate
 from .bandwidth import (
     DEGREE,
@@ -134,7 +134,7 @@ def estimate_bandwidth(
     sample_size: int = SAMPLE_SIZE,
     device: str = "auto",
     n_threads: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> BandwidthEstimate:
     """Estimate a bandwidth for points.
 
@@ -164,7 +164,7 @@ def estimate_bandwidth(
         Where to compute, for "fvu".
     n_threads : int, optional
         How many CPU threads to use, for "fvu".
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of all samples.
 
     Returns
@@ -205,7 +205,7 @@ def estimate_bandwidth(
         sure = Judged(**done["confidence"]["bandwidth"])
         return BandwidthEstimate(done["chosen"]["bandwidth"], method, eps, curve, degrees, sets, sure)
     size = check_integer("sample_size", sample_size, low=2)
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     Z = subsample(check_points(X), size, seed)
     distances = sampled_distances(Z, random_state=seed)
     centre = degree_bandwidth(distances, check_number("degree", degree, high=1.0))
@@ -239,7 +239,7 @@ def suggest_subset_size(
     sample_size: int = SAMPLE_SIZE,
     device: str = "auto",
     n_threads: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> SubsetSizeEstimate:
     """Suggest how many coordinates to choose: as many as each explain at least 1 % more of the variance of X.
 
@@ -259,7 +259,7 @@ def suggest_subset_size(
         Where to compute.
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of all samples.
 
     Returns

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..backend import Backend, backend_of
-from ..embedding.metrics import SPHERICAL, in_metric
+from ..embedding.metrics import SPHERICAL, points_in_metric
 from ..findings import option, refusal
-from ..validation import check_array, check_integer, check_points
+from ..validation import check_array, check_integer
 from .options import ENTRIES, Options
 
 
@@ -37,7 +37,7 @@ class Inputs(NamedTuple):
         """The same with points whose Euclidean distances are those of the metric, where there are such points."""
         if metric not in SPHERICAL:
             return self
-        return Inputs(self.values | {"X": in_metric(check_points(self.value), metric)}, before=self.value)
+        return Inputs(self.values | {"X": points_in_metric(self.value, metric)}, before=self.value)
 
     @property
     def entry(self) -> str:

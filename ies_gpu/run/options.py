@@ -20,17 +20,7 @@ INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Lapl
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": (AUTO, "raise", "most", "largest", "each"),
-    "metric": (
-        "euclidean",
-        "cosine",
-        "correlation",
-        "manhattan",
-        "chebyshev",
-        "canberra",
-        "braycurtis",
-        "hamming",
-        "haversine",
-    ),
+    "metric": ("euclidean", "cosine", "correlation"),
     "scale": ("unit", "rms", "diffusion"),
     "dtype": ("float64", "mixed", "float32"),
 }
@@ -103,7 +93,7 @@ class Options:
         How many bytes the run may use; None for half of the free memory.
     n_threads : int or None, default=None
         How many CPU threads to use; None for all that the process may.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of everything random.
     tol : float, default=1e-8
         The largest residual that an eigenpair may have.
@@ -135,7 +125,7 @@ class Options:
     dtype: str = "float64"
     memory_limit: int | None = None
     n_threads: int | None = None
-    random_state: int = 0
+    random_state: Any = 0
     tol: float = 1e-8
     keep_bases: bool | None = None
     checkpoint: str | os.PathLike[str] | None = None
@@ -143,12 +133,14 @@ class Options:
 
     def __post_init__(self) -> None:
         from ..choice.search import check_percentile
+        from ..embedding.metrics import check_metric
         from ..errors import brief
-        from ..validation import check_choice, check_flag, check_integer, check_number
+        from ..validation import check_choice, check_flag, check_integer, check_number, check_seed
 
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
+        check_metric(self.metric)
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         if not isinstance(self.zeta, str):
@@ -165,7 +157,7 @@ class Options:
             )
             raise refusal("diffusion_time.scale", text)
         keep("tol", check_number("tol", self.tol, high=1.0))
-        keep("random_state", check_integer("random_state", self.random_state, low=0))
+        keep("random_state", check_seed(self.random_state))
         for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
             keep(name, check_flag(name, getattr(self, name)))
         if self.memory_limit is not None:
@@ -192,19 +184,9 @@ class Options:
             if value != usual and self.entry not in entries:
                 text = f"{option(name, value)} works only with {' or '.join(entries)}, not with {self.entry}"
                 raise refusal(f"{name}.entry", f"{text}, which has its own")
-        if self.nearest and not self.is_euclidean:
-            text = f"{option('n_neighbors')} and {option('bandwidth', 'local')} do not work with "
-            raise refusal("n_neighbors.metric", f"{text}{option('metric', self.metric)}")
         if is_local(self.bandwidth) and self.alpha != 1:
             text = f"{option('bandwidth', 'local')} corrects for the density itself"
             raise refusal("alpha.local", text, f"leave {option('alpha', self.alpha)} out")
-        if self.automatic and not self.is_euclidean:
-            text = (
-                f"{option(self.automatic[0], getattr(self, self.automatic[0]))} does not work with "
-                f"{option('metric', self.metric)}, only with 'euclidean', 'cosine' and 'correlation'"
-            )
-            advice = f"pass numbers for {option('bandwidth')}, {option('intrinsic_dim')} and {option('subset_size')}"
-            raise refusal("metric.automatic", text, advice)
 
     def _check_neighbors(self, keep: Any) -> None:
         """Check that nearest neighbours are asked for only with points, and not together with a radius."""
@@ -236,8 +218,6 @@ class Options:
 
     def _check_automatic(self, keep: Any) -> None:
         """Check that "auto" is used only with points."""
-        from ..errors import brief
-
         if self.entry in ("kernel", "laplacian") and is_found(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
         if is_auto(self.components):  # with a given bandwidth a graph in parts may be a slip
@@ -247,9 +227,8 @@ class Options:
             text = f"{option(missing[0])} is required with {self.entry}: 'auto' needs the points, X"
             raise refusal("entry.automatic", text)
         if is_found(self.bandwidth) and self.radius is not None:
-            text = f"{option('radius')} needs a numeric bandwidth, got {brief(self.radius)}"
-            advice = f"with {option('bandwidth', self.bandwidth)} it is 3 * bandwidth"
-            raise refusal("radius.automatic", text, advice)
+            text = f"{option('radius', self.radius)} needs a number for bandwidth too"
+            raise refusal("radius.automatic", text, "with one that is found, the radius is 3 * bandwidth")
 
     def _check_scales(self, keep: Any) -> None:
         """Check that bandwidth, radius and self-loops fit the entry."""
@@ -317,11 +296,6 @@ class Options:
         """The names of the parameters to find from the points."""
         names = [name for name in ("intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
         return ["bandwidth", *names] if is_found(self.bandwidth) else names
-
-    @property
-    def is_euclidean(self) -> bool:
-        """Whether distances are Euclidean between some points: the rows, or the rows at unit length."""
-        return self.metric in CHOICES["metric"][:3]
 
     @property
     def own_radius(self) -> bool:

@@ -29,7 +29,6 @@ ALL = GIVEN | {"intrinsic_dim": 2, "subset_size": 2}
 ON_DEVICE = {
     "radius_graph": lambda at: ies_gpu.radius_graph(at.X, radius=3 * BANDWIDTH),
     "radius_graph(cosine)": lambda at: ies_gpu.radius_graph(at.X, radius=0.3, metric="cosine"),
-    "radius_graph(manhattan)": lambda at: ies_gpu.radius_graph(at.X, radius=3 * BANDWIDTH, metric="manhattan"),
     "knn_graph": lambda at: ies_gpu.knn_graph(at.X, n_neighbors=5),
     "gaussian_kernel": lambda at: ies_gpu.gaussian_kernel(at.graph, bandwidth=BANDWIDTH),
     "graph_laplacian": lambda at: ies_gpu.graph_laplacian(at.kernel, bandwidth=BANDWIDTH),

@@ -8,7 +8,9 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import (
+    DiffusionMap,
     DisconnectedGraphError,
+    datasets,
     diffusion_map,
     gaussian_kernel,
     graph_laplacian,
@@ -410,3 +412,17 @@ def test_a_graph_in_parts_is_said_to_be_in_parts():
     points, _ = two_strips()
     with refused("graph.zero_eigenvalue", DisconnectedGraphError):
         diffusion_map(laplacian_of_points(points[:400], bandwidth=0.4), n_components=4)
+
+
+def test_an_untruncated_kernel_is_judged_by_its_weights():
+    """A radius beyond the diameter: the Gaussian of scikit-learn, UQpy and datafold."""
+    strip = datasets.load("D1", n_samples=600).X
+    sizes = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+    kernel = gaussian_kernel(radius_graph(strip, radius=1e3), bandwidth=0.9)
+    expected = select_coordinates(kernel=kernel, **sizes)
+    found = select_coordinates(strip, bandwidth=0.9, radius=1e3, **sizes)
+    assert found.subset == expected.subset
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-9)
+    assert DiffusionMap(5, bandwidth=0.9, radius=1e3).fit(strip).embedding_.shape == (600, 5)
+    with pytest.raises(ValueError, match=r"mean weight of 0\.9.*no shape is left to see; lower bandwidth"):
+        select_coordinates(strip, bandwidth=100.0, radius=1e3, **sizes)

@@ -30,13 +30,6 @@ def test_an_astropy_table():
     assert select_coordinates(columns, **SIZES).subset == select_coordinates(X, **SIZES).subset
 
 
-def test_a_generator_as_random_state():
-    for rng, way in ((np.random.default_rng(0), "integers"), (np.random.RandomState(0), "randint")):
-        with refused("random_state.type", TypeError):
-            select_coordinates(X, **SIZES, random_state=rng)
-        select_coordinates(X, **SIZES, random_state=int(getattr(rng, way)(2**31)))
-
-
 def test_a_largest_part_that_is_too_small():
     scattered = np.r_[X[:6] * 1e-3, 1e6 * np.arange(1, 301)[:, None] * np.ones((300, X.shape[1]))]
     with pytest.raises(

@@ -25,7 +25,7 @@ from ...results.same_points import used_points
 from ...results.selection import Selection, bases_of
 from ...run.options import INPUTS, is_each
 from ...select import select_coordinates
-from ...validation import check_integer, check_number, check_points
+from ...validation import check_integer, check_number, check_points, check_seed
 from .result import Stability
 from .rotations import near_pairs, rotations_of
 
@@ -49,7 +49,7 @@ def selection_stability(
     n_refits: int = 20,
     share: float = 1 / 3,
     near: float = 0.05,
-    random_state: int = 0,
+    random_state: Any = 0,
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Stability:
@@ -71,7 +71,7 @@ def selection_stability(
         Size of a subsample. A third varies around this sample as a fresh sample of the full size would.
     near : float, default=0.05
         Neighbouring eigenvalues are reported if their relative difference is at most this.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed for resamples and subsamples.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
@@ -104,7 +104,8 @@ def selection_stability(
     n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0, high=1_000_000)
     n_refits = check_integer("n_refits", n_refits, low=0, high=100_000)
     share, near = check_number("share", share, high=1.0), check_number("near", near, high=1.0, closed=True)
-    rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
+    seed = check_seed(random_state)
+    rng = np.random.default_rng(seed)
     allowed = set(inspect.signature(select_coordinates).parameters) - set(INPUTS)
     if unknown := set(options) - allowed:
         text = f"not options of select_coordinates for points: {', '.join(sorted(unknown))}"
@@ -137,6 +138,7 @@ def selection_stability(
         near_pairs=pairs,
         rotations=rotations_of(selection, pairs, rivals),
         points_known=selection.diagnostics.get("points_digest") is not None,
+        random_state=seed,
     )
 
 

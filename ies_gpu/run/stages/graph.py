@@ -25,12 +25,7 @@ from ...embedding.cost import Size, block_bytes, needs, over_limit
 from ...embedding.diffusion import Embedding
 from ...embedding.eigensolvers.accuracy import accuracy_of
 from ...embedding.eigensolvers.eigenpairs import may_be_ordered
-from ...embedding.graph import (
-    check_graph,
-    csr,
-    metric_graph,
-    permuted,
-)
+from ...embedding.graph import check_sides, csr, permuted
 from ...embedding.laplacian import (
     Laplacian,
     check_laplacian,
@@ -50,6 +45,7 @@ from ..log import Report
 from ..stage import Run, Stage
 from .kernel import kernel_of
 
+ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
 FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,
 SINGLE = 1e-6  # unless it may come from rounding to single precision
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
@@ -113,8 +109,7 @@ class Graph(NamedTuple):
 
 def connected(run: Run, given: Inputs) -> Graph:
     """Go in by the entry that was given."""
-    points = from_points if run.options.is_euclidean else from_metric
-    ways = {"X": points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
+    ways = {"X": from_points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
     graph = ways[given.entry](run, given)
     run.options.check_sizes(len(graph.points))
     return graph
@@ -154,15 +149,10 @@ def from_points(run: Run, given: Inputs) -> Graph:
     )
 
 
-def from_metric(run: Run, given: Inputs) -> Graph:
-    """Points whose distances scikit-learn measures, in the user's order."""
-    return from_kernel(run, run.stage(METRIC_DISTANCES, given.value))
-
-
 def from_distances(run: Run, given: Inputs) -> Graph:
     """A graph of distances in the user's order of points."""
     check_room(run, given.value, CHECKING["graph"])
-    return from_kernel(run, run.stage(GIVEN_DISTANCES, given.value))
+    return from_kernel(run, *run.stage(GIVEN_DISTANCES, given.value))
 
 
 def from_affinities(run: Run, given: Inputs) -> Graph:
@@ -183,7 +173,7 @@ def check_room(run: Run, matrix: Any, checking: float) -> None:
         raise over_limit(size, limit, needed, True)
 
 
-def from_kernel(run: Run, matrix: Array) -> Graph:
+def from_kernel(run: Run, matrix: Array, *approximations: str) -> Graph:
     """A kernel on the device in the user's order of points."""
     n_input = matrix.shape[0]
     points, kernel = np.arange(n_input), SparseKernel(matrix)
@@ -199,6 +189,7 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
         kernel = SparseKernel(run.backend.csr(part.data, part.indices, part.indptr, part.shape))
     degree = (kernel.nnz - int((run.backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(points)
     facts = {"n_input": n_input, "points": points, "components": parts, "mean_degree": degree}
+    facts |= {"approximations": approximations}
     if may_be_ordered(kernel, run.options.n_components + 1):
         order, kernel, edges = run.stage(MATRIX_ORDER, kernel)
         facts |= {"order": order, "spatial": edges}
@@ -318,7 +309,7 @@ def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
         raise refusal("n_neighbors.range", text)
     if options.nearest:
         return X, 0.0  # as many as were asked for, which fits
-    return X, sampled_degree(X, run.options.radius, run.options.components, run.backend)
+    return X, sampled_degree(X, options.radius, options.bandwidth, options.components, run.backend)
 
 
 def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
@@ -327,24 +318,17 @@ def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
     return order, in_order(X, order)
 
 
-def metric_distances(run: Run, report: Report, X: Array) -> Array:
-    """The kernel of points in a metric that is measured on the host."""
-    options, X = run.options, check_points(X)
-    options.check_shape(*X.shape)
-    matrix = metric_graph(X, options.radius, options.metric)
-    return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
-
-
-def given_distances(run: Run, report: Report, graph: Array) -> Array:
-    """The kernel of a user's graph."""
+def given_distances(run: Run, report: Report, graph: Array) -> tuple[Any, ...]:
+    """The kernel of a user's graph, and a sentence if it was made symmetric."""
     options = run.options
     sparse = backend_of(graph).sparse.issparse(graph)
-    matrix = check_graph(
+    matrix, one_way = check_sides(
         graph, radius=3 * options.bandwidth if options.radius is None and not sparse else options.radius
     )
     matrix = backend_of(matrix.data).copied(matrix)
     matrix = with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth))
-    return to_device(matrix, run.backend, options.storage)
+    notes = (ONE_WAY,) if one_way else ()
+    return to_device(matrix, run.backend, options.storage), *notes
 
 
 def given_kernel(run: Run, report: Report, kernel: Array) -> Array:
@@ -358,7 +342,6 @@ def given_kernel(run: Run, report: Report, kernel: Array) -> Array:
 CHECKS = Stage("checks", checked)
 ORDER = Stage("order", ordered)
 MATRIX_ORDER = Stage("order", by_affinity)
-METRIC_DISTANCES = Stage("graph", metric_distances)
 GIVEN_DISTANCES = Stage("graph", given_distances)
 GIVEN_KERNEL = Stage("graph", given_kernel)
 COMPONENTS = Stage("components", lambda run, report, kernel: kernel.components())
