@@ -18,6 +18,7 @@ OWN = {"n_samples": "-n", "degree": "--degree"}  # words of other meanings too, 
 # by code, or by its last part, where a shell needs other advice than Python
 ADVICE = {
     "graph.left_out": "'ies-gpu show --csv' lists the rows that were used",
+    "metric.choice": "for other distances, make a graph with scikit-learn and call select_coordinates(graph=...)",
     "molecule.mirrored": "--features torsions keeps it",
     "choice.nearly_touch": "'ies-gpu report --diagnose' shows where",
     "not_finite": "remove these rows (counted from 0) from the file",

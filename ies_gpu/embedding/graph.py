@@ -394,11 +394,10 @@ def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
         return matrix, False
     both, apart = both_ways(matrix)
     if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
-        raise ValueError(
-            f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}; keep one of them"
-        )
+        text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
+        raise refusal(f"{name}.asymmetric", text, "keep one of them")
     if bool((both.data < 0).any()):
-        raise ValueError(f"{name} must not have negative entries, got {float(both.data.min()):g}")
+        raise refusal(f"{name}.negative", f"{name} must not have negative entries, got {float(both.data.min()):g}")
     return both, True
 
 

@@ -308,23 +308,22 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
     P.eliminate_zeros()
     order, parents = breadth_first_order(P, 0, directed=False)
     if len(order) < P.shape[0]:
-        raise DisconnectedGraphError(
-            f"the graph of laplacian is in parts, one of them with {len(order):,} of {P.shape[0]:,} points; keep one"
-        )
+        text = f"the graph of laplacian is in parts, one of them with {len(order):,} of {P.shape[0]:,} points"
+        raise refusal("graph.disconnected", text, "keep one", DisconnectedGraphError)
     there, back = P[parents[order[1:]], order[1:]], P[order[1:], parents[order[1:]]]
     logs = np.zeros(P.shape[0])
     if (there > 0).all() and (back > 0).all():
-        for child, step in zip(order[1:].tolist(), (np.log(there) - np.log(back)).tolist(), strict=True):
-            logs[child] = logs[parents[child]] + step
+        logs[order[1:]] = np.log(there) - np.log(back)
+        parents[order[0]] = order[0]
+        while (parents != order[0]).any():  # each round doubles how far up the tree a sum reaches
+            logs, parents = logs + logs[parents], parents[parents]
         weights = np.exp(logs - logs.max())
         flow = scipy.sparse.diags_array(weights) @ P
         apart = abs(flow - flow.T).max(axis=1).toarray().ravel()
         if (weights > 0).all() and (apart <= 1e-6 * weights).all():
             return replace(laplacian, weights=backend.asarray(weights))
-    raise ValueError(
-        "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
-        "symmetric kernel is; pass the kernel to graph_laplacian instead"
-    )
+    text = "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
+    raise refusal("laplacian.walk", f"{text}symmetric kernel is", "pass the kernel to graph_laplacian instead")
 
 
 def _check_parts(laplacian: Laplacian) -> Laplacian:

@@ -23,11 +23,11 @@ def check_metric(metric: Any, choices: tuple[str, ...] = METRICS) -> str:
     text, advice = f"{option('metric')} must be one of {', '.join(map(repr, choices))}, got {brief(metric)}", ""
     if isinstance(metric, str) and not get_close_matches(metric, choices, n=1):
         if PRECOMPUTED in choices:
-            way = f"metric='precomputed' and sklearn.metrics.pairwise_distances(X, metric={brief(metric)}) as X"
+            way = f"{option('metric', 'precomputed')} and pairwise_distances(X, {brief(metric)}) of sklearn.metrics as X"
         else:
             way = (
                 "graph=sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', "
-                f"metric={brief(metric)}) instead of X"
+                f"{option('metric', metric)}) instead of X"
             )
         advice = f"for other distances pass {way}"
     raise refusal("metric.choice", text, advice)

@@ -13,7 +13,7 @@ from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..embedding.metrics import points_in_metric
 from ..errors import IESWarning
-from ..findings import listen, option, tell, warning
+from ..findings import listen, option, refusal, tell, warning
 from ..keywords import answers
 from ..results.assembly import points_of, presented, way_back
 from ..run.inputs import Inputs
@@ -373,7 +373,10 @@ class IndependentCoordinates(SpectralTransformer):
         entry, X = self._given(X)
         asked = self._options(X)
         if self._precomputed and (missing := [name for name in SIZES[:2] if is_auto(asked[name])]):
-            raise ValueError(f"{missing[0]} is required with metric={self.metric!r}, since 'auto' needs the points")
+            text = (
+                f"{option(missing[0])} is required with {option('metric', self.metric)}, since 'auto' needs the points"
+            )
+            raise refusal("entry.automatic", text)
         if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
             asked |= few_points_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)

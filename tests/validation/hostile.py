@@ -190,6 +190,8 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "plot.points": (ies_gpu.plot.points, {"X": X}),
         "plot.set_label": (ies_gpu.plot.set_label, {"subset": (0, 1)}),
         "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
+        "plot.diagnosis": (ies_gpu.plot.diagnosis, {"found": ies_gpu.diagnose(S)}),
+        "plot.stability": (ies_gpu.plot.stability, {"found": ies_gpu.selection_stability(S, n_bootstrap=10)}),
     }  # fmt: skip
     return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
 
