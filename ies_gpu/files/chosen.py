@@ -24,16 +24,9 @@ class PointFile(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which part of a file is wanted.
+    """Which part of a file is wanted: an array by key, or columns of a table by name or by number from 0.
 
-    Attributes
-    ----------
-    key : str or None
-        The name of an array in a file that holds several.
-    columns : tuple of str or None
-        The columns of a table that are coordinates, by name or by number from 0.
-    index_col : str or None
-        The column with the names of the rows, by number from 0 or by name.
+    ``columns`` are the coordinates, and ``index_col`` holds the names of the rows.
     """
 
     key: str | None = None

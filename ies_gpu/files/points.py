@@ -27,13 +27,13 @@ from .text import DELIMITERS, open_text
 
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
-TRAJECTORIES = (".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro")
-# what is not read, and what makes it a file that is
-CONVERT = {
-    ".mat": "numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
-    ".feather": "pandas.read_feather('{0}.feather').to_parquet('{0}.parquet')",
-    ".fits": "astropy.table.Table.read('{0}.fits').write('{0}.csv')",
-    ".gz": "gunzip '{0}.gz'",
+# what to do with files that are not read
+OTHERWISE = {
+    ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
+    ".feather": "convert it once: pandas.read_feather('{0}.feather').to_parquet('{0}.parquet')",
+    ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
+    ".gz": "unpack it once: gunzip '{0}.gz'",
+    **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
 }
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 
@@ -45,32 +45,16 @@ DAMAGED = (
 
 
 def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
-    """Read points from a file; a large ``.npy`` file is mapped into memory, not read.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A file or URL whose ending is in ``READERS``, or "-" for standard input (text, or ``.npy``).
-    **choice
-        ``key``, ``columns`` and ``index_col``, as in :class:`Choice`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_features)
-        The points.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the content does not match the name, or is not points; the message names the file and says what to do.
-    """
+    """Read points, an array of shape (n_samples, n_features), as :func:`read_table` does."""
     return read_table(path, **choice).X
 
 
 def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
-    """Read points with the names of rows and columns, where there are any."""
+    """Read points, with the names of rows and columns, from a file, a URL, or standard input ("-": text or ``.npy``).
+
+    ``choice`` is a :class:`Choice`. A large ``.npy`` file is mapped into memory, not read. What cannot be read raises
+    ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
+    """
     if os.fspath(path) == "-":
         return _read_stdin(choice)
     wanted = Choice(**choice)
@@ -136,17 +120,12 @@ def sound(path: Path) -> Iterator[None]:
 def _unpacked(path: Path, opened: Opened) -> Any:
     """Read what was opened, unless it would not fit into memory: a few bytes can claim, or unpack to, much."""
     free = available_memory()
-    # what is not compressed takes about what its file takes
-    if opened.nbytes > free and opened.nbytes > 2 * _size(path):
+    if opened.nbytes > free:
         raise ContentError(
             f"{path} holds an array of {opened.nbytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free; save "
             "the points as .npy, which need not fit into memory"
         )
     return opened.read()
-
-
-def _size(path: Path) -> int:
-    return sum(each.stat().st_size for each in (path.rglob("*") if path.is_dir() else [path]) if each.is_file())
 
 
 def _read_stdin(choice: dict[str, Any]) -> PointFile:
@@ -172,9 +151,7 @@ def ending_of(path: str, readers: Collection[str], what: str) -> str:
     stem, ending = os.path.splitext(re.split(r"[/\\]", path)[-1])
     if ending.lower() in readers:
         return ending.lower()
-    way = "; for a trajectory, use 'ies-gpu fit' with --topology" if ending.lower() in TRAJECTORIES else ""
-    if ending.lower() in CONVERT:
-        way = f"; convert it once: {CONVERT[ending.lower()].format(stem)}"
+    way = f"; {OTHERWISE[ending.lower()].format(stem)}" if ending.lower() in OTHERWISE else ""
     raise ContentError(f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
 
 

@@ -17,15 +17,8 @@ from .containers import WORD, element_memory, open_hdf5, read_element
 class Table:
     """A table whose columns are read when they are asked for.
 
-    Attributes
-    ----------
-    path : Path
-    names : list of str or None
-        The names of its columns, "" for one without; None for a table without names.
-    width : int
-        How many columns there are.
-    marks : list of int
-        Columns that name the rows unless another is asked for, and that are no coordinates.
+    ``names`` has "" for a column without one, and is None for a table without names. ``marks`` are the columns that
+    name the rows unless another is asked for, and that are no coordinates.
     """
 
     def __init__(self, path: Path, names: Sequence[str] | None, width: int, marks: Sequence[int] = ()) -> None:
@@ -96,10 +89,7 @@ class Table:
         names = [str(k) if self.names is None else self.names[k] for k in places]
         if wanted is None and len(set(names)) < len(names):
             raise ContentError(f"{self.path}: two columns have the same name; rename one of {', '.join(names)}")
-        return Opened(
-            self.memory(places),
-            lambda: dict(zip(names, map(self.typed, self.cells(places)), strict=True)),
-        )
+        return Opened(self.memory(places), lambda: dict(zip(names, map(self.typed, self.cells(places)), strict=True)))
 
     def odd(self, place: int, value: Any, where: str = "") -> ContentError:
         """Return the error that a value of a column is no number, which says what to do about it."""
