@@ -178,7 +178,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             text = f"{option('metric', self.metric)} needs the square matrix of {what} between the training points"
             raise refusal("X.shape", f"{text}, got {X.shape}")
         if backend_of(X).device == "cpu":
-            check_non_negative(X, f"{type(self).__name__}.fit with metric={self.metric!r}")  # in scikit-learn's words
+            check_non_negative(X, f"{type(self).__name__}.fit of {self.metric} pairs")  # in scikit-learn's words
         if self.metric == AFFINITY:
             kernel = check_kernel(X, "X")
             return {"kernel": kernel}, kernel
