@@ -182,7 +182,8 @@ def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str,
         vectors += (1.1 + (2.5 if n <= MERGED_UP_TO else 0.0) + (4.0 if size.w == 8 else 0.0)) * z
     held = {"memory": size.matrix, "tiles": 2.0 * n * n}.get(storage, 0.0)
     work = 0.0 if storage == "memory" else points + TEMPORARY
-    build = GROWTH * held + 2 * block + BUFFERS if storage == "memory" else held + work
+    rows = min(2 * block, 40 * z) + BUFFERS  # that are being computed
+    build = GROWTH * held + rows if storage == "memory" else held + work
     count = 8 * z if size.w == 4 and storage == "memory" else 0.0
     here = points + work + held
     return {
