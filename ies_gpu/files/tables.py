@@ -188,9 +188,3 @@ def open_cells(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
     """Open the annotations of cells."""
     with open_hdf5(path) as file:
         yield Cells(path, file["obs"])
-
-
-def native(column: Any) -> np.ndarray:
-    """Return numbers in this machine's order of bytes; FITS has the other."""
-    column = np.asarray(column)
-    return column.astype(column.dtype.newbyteorder("=")) if column.dtype.kind in "iuf" else column

@@ -39,6 +39,7 @@ def points():
     return datasets.load("D1", n_samples=1500).X
 
 
+@pytest.mark.thorough
 @both
 def test_a_job_with_input_and_output_elsewhere(store, points, tmp_path, capsys):  # noqa: F811
     assert cli.main(["fit", store.url("in/points.npy"), *FIT, "-o", store.url("out/run.npz")]) == 0
@@ -52,6 +53,7 @@ def test_a_job_with_input_and_output_elsewhere(store, points, tmp_path, capsys):
     np.testing.assert_array_equal(read_points(store.url("in/points.npy")), points)
 
 
+@pytest.mark.thorough
 @amazon
 def test_every_command_writes_to_a_bucket(store, tmp_path, capsys):  # noqa: F811
     assert cli.main(["data", "D1", "--n", "300", "-o", "s3://jobs/in/d1.npy"]) == 0
