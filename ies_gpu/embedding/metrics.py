@@ -24,7 +24,7 @@ def check_metric(metric: Any, choices: tuple[str, ...] = METRICS) -> str:
     if isinstance(metric, str) and not get_close_matches(metric, choices, n=1):
         if PRECOMPUTED in choices:
             way = (
-                f"{option('metric', 'precomputed')} and pairwise_distances(X, {brief(metric)}) of sklearn.metrics as X"
+                f"{option('metric', 'precomputed')} and sklearn's pairwise_distances(X, {brief(metric)}) as X"
             )
         else:
             way = (
