@@ -11,11 +11,11 @@ import ies_gpu
 from ies_gpu import DisconnectedGraphError, datasets, select_coordinates
 from ies_gpu.cli import main
 from ies_gpu.paper.real_cases import CASES, features
-from tests.said import refused, warned
 
 from ..backends import needs_cupy
 from ..extras import needed
 from ..paper.test_real import SHARED
+from ..said import refused, warned
 from .clusters import SMALL, check_same, check_same_but_signs, device_of_workers, distributed, random_strip, threads
 
 
