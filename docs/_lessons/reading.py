@@ -186,9 +186,9 @@ print(shown.stdout)
 # About new points
 # ................
 #
-# ``new_points.isolated``: "... new points have no training point within"
+# ``new_points.isolated``: "... new points have no"
 #   They are far from all training points, and get NaN or the coordinates of the nearest one. Do not interpret them.
-# ``points.isolated``: "... training points ... no neighbour in the map within"
+# ``points.isolated``: "... training points ... no neighbour in the map"
 #   The same for training points of an estimator that were left out of the map.
 # ``new_points.faint``: "the diffusion damps ... by more than"
 #   These coordinates are too fast to be continued to new points. Lower ``n_components`` or the bandwidth.

@@ -65,8 +65,8 @@ plot.volumes(selection).savefig("volumes.png")
 
 from ies_gpu import diagnose
 
-print("chosen:   ", diagnose(selection).verdict)
-print("first two:", diagnose(selection, subset=(0, 1)).verdict)
+print("chosen:   ", diagnose(selection, X=X).verdict)
+print("first two:", diagnose(selection, X=X, subset=(0, 1)).verdict)
 
 # %%
 # Would another sample give the same set?

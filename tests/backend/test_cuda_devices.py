@@ -125,7 +125,7 @@ ON_HOST = {
 NO_ARRAYS = {
     "__version__", "candidate_subsets", "estimate_resources", "load", "load_model", "anndata", "datasets", "plot",
     "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Selection.names",
-    "Model.names", "Diagnosis", "Stability",
+    "Selection.findings", "Model.names", "Diagnosis", "Stability", "Finding",
     "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
     "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",
     "IndependentCoordinates.fit", "IndependentCoordinates.get_feature_names_out",

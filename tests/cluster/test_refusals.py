@@ -9,6 +9,7 @@ import pytest
 
 from ies_gpu import ClusterError, DisconnectedGraphError, select_coordinates
 from ies_gpu.cli import main
+from tests.said import refused
 
 from ..extras import needed
 from .clusters import SMALL, random_strip
@@ -77,9 +78,9 @@ def test_refusals_name_what_was_given_and_a_way_out(client, tmp_path, capsys):
     X = np.concatenate([random_strip(300), random_strip(200, seed=1) + [0, 20]])
     np.save(tmp_path / "points.npy", X)
     for given in (X, tmp_path / "points.npy"):
-        with pytest.raises(ValueError, match="components='each' does not work with client; pass components='largest'"):
+        with refused("client.each"):
             select_coordinates(given, client=client, components="each", **SMALL)
-    with pytest.raises(DisconnectedGraphError, match=r"pass components='largest' to continue with the largest part$"):
+    with refused("graph.disconnected", DisconnectedGraphError):
         select_coordinates(X, client=client, **SMALL)
     for wrong, words in (
         ({"n_threads": 2}, "^n_threads=2 does not work with client; set it when"),

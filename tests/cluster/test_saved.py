@@ -14,6 +14,7 @@ import pytest
 
 import ies_gpu
 from ies_gpu import ClusterError, datasets, select_coordinates
+from tests.said import refused, warned
 
 from .clusters import check_same, distributed, threads
 
@@ -32,7 +33,7 @@ def test_what_follows_a_stage_that_could_not_be_saved_belongs_to_no_other_run(tm
     X = np.random.default_rng(0).random((1500, 2)) * [6, 1]
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.3, "n_components": 8, "device": "cpu"}
     for count in (2, 4):  # the second with other blocks
-        with threads(count) as client, pytest.warns(ies_gpu.CheckpointWarning, match="was not saved"):
+        with threads(count) as client, warned("checkpoint.not_saved", ies_gpu.CheckpointWarning):
             found = select_coordinates(X, client=client, checkpoint=tmp_path, resume=count == 4, **options)
         assert found.diagnostics["checkpoint"]["resumed"] == []
     assert found.subset == select_coordinates(X, **options).subset
@@ -54,7 +55,7 @@ def test_a_run_goes_on_after_its_last_stage_on_other_workers(client, tmp_path):
 
     with pytest.raises(StruckError):
         select_coordinates(X, client=client, checkpoint=tmp_path, progress=strike, **options)
-    with pytest.raises(ValueError, match="holds a checkpoint of this job"):
+    with refused("checkpoint.there"):
         select_coordinates(X, client=client, checkpoint=tmp_path, **options)
     with (
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", scheduler_port=0) as cluster,
@@ -65,11 +66,11 @@ def test_a_run_goes_on_after_its_last_stage_on_other_workers(client, tmp_path):
     assert again.subset == whole.subset and (again.coordinates == whole.coordinates).all()
     damaged = tmp_path / "eigenvectors.block00001.npz"
     damaged.write_bytes(damaged.read_bytes()[:-2000])
-    with pytest.warns(ies_gpu.CheckpointWarning, match=r"block00001\.npz is missing or damaged"):
+    with warned("checkpoint.damaged", ies_gpu.CheckpointWarning):
         third = select_coordinates(X, client=client, checkpoint=tmp_path, resume=True, **options)
     assert third.diagnostics["checkpoint"]["resumed"] == ["laplacian", "tangents"]
     np.testing.assert_allclose(third.coordinates, whole.coordinates, atol=1e-10)
-    with pytest.warns(ies_gpu.CheckpointWarning, match="another job"):
+    with warned("checkpoint.other_job", ies_gpu.CheckpointWarning):
         select_coordinates(X, client=client, checkpoint=tmp_path, resume=True, **options | {"bandwidth": 0.45})
 
 
@@ -108,7 +109,7 @@ def test_a_lost_scheduler_leaves_stages_from_which_a_new_cluster_goes_on(strip, 
             if stage == "tangents":
                 scheduler.kill()
 
-        with pytest.raises(ClusterError, match="scheduler was lost"):
+        with refused("cluster.scheduler_lost", ClusterError):
             select_coordinates(X, client=client, checkpoint=tmp_path / "stages", progress=strike, **options)
     with scheduler_and_workers(tmp_path, 3) as (client, _):
         again = select_coordinates(X, client=client, checkpoint=tmp_path / "stages", resume=True, **options)

@@ -72,6 +72,8 @@ class Diagnosis:
         What could not be examined.
     undecided : bool
         Whether the map is flat nearly everywhere, but neighbourhoods are too wide to tell thin from folded.
+    has_graph : bool
+        Whether the graph of the run was there. Without it most knots go unseen, so that none found means little.
     unexplained, unexplained_by_all : float or None
         The share of the variance of the points that the map leaves unexplained, and that all coordinates together leave
         (see :func:`ies_gpu.unexplained_variance`); None where the points were not given.
@@ -89,6 +91,7 @@ class Diagnosis:
     angles: np.ndarray
     notes: tuple[str, ...] = ()
     undecided: bool = False
+    has_graph: bool = True
     unexplained: float | None = None
     unexplained_by_all: float | None = None
 
@@ -128,7 +131,8 @@ class Diagnosis:
             )
         if count["overlap"]:
             found.append(f"overlapping: {count['overlap']:,} points on sheets that lie on top of each other")
-        nothing = "not decided" if self.undecided else "no dependency, knot, crossing or overlap found"
+        kinds = "dependency, knot, crossing" if self.has_graph else "dependency, crossing"
+        nothing = "not decided" if self.undecided else f"no {kinds} or overlap found"
         text = f"{names}: " + ("; ".join(found) if found else nothing)
         return ". ".join([text, *self._followed(), *self.notes]) + "."
 
@@ -232,7 +236,9 @@ def diagnose(
         points = used_points(selection, check_points(X))
         left = unexplained_variance(points, Y[:, members]), unexplained_variance(points, Y)
         laplacian = laplacian_of_run(selection, points) if laplacian is None else laplacian
-    adjacency, notes = _adjacency(laplacian, Y, values, k, to_host(selection.points), not is_whole(selection))
+    adjacency, has_graph, notes = _adjacency(
+        laplacian, Y, values, k, to_host(selection.points), not is_whole(selection)
+    )
     every = evenly_steep(Y, values)
     ratio, near, within = collapse_ratio(every, members, k)
     copied = float((within < COPY).mean())
@@ -265,6 +271,7 @@ def diagnose(
         **_reported(sheets, least),
         notes=notes,
         undecided=undecided,
+        has_graph=has_graph,
         unexplained=left[0],
         unexplained_by_all=left[1],
     )
@@ -324,8 +331,8 @@ def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray
 
 def _adjacency(
     laplacian: Any, Y: np.ndarray, eigenvalues: np.ndarray, k: int, points: np.ndarray, some_left_out: bool
-) -> tuple[Any, tuple[str, ...]]:
-    """Which points are neighbours, as a CSR on the host, and notes for the user."""
+) -> tuple[Any, bool, tuple[str, ...]]:
+    """Return which points are neighbours, as a CSR on the host, whether by the graph of the run, and notes."""
     if laplacian is not None:
         laplacian = check_laplacian(laplacian)
         given = laplacian.shape[0]
@@ -336,9 +343,10 @@ def _adjacency(
         if laplacian.operator.has_matrix:
             P = laplacian.transition
             P = P if isinstance(P.data, np.ndarray) else P.get()
-            return P if given == len(Y) else P[points][:, points], ()
+            return P if given == len(Y) else P[points][:, points], True, ()
         why = "is too dense to examine"
     else:
         why = "of the run is not known, or too large"
-    note = f"The graph {why}, so nearest neighbours in all eigenvectors were used instead"
-    return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), (note,)
+    note = f"The graph {why}, so nearest neighbours in all eigenvectors were used instead; knots were not checked"
+    way = "" if laplacian is not None else ", which takes the points: diagnose(selection, X=X)"
+    return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), False, (f"{note}{way}",)
