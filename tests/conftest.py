@@ -7,6 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
+# Before NumPy is loaded: for matrices as small as those of tests, more threads only wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
