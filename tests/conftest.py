@@ -9,13 +9,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from ies_gpu import backend as backends
 from ies_gpu import diffusion_map, laplacian_of_points
+from ies_gpu.backend.blas import for_any_thread
 from ies_gpu.embedding.order import spatial_order
 from tests.backends import active_backend, sent, stand_in, to_host
 from tests.extras import CUDA
 from tests.manifolds import rectangle
+
+# For matrices as small as those of tests, more threads of BLAS only wait for each other. The variable is for child
+# processes and for what is loaded later; a plugin may have loaded NumPy already.
+threads = os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+threadpool_limits(int(threads), user_api="blas")
+for_any_thread()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -146,6 +146,7 @@ def test_eigenvectors_that_are_not_finite_are_an_error(machine, monkeypatch):
         on_cuda("D1", 700)
 
 
+@pytest.mark.thorough
 def test_odds_of_the_audit_with_one_wrong_row_in_a_thousand(cupy):
     """256 rows are computed again, so one wrong row in a thousand is found with odds of 1 - 0.999^256, or 23 %.
 

@@ -127,6 +127,7 @@ def library_errors() -> list[BaseException]:
     ]
 
 
+@pytest.mark.thorough
 def test_f14_memory_errors_of_the_libraries_are_memory_errors():
     expected, seen, _ = undisturbed()
     stages = ("eigenvectors", "tangents", "search", "graph", "laplacian", "checks")

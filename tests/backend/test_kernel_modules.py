@@ -112,6 +112,7 @@ def test_import_compiles_nothing_and_the_cache_is_used(tmp_path):
     assert run_python(SMALL, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["1"]
 
 
+@pytest.mark.thorough
 def test_kernels_work_where_no_folder_can_be_written():
     nowhere = "import numba.core.caching as c; c.CacheImpl._locator_classes = []\n"
     assert run_python(nowhere + SMALL).split() == ["0"]

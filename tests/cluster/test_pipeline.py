@@ -130,6 +130,7 @@ def test_a_part_that_is_left_out_may_fill_whole_blocks():
     assert found.subset == one.subset and (found.points == np.arange(6000)).all()
 
 
+@pytest.mark.thorough
 def test_one_worker_with_many_threads_has_all_of_its_memory_for_a_dense_graph():
     X = datasets.load("D6", n_samples=2000).X
     options = {"intrinsic_dim": 3, "subset_size": 3, "bandwidth": 0.5, "device": "cpu"}

@@ -56,6 +56,7 @@ def test_eigenvalues_are_those_of_the_shape_whatever_the_density(shape):
     np.testing.assert_allclose(ratios(shape, 10_000, 96), 1, atol=0.05)
 
 
+@pytest.mark.thorough
 def test_eigenvalues_of_fewer_points_of_which_a_fixed_bandwidth_tells_less():
     np.testing.assert_allclose(ratios("rectangle", 2500, 96), 1, atol=0.15)
     X = uneven_rectangle(2500)

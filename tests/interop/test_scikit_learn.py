@@ -272,6 +272,7 @@ def test_the_pass_over_pairs_for_a_model_is_on_the_device_too(machine, strip, mo
     assert where == ["cuda:0", "cuda:0", "cpu"]
 
 
+@pytest.mark.thorough
 def test_a_ridge_needs_no_scaler(roll):
     """Coordinates of length 1 are so short that a penalty of 1 flattens them; of rms 1 they are as good as scaled."""
     X, along = roll

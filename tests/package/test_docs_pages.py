@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from tests.extras import needed
+from tests.thorough import first_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 # not real-data.md, which needs files that are not ours to ship, nor umap.md, which takes a minute
 PAGES = ["diagnosis.md", "method.md", "new-points.md", "plots.md", "report.md", "scikit-learn.md", "stability.md"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", first_of(*PAGES))
 def test_a_page_does_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (DOCS / page).read_text()

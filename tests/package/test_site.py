@@ -6,6 +6,7 @@ The second half looks at pages that were built into the folder ``IES_GPU_SITE``,
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import re
 import runpy
@@ -111,9 +112,15 @@ def texts(node: ast.AST) -> list[str]:
     return [text for child in ast.iter_child_nodes(node) for text in texts(child)]
 
 
+@functools.cache
+def pattern(term: str) -> re.Pattern[str]:
+    """A term of the page, with dots for what varies."""
+    return re.compile(".*".join(re.escape(part.strip()) for part in term.split("...")), re.DOTALL)
+
+
 def explains(term: str, text: str) -> bool:
-    """Whether a term of the page, with dots for what varies, is about a text of the package."""
-    return bool(re.search(".*".join(re.escape(part.strip()) for part in term.split("...")), text, re.DOTALL))
+    """Whether a term of the page is about a text of the package."""
+    return bool(pattern(term).search(text))
 
 
 def test_every_warning_is_explained():

@@ -52,6 +52,7 @@ CHAIN = replace(
 SPECTRA = replace(CASES[-1], file="s.npz")
 
 
+@pytest.mark.thorough
 def test_the_book_has_tables_and_pictures(tmp_path, folder):
     book = Book(tmp_path / "book")
     missing, damaged = replace(CASES[1], file="nowhere.npz"), replace(CASES[2], file="damaged.npz")

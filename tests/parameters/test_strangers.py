@@ -127,6 +127,7 @@ def test_a_small_swiss_roll_is_unrolled_by_two_coordinates(n, seed):
     assert max(left) < 0.2
 
 
+@pytest.mark.thorough
 def test_a_torus_whose_walls_nearly_touch_in_the_map_says_so_by_the_measure_of_a_diagnosis():
     """The walls of seed 1 meet; those of the strip, whose ends are flat, do not."""
     with warned("choice.nearly_touch"):
@@ -147,6 +148,7 @@ def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(nois
     assert (chosen.sum(axis=0) ** 2 / (chosen**2).sum(axis=0)).min() >= 9
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_tree_is_said_to_be_one_and_a_strip_is_not():
     found = select_coordinates(shapes.load("tree", 500, 1).X)
@@ -180,6 +182,7 @@ def made_cells(n: int = 700) -> np.ndarray:
     return centres[types] + spread + branch
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", first_of("made", "pbmc68k_reduced"))
 @pytest.mark.filterwarnings("ignore")
 def test_cells_end_in_a_map_whose_coordinates_live_on_many_of_them(name):

@@ -83,6 +83,7 @@ def test_of_many_points_it_is_tried_only_where_there_is_more_to_explain(monkeypa
     assert select_coordinates(fan(1000, 3)[0], device="cpu").diagnostics["automatic"]["local"]["taken"]
 
 
+@pytest.mark.thorough
 @QUIET
 def test_a_fixed_bandwidth_is_found_on_request_and_has_a_place_for_new_points(followed):
     X, _, found = followed

@@ -85,6 +85,7 @@ def test_a_file_name_that_is_no_text_is_replaced(strip, tmp_path):
     assert "caf?.npz" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.thorough
 def test_100_000_points_fit_and_are_thinned_evenly(strip):
     rng = np.random.default_rng(1)
     selection = larger(strip[0], 100_000)

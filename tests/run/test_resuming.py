@@ -14,6 +14,7 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
 from tests.comparison import assert_equal_selections, resumed, stored_as
 from tests.said import warned
+from tests.thorough import first_of
 
 from .jobs import OPTIONS, STAGES
 
@@ -129,7 +130,7 @@ def test_a_checkpoint_of_another_device_is_not_taken(cupy, points, tmp_path):
     assert resumed(found) == []
 
 
-@pytest.mark.parametrize("kernels", ["plain", ""])
+@pytest.mark.parametrize("kernels", first_of("", "plain"))
 def test_what_was_found_automatically_is_saved_too(tmp_path, monkeypatch, kernels):
     """The scan is not repeated, and the result is that of a run without a folder."""
     monkeypatch.setenv("IES_GPU_KERNELS", kernels)
