@@ -10,9 +10,6 @@ from functools import cache
 from typing import Any
 
 Progress = Callable[[str, int, int], None]
-COMPILING = (
-    "ies_gpu: compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
-)
 
 
 class Bar:
@@ -47,15 +44,6 @@ def listener(progress: Progress | bool | None) -> Progress | None:
     if not callable(progress):
         raise TypeError(f"progress must be True or a function of (stage, done, total), got {progress!r}")
     return progress
-
-
-def announce_compiling(device: str, *, visibly: bool) -> None:
-    """Say why the first stages take longer than they will ever after: above the bar, or in the log."""
-    from ..backend.cpu import compiles_first
-
-    if device != "cpu" or not compiles_first():
-        return
-    say(COMPILING, visibly=visibly)
 
 
 def say(message: str, *, visibly: bool) -> None:

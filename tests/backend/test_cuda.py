@@ -165,6 +165,22 @@ def test_no_run_compiles_a_search_tree_for_a_few_sampled_points(machine, monkeyp
     assert_agreement(on_cuda("D1", 700), on_cpu("D1", 700))
 
 
+def test_a_first_run_says_that_cupy_compiles(machine, monkeypatch, tmp_path, caplog):
+    """Where the look for a device made CuPy compile, a run will make it compile for longer, in silence."""
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    stack = sys.modules["cupy"].stack
+
+    def compiles(*args):
+        (tmp_path / "kernel.cubin").touch()
+        return stack(*args)
+
+    monkeypatch.setattr(sys.modules["cupy"], "stack", compiles)
+    caplog.set_level("INFO", logger="ies_gpu")
+    for expected in (1, 1):  # once, not in the second run
+        on_cuda("D1", 300, n_components=6)
+        assert len([text for text in caplog.messages if str(tmp_path) in text and "CUPY_CACHE_DIR" in text]) == expected
+
+
 def test_device_arrays_stay_on_the_device(cupy, machine):
     X, arguments = problem("D1", 1500)
     given = cupy.asarray(X)

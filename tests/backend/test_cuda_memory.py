@@ -142,6 +142,26 @@ def test_memory_that_runs_out_in_a_search_changes_nothing(name):
     np.testing.assert_allclose(found.ranking.scores, expected.ranking.scores, atol=1e-12)
 
 
+def test_memory_is_planned_from_the_allocator_in_use(cupy):
+    """cuML sets RMM's, which is a function like this one; what CuPy's own pool keeps is of no use to it."""
+    memory, backend = cupy.cuda.memory, get_backend("cuda")
+    kept = cupy.zeros(16 << 20)
+    del kept
+    cupy.cuda.set_allocator(lambda size: memory.MemoryPointer(memory.Memory(size), 0))
+    assert backend.free_memory() == cupy.cuda.runtime.memGetInfo()[0]
+    assert_agreement(on_cuda("D1", 700), on_cpu("D1", 700))
+    backend.free_cache()
+    assert cupy.get_default_memory_pool().free_bytes() == 0
+    own = cupy.cuda.MemoryPool()
+    own.set_limit(size=64 << 20)
+    cupy.cuda.set_allocator(own.malloc)
+    here = cupy.zeros(1 << 20)
+    assert backend.free_memory() == (64 << 20) - here.nbytes
+    del here
+    backend.free_cache()
+    assert own.total_bytes() == 0
+
+
 def test_a_limit_of_the_pool_bounds_what_is_planned(cupy):
     """As ``CUPY_GPU_MEMORY_LIMIT`` sets it: without a look at it, work is planned for the whole card."""
     backend, pool = get_backend("cuda"), cupy.get_default_memory_pool()
