@@ -177,7 +177,7 @@ def pairs_off(D: int = 2, diagonal: bool = True, scattered: bool = False) -> flo
 
 @needs_emulator
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("D", [1, 3, 32])
+@pytest.mark.parametrize("D", [1, 3, 16])
 def test_near_pairs_are_those_of_all_distances(emulate, schedule, D):
     emulate(schedule)
     assert pairs_off(D) < 1e-6
