@@ -1,7 +1,8 @@
-"""Launches, waits, uploads, bytes and peaks of one run by stage, counted on the stand-in for CuPy.
+"""Launches, waits, uploads, bytes and peaks of one run by stage, counted beneath CuPy on the CPU.
 
 ``python -m benchmarks.device_counts 2000 20000`` prints a table for each n: a strip with about ``--degree`` neighbours
-per point and the bandwidth given. The stand-in counts what CuPy 14.2 would do; nothing here ran on a GPU.
+per point and the bandwidth given. The installed CuPy runs, and what it asks of CUDA is counted; nothing here ran on a
+GPU.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from unittest.mock import patch
 
 from ies_gpu import select_coordinates
 from ies_gpu.run.log import Log
-from tests.fake_cupy import missing, standing_in
-from tests.fake_cupy.machine import Machine
+from tests.real_cupy import install, missing, plugged_in
+from tests.real_cupy.machine import Machine
 
 from .problems import strip
 
 COLUMNS = {
-    "launches": "launches", "waits": "syncs", "uploads": "uploads", "MB up": "up", "MB down": "down",
-    "MB moved": "moved", "MB peak": "peak", "fewest blocks": "fewest blocks",
+    "launches": "launches", "library calls": "libraries", "waits": "syncs", "uploads": "uploads",
+    "MB up": "up", "MB down": "down", "MB moved": "moved", "MB peak": "peak", "fewest blocks": "fewest blocks",
 }  # fmt: skip
 
 
@@ -45,9 +46,9 @@ def stages_named(machine: Machine) -> Iterator[None]:
 
 
 def counted(n: int, degree: float, **options: Any) -> tuple[Machine, Any]:
-    """A run of n points on the stand-in, and what it counted."""
+    """A run of n points, and what was counted."""
     X, bandwidth = strip(n, degree)
-    with standing_in(limit=64 << 30) as machine, stages_named(machine):
+    with plugged_in(limit=64 << 30, pool=False) as machine, stages_named(machine):
         arguments: dict[str, Any] = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "device": "cuda"}
         return machine, select_coordinates(X, **arguments | options)
 
@@ -76,6 +77,7 @@ def main() -> None:
     given = parser.parse_args()
     if missing():
         parser.error(missing())
+    install()
     for n in given.n:
         begin = time.perf_counter()
         machine, found = counted(n, given.degree, dtype=given.dtype)

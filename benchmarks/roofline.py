@@ -2,7 +2,7 @@
 
 An estimate, not a measurement: bytes that must be moved and operations that must be done, by formula, divided by the
 peak figures that NVIDIA prints. Real kernels reach a part of them, often a third to two thirds. Launches and waits are
-those that the stand-in for CuPy counts, at an assumed time each. It can tell which stages memory bounds and which
+those that were counted without a GPU, at an assumed time each. It can tell which stages memory bounds and which
 arithmetic, and what a precision can win.
 """
 
@@ -60,7 +60,7 @@ class Problem:
     """Sizes: n points in D columns with ``degree`` neighbours, m eigenvectors, d, s; and counts that depend on data.
 
     ``candidates`` are the points that the graph compares with each point. Of the eigensolver, counted in a run of
-    200,000 points on the stand-in for CuPy: ``iterations`` of the finest level, ``products`` of S with one vector,
+    200,000 points on an earlier stand-in for CuPy: ``iterations`` of the finest level, ``products`` of S with a vector,
     ``coarse`` those of its coarse forms in vectors of length n, ``waits`` and ``launches`` of the whole run.
     """
 

@@ -73,7 +73,7 @@ class Estimate(NamedTuple):
     request_bytes : int
         A quarter more: what to request from a batch service.
     device_bytes : int
-        GPU memory (0 on the CPU). Computed, and compared with what a stand-in for CuPy counts; never with a GPU.
+        GPU memory (0 on the CPU). Computed, and compared with what CuPy asks for on a CPU; never with a GPU.
     checkpoint_bytes : int
         Disk space for the checkpoint.
     seconds : float or None

@@ -19,8 +19,7 @@ from ies_gpu.backend.cuda import probe
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.diffusion import eigenmap
 from ies_gpu.run.stages import eigenvectors
-from tests.fake_cupy import missing, standing_in
-from tests.fake_cupy.machine import Machine
+from tests.real_cupy import missing, plugged_in
 
 DEVICE = ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)]
 # for tests in which the CPU's kernels do not matter, and for those of a device alone
@@ -47,7 +46,7 @@ def cpu_backend(kernels: str) -> CpuBackend:
 
 @contextmanager
 def active_backend(name: str) -> Iterator[Backend]:
-    """The backend that answers ``backend_of`` in this context: "plain", "numba", "cuda" (the stand-in) or "gpu"."""
+    """The backend that answers ``backend_of`` in this context: "plain", "numba", "cuda" (CuPy on the CPU) or "gpu"."""
     with pytest.MonkeyPatch.context() as patch:
         if name in ("plain", "numba"):
             patch.setenv("IES_GPU_KERNELS", "plain" if name == "plain" else "")  # for runs with device="cpu"
@@ -58,21 +57,10 @@ def active_backend(name: str) -> Iterator[Backend]:
         patch.delenv("IES_GPU_DEVICE", raising=False)
         if name == "gpu" and not (found := probe()).ok:
             pytest.skip(found.detail)
-        with nullcontext() if name == "gpu" else stand_in():
+        with nullcontext() if name == "gpu" else plugged_in():
             backend = get_backend("cuda")
             with backend.active():
                 yield backend
-
-
-@contextmanager
-def stand_in() -> Iterator[Machine]:
-    """The stand-in for CuPy, for runs that ask for a device as well."""
-    if missing():
-        pytest.skip(missing())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("IES_GPU_DEVICE", raising=False)
-        with standing_in() as machine:
-            yield machine
 
 
 def sent(value: Any, backend: Backend) -> Any:

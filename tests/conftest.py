@@ -15,7 +15,8 @@ from ies_gpu import backend as backends
 from ies_gpu import diffusion_map, laplacian_of_points
 from ies_gpu.backend.blas import for_any_thread
 from ies_gpu.embedding.order import spatial_order
-from tests.backends import active_backend, sent, stand_in, to_host
+from tests import real_cupy
+from tests.backends import active_backend, sent, to_host
 from tests.extras import CUDA
 from tests.manifolds import rectangle
 
@@ -24,6 +25,12 @@ from tests.manifolds import rectangle
 threads = os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 threadpool_limits(int(threads), user_api="blas")
 for_any_thread()
+
+
+def pytest_configure(config):
+    """CuPy runs on the CPU, unless the tests for a GPU are asked for, and no emulated one."""
+    if os.environ.get("IES_GPU_EMULATED") or "gpu" not in config.option.markexpr.replace("not gpu", ""):
+        real_cupy.install()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -67,7 +74,7 @@ def plain_kernels():
 
 @pytest.fixture(params=["plain", "numba", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)])
 def backend(request):
-    """Every backend there is, active during the test: "cuda" is the stand-in for CuPy, "gpu" a real device."""
+    """Every backend there is, active during the test: "cuda" is CuPy on the CPU, "gpu" a real device."""
     with active_backend(request.param) as chosen:
         yield chosen
 
@@ -87,8 +94,8 @@ def on(backend):
 
 @pytest.fixture
 def machine():
-    """The stand-in for CuPy, which counts what a device would do."""
-    with stand_in() as made:
+    """The device of CuPy on the CPU, which counts what is asked of it."""
+    with real_cupy.plugged_in() as made:
         yield made
 
 

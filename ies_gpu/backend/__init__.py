@@ -75,7 +75,8 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     number = int(match[1] or 0) if match else 0
     found = probe(number)
     if found.ok:
-        return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
+        why = found.detail if device == "auto" else reason
+        return CudaBackend(number, compiles=found.compiled, reason=why, **options)
     if device != "auto":
         raise refusal("device.unusable", f"{option('device', device)} cannot be used: {found.detail}", kind=DeviceError)
     if found.code != "not-installed":  # a CuPy that is installed is expected to run

@@ -130,6 +130,10 @@ class Backend(InPieces):
         """The device and thread settings of :meth:`active`."""
         return nullcontext()
 
+    def first_run(self) -> str:
+        """Say why the first run takes longer than all others, if this one does: a sentence, or nothing."""
+        return ""
+
     def prepare(self) -> None:
         """Begin with what a run needs later, such as compiling, where that can be done beside its first stages."""
 

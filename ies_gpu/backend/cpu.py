@@ -72,6 +72,9 @@ def load_kernels() -> Any:
     return fused
 
 
+COMPILING = "compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
+
+
 def compiles_first() -> bool:
     """Whether the Numba kernels are still to be compiled: nothing of theirs is in the cache on disk."""
     kernels = load_kernels()
@@ -149,6 +152,9 @@ class CpuBackend(Backend):
         kernels = self.kernels  # before the libraries are looked for, since it loads some
         with single_thread.held(), kernels.threads(self.n_threads):
             yield
+
+    def first_run(self) -> str:
+        return COMPILING if compiles_first() else ""
 
     def prepare(self) -> None:
         if self.kernels is not plain:

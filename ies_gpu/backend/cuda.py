@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
+import os
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +41,15 @@ TREE_COLUMNS = 8  # points with more are compared all with all: a tree would loo
 
 
 class Probe(NamedTuple):
-    """What looking for a CUDA device gave: ``detail`` is one sentence, with what to do where ``ok`` is false."""
+    """What looking for a CUDA device gave: ``detail`` is one sentence, with what to do where ``ok`` is false.
+
+    ``compiled`` says whether CuPy had to compile for the look; for a run it will have to compile a hundred times more.
+    """
 
     ok: bool
     code: str
     detail: str
+    compiled: bool = False
 
 
 def probe(number: int = 0) -> Probe:
@@ -56,6 +62,7 @@ def probe(number: int = 0) -> Probe:
         return _broken(error)
     except Exception as error:  # a broken wheel can raise anything
         return _known(error) or _broken(error)
+    kept = kernels_kept()
     for check in (_check_device, _check_libraries, _check_memory, _check_numbers):
         try:
             trouble = check(cupy, number)
@@ -65,7 +72,18 @@ def probe(number: int = 0) -> Probe:
         if trouble is not None:
             return trouble
     name = cupy.cuda.runtime.getDeviceProperties(number)["name"].decode()
-    return Probe(True, "ok", f"CUDA device {number} ({name}) works")
+    return Probe(True, "ok", f"CUDA device {number} ({name}) works", kernels_kept() > kept)
+
+
+def kernel_folder() -> Path:
+    """Where CuPy keeps the kernels that it has compiled."""
+    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
+
+
+def kernels_kept() -> int:
+    """How many kernels CuPy has compiled so far."""
+    folder = kernel_folder()
+    return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
 
 
 def _known(error: BaseException) -> Probe | None:
@@ -160,6 +178,12 @@ def _check_numbers(cupy: Any, number: int) -> Probe | None:
     return None
 
 
+def pool_in_use(xp: Any) -> Any:
+    """The memory pool from which CuPy takes new arrays; None where it takes them elsewhere, for example from RMM."""
+    pool = getattr(xp.cuda.get_allocator(), "__self__", None)
+    return pool if hasattr(pool, "free_bytes") else None
+
+
 def device_number(array: Array) -> int:
     """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
     return int(array.data.device.id)
@@ -176,9 +200,9 @@ class CudaBackend(Backend):
     is_remote = True
     rows_a_tile = 4096
 
-    def __init__(self, number: int = 0, **options: Any) -> None:
+    def __init__(self, number: int = 0, *, compiles: bool = False, **options: Any) -> None:
         super().__init__(**options)
-        self.number = number
+        self.number, self.compiles = number, compiles
         self.device = f"cuda:{number}"
         self.xp = importlib.import_module("cupy")
         self.sparse = importlib.import_module("cupyx.scipy.sparse")
@@ -187,13 +211,22 @@ class CudaBackend(Backend):
 
     def free_memory(self) -> int:
         with self.xp.cuda.Device(self.number):
-            pool = self.xp.get_default_memory_pool()
-            free, limit = int(self.xp.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes()), int(pool.get_limit())
+            free, pool = int(self.xp.cuda.runtime.memGetInfo()[0]), pool_in_use(self.xp)
+            if pool is None:  # RMM's allocator, or one of your own: what they keep is not known here
+                return free
+            free, limit = free + int(pool.free_bytes()), int(pool.get_limit())
             return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free  # the driver knows of no limit
 
     def free_cache(self) -> None:
         with self.xp.cuda.Device(self.number):
-            self.xp.get_default_memory_pool().free_all_blocks()
+            for pool in {self.xp.get_default_memory_pool(), pool_in_use(self.xp)} - {None}:
+                pool.free_all_blocks()
+
+    def first_run(self) -> str:
+        if not self.compiles:
+            return ""
+        kept = f"{kernel_folder()} (CUPY_CACHE_DIR names another folder, such as one that outlives a container)"
+        return f"CuPy compiles its kernels for this GPU, which takes some 20 seconds, once; it keeps them in {kept}"
 
     def block_bytes(self) -> int:
         # larger than on the host: a launch must keep every multiprocessor busy

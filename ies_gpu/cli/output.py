@@ -32,10 +32,9 @@ def say_json(value: Any) -> None:
 def announce_compiling(console: Console, device: str = "auto") -> None:
     """Say so if the first stages will take longer because kernels must be compiled."""
     from ..backend import get_backend
-    from ..backend.cpu import compiles_first
 
-    if get_backend(device).device == "cpu" and compiles_first():
-        console.note("this first run compiles the kernels, which takes about ten seconds, once")
+    if longer := get_backend(device).first_run():
+        console.note(longer)
 
 
 def listed(label: str, items: list[str]) -> None:

@@ -23,9 +23,7 @@ def check_metric(metric: Any, choices: tuple[str, ...] = METRICS) -> str:
     text, advice = f"{option('metric')} must be one of {', '.join(map(repr, choices))}, got {brief(metric)}", ""
     if isinstance(metric, str) and not get_close_matches(metric, choices, n=1):
         if PRECOMPUTED in choices:
-            way = (
-                f"{option('metric', 'precomputed')} and sklearn's pairwise_distances(X, {brief(metric)}) as X"
-            )
+            way = f"{option('metric', 'precomputed')} and sklearn's pairwise_distances(X, {brief(metric)}) as X"
         else:
             way = (
                 "graph=sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', "

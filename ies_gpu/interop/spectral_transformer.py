@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
@@ -56,7 +57,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_coordinates)
             The coordinates of the training points.
         """
-        return self.fit(X, y).embedding_
+        return self._for_output(self.fit(X, y).embedding_)
 
     @at_home
     def transform(self, X: Array) -> Array:
@@ -76,7 +77,12 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             Their coordinates.
         """
         check_is_fitted(self)
-        return self._extend(self._input(X, reset=False))
+        return self._for_output(self._extend(self._input(X, reset=False)))
+
+    def _for_output(self, coordinates: Array) -> Array:
+        """The same on the host where scikit-learn makes a table of it, which it cannot of an array on a GPU."""
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        return coordinates if chosen == "default" else backend_of(coordinates).to_host(coordinates)
 
     def inverse_transform(self, X: Array) -> Array:
         """Return points that have given coordinates: the mean of the 10 training points with the nearest coordinates.

@@ -119,10 +119,10 @@ def dimension_rows(n: int, D: int) -> np.ndarray:
 
 
 def dimension_of_rows(some: Array) -> float | None:
-    """The dimension of such a sample."""
+    """The dimension of such a sample, on the host: for so few points CuPy would compile a search tree, for 10 s."""
     if len(some) < FEWEST:
         return None
     try:
-        return levina_bickel_dimension(some).dimension
+        return levina_bickel_dimension(backend_of(some).to_host(some)).dimension
     except ValueError:  # copies of one point, or a lattice
         return None

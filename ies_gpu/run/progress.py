@@ -12,9 +12,6 @@ from typing import Any
 from ..findings import refusal
 
 Progress = Callable[[str, int, int], None]
-COMPILING = (
-    "ies_gpu: compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
-)
 
 
 class Bar:
@@ -50,15 +47,6 @@ def listener(progress: Progress | bool | None) -> Progress | None:
         text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
         raise refusal("progress.type", text, kind=TypeError)
     return progress
-
-
-def announce_compiling(device: str, *, visibly: bool) -> None:
-    """Say why the first stages take longer than they will ever after: above the bar, or in the log."""
-    from ..backend.cpu import compiles_first
-
-    if device != "cpu" or not compiles_first():
-        return
-    say(COMPILING, visibly=visibly)
 
 
 def say(message: str, *, visibly: bool) -> None:

@@ -21,7 +21,7 @@ from .fingerprint import data_digest, versions
 from .inputs import Inputs
 from .log import Log
 from .options import Options
-from .progress import Bar, Progress, announce_compiling
+from .progress import Bar, Progress, say
 
 Result = TypeVar("Result")
 AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
@@ -129,7 +129,8 @@ class Run:
         return trial
 
     def __enter__(self) -> Self:
-        announce_compiling(self.backend.device, visibly=isinstance(self.log.progress, Bar))
+        if longer := self.backend.first_run():
+            say(f"ies_gpu: {longer}", visibly=isinstance(self.log.progress, Bar))
         self.backend.prepare()
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())

@@ -463,22 +463,3 @@ def test_every_launch_fits():
             assert score.shared_bytes <= 48 << 10
             assert 1 <= tile <= 64 and 1 <= chunk <= 64  # half of the block adds columns, the other searches rows
             assert score.blocks * q * 8 <= 32 << 20
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("m", SIZES)
-def test_kernels_on_a_device_equal_plain(m, dtype):
-    cupy = pytest.importorskip("cupy")
-    if not cupy.is_available():
-        pytest.skip("no CUDA device")
-    problem = make_problem(m, dtype)
-    reference = Reference(problem)
-    for d in range(1, min(m, 8) + 1):
-        results = [launch.tangent_rows(*map(cupy.asarray, problem), d) for _ in range(2)]
-        assert reference.error(*map(cupy.asnumpy, results[0])) < 40
-        assert all((a == b).all() for a, b in zip(*results, strict=True))  # from run to run
-        U, subsets = make_bases(m, d, dtype), make_subsets(m, min(2 * d, m), 150)
-        found = [cupy.full(len(subsets), 0.25), cupy.empty(len(U), int), cupy.empty(len(U))]
-        launch.score_block(cupy.asarray(U), cupy.asarray(subsets), *found)
-        assert score_error(U, subsets, tuple(map(cupy.asnumpy, found))) < 40

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import scipy.sparse
 
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import csr, neighbours, text
+from tests.backend import test_cuda_kernels as kernels
 from tests.backend.test_cuda_kernels import caught, needs_emulator
 from tests.cuda_emulator import SCHEDULES, Kernel, barriers
 
@@ -174,7 +177,7 @@ def pairs_off(D: int = 2, diagonal: bool = True, scattered: bool = False) -> flo
 
 @needs_emulator
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("D", [1, 3, 32])
+@pytest.mark.parametrize("D", [1, 3, 16])
 def test_near_pairs_are_those_of_all_distances(emulate, schedule, D):
     emulate(schedule)
     assert pairs_off(D) < 1e-6
@@ -212,3 +215,17 @@ def test_a_removed_barrier_of_near_pairs_is_caught(emulate, line):
         return max(pairs_off(), pairs_off(1, scattered=True))
 
     assert any(caught(emulate, schedule, line, run) for schedule in SCHEDULES)
+
+
+def test_every_source_and_barrier_has_its_test():
+    """A removed barrier is noticed, one by one, by the tests named ``..._barrier_...`` of the two modules."""
+    sources = {file.name[:-3] for file in resources.files(text.__package__).iterdir() if file.name.endswith(".cu")}
+    assert sources == set(text.ENTRIES)
+    tested = [
+        mark.args[1]
+        for module in (kernels, sys.modules[__name__])
+        for test in vars(module).values()
+        for mark in getattr(test, "pytestmark", [])
+        if mark.name == "parametrize" and mark.args[0] == "line"
+    ]
+    assert sorted(tested) == sorted(barriers(text.source(name)) for name in sources)

@@ -1,4 +1,4 @@
-"""``dtype="mixed"`` and ``"float32"``: what each keeps, on the CPU and on the stand-in for CuPy."""
+"""``dtype="mixed"`` and ``"float32"``: what each keeps, on the CPU and through CuPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ies_gpu.cli import main
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
 from tests.backends import needs_cupy
-from tests.fake_cupy import standing_in
+from tests.real_cupy import plugged_in
 from tests.thorough import first_of
 
 SIZES = {"D1": 1500, "D6": 1000, "D7": 1000}
@@ -143,7 +143,7 @@ def test_the_command_line_takes_mixed(tmp_path, capsys):
     assert '"dtype": "mixed"' in capsys.readouterr().out
 
 
-# --- on the stand-in ---
+# --- through CuPy ---
 
 
 def on(device: str, name: str, **options):
@@ -173,12 +173,11 @@ def test_mixed_on_the_device_is_mixed_on_the_cpu(machine, name):
 
 
 @needs_cupy
-def test_no_product_copies_the_matrix(monkeypatch):
+def test_no_product_copies_the_matrix():
     """No single allocation of the eigensolver is as large as the entries in float64, which CuPy's own product takes."""
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
     largest = {}
-    for kernels in ("twin", "no-compiler"):
-        with standing_in(kernels=kernels) as machine, warnings.catch_warnings():
+    for compiles in (True, False):
+        with plugged_in(compiles=compiles, pool=False) as machine, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             sizes, stages = [0], [""]
 
@@ -189,21 +188,19 @@ def test_no_product_copies_the_matrix(monkeypatch):
 
             machine.refuse = note
             found = on("cuda", "D7", dtype="mixed", progress=lambda stage, *_, stages=stages: stages.append(stage))
-            largest[kernels] = max(sizes)
+            largest[compiles] = max(sizes)
     entries = (found.diagnostics["mean_degree"] + 1) * len(found.coordinates)
-    assert largest["twin"] < 4 * entries
-    assert largest["no-compiler"] == pytest.approx(8 * entries)
+    assert largest[True] < 4 * entries
+    assert largest[False] == pytest.approx(8 * entries)
 
 
 @needs_cupy
-def test_a_wrong_product_is_found_by_the_guard(monkeypatch):
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-
+def test_a_wrong_product_is_found_by_the_guard():
     def spoil(name, values):
         if name == "product_f32_f64":
             values[-2][...] *= 1 + 1e-6
 
-    with standing_in(spoil=spoil), pytest.warns(UserWarning, match="csr differs from plain code by"):
+    with plugged_in(spoil=spoil), pytest.warns(UserWarning, match="csr differs from plain code by"):
         found = on("cuda", "D1", dtype="mixed")
     assert found.diagnostics["kernels"] == "plain"
     assert "csr differs" in found.diagnostics["warnings"][0]

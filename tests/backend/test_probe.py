@@ -1,7 +1,7 @@
 """Every way in which CUDA can be out of order is told apart, in one sentence that says what to do.
 
-Failures of the driver come from a driver of our own that has nothing to offer, seen by the real CuPy in another
-process; failures of CuPy and of the device come from the stand-in.
+Failures of the driver come from a driver of our own that has nothing to offer, seen by CuPy in another process;
+failures of CuPy and of the device come from CuPy on the CPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ies_gpu.backend.cuda import probe
 from ies_gpu.errors import DeviceError
 from ies_gpu.findings import render
 from tests.backends import needs_cupy
-from tests.fake_cupy import REAL, standing_in
+from tests.real_cupy import plugged_in
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="the fake driver is compiled with gcc")
 SCRIPT = """
@@ -43,7 +43,7 @@ try:
     refused = ""
 except DeviceError as error:
     refused = str(error)
-print(json.dumps([found, backend.device, backend.reason, [str(w.message) for w in caught], refused]))
+print(json.dumps([found[:3], backend.device, backend.reason, [str(w.message) for w in caught], refused]))
 """
 
 
@@ -84,7 +84,7 @@ def no_environment(monkeypatch):
 
 @pytest.fixture
 def machine(no_environment):
-    with standing_in() as made:
+    with plugged_in() as made:
         yield made
 
 
@@ -126,6 +126,17 @@ def test_broken_install(error, no_environment, monkeypatch):
     check_choice("broken-install", str(error).splitlines()[0], "--force-reinstall")
 
 
+def without_cusparse(monkeypatch) -> None:
+    """CuPy loads the library when it is first asked for."""
+    cuda = sys.modules["cupy"].cuda
+
+    def refuse(key):
+        raise ImportError(f"lib{key}.so.12: cannot open shared object file")
+
+    monkeypatch.delitem(vars(cuda), "cusparse")
+    monkeypatch.setattr(cuda, "__getattr__", refuse)
+
+
 @needs_cupy
 def test_missing_libraries(machine, monkeypatch):
     cuda = sys.modules["cupy"].cuda
@@ -136,8 +147,8 @@ def test_missing_libraries(machine, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(cuda.nvrtc, "getVersion", missing_nvrtc)
         check_choice("missing-library", "libnvrtc", "cupy-cuda12x[ctk]")
-    monkeypatch.delitem(vars(cuda), "cusparse")
-    check_choice("missing-library", "cupy-cuda12x[ctk]")
+    without_cusparse(monkeypatch)
+    check_choice("missing-library", "libcusparse", "cupy-cuda12x[ctk]")
 
 
 @needs_cupy
@@ -158,7 +169,7 @@ def test_wrong_result(function, machine, monkeypatch):
 
 @needs_cupy
 def test_too_little_memory(no_environment):
-    with standing_in(limit=100 << 20):
+    with plugged_in(limit=100 << 20):
         check_choice("out-of-memory", "100 MB free", "256 MB", "close other programs")
 
 
@@ -183,7 +194,7 @@ def test_a_gpu_that_is_too_old_shows_in_the_first_kernel(who, machine, monkeypat
     """CUDA 13 on a V100; the text is what NVRTC 12.9 says of sm_35."""
     runtime = importlib.import_module("cupy_backends.cuda.api.runtime")
     unknown = "nvrtc: error: invalid value for --gpu-architecture (-arch)\n"
-    compiling = REAL["cupy.cuda.compiler"].CompileException(unknown, "", "kernel.cu", ())
+    compiling = sys.modules["cupy.cuda.compiler"].CompileException(unknown, "", "kernel.cu", ())
     error = {"compiler": compiling, "library": runtime.CUDARuntimeError(209)}[who]
 
     def refuse(*args):
@@ -199,7 +210,7 @@ def test_advice_names_the_package_that_is_installed(wheel, machine, monkeypatch)
     """A second package of CuPy beside the first breaks both."""
     found = classmethod(lambda cls, *, name: iter([name] * (name == wheel)))
     monkeypatch.setattr(importlib.metadata.Distribution, "discover", found)
-    monkeypatch.delitem(vars(sys.modules["cupy"].cuda), "cusparse")
+    without_cusparse(monkeypatch)
     check_choice("missing-library", f"pip install '{wheel}[ctk]'")
 
 
@@ -225,7 +236,7 @@ def test_other_states_of_the_driver(status, code, word, machine, monkeypatch):
 def test_a_device_that_works_is_taken(machine):
     backend = get_backend("auto")
     assert backend.device == "cuda:0"
-    assert backend.reason == "CUDA device 0 (NumPy in disguise) works"
+    assert backend.reason == "CUDA device 0 (CPU in disguise) works"
     np.testing.assert_array_equal(backend.to_host(backend.asarray(np.arange(3))), np.arange(3))
 
 

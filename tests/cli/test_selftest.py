@@ -11,7 +11,7 @@ import pytest
 from ies_gpu.backend.kernels import plain
 from ies_gpu.cli import doctor, main, selftest
 from tests.backends import needs_cupy
-from tests.fake_cupy import standing_in
+from tests.real_cupy import plugged_in
 from tests.thorough import first_of
 
 STAGES = [*selftest.BOUNDS]
@@ -64,9 +64,8 @@ def test_whoever_asks_for_the_gpu_does_not_pass_without_one(capsys, monkeypatch,
 
 
 @needs_cupy
-def test_on_a_device_every_stage_is_compared(capsys, monkeypatch, strip_only):
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    with standing_in() as machine:
+def test_on_a_device_every_stage_is_compared(capsys, strip_only):
+    with plugged_in() as machine:
         status, out = run_cli(capsys, "--json")
         assert machine.current == 0
     report = json.loads(out)
@@ -75,7 +74,7 @@ def test_on_a_device_every_stage_is_compared(capsys, monkeypatch, strip_only):
     assert len(report["stages"]) == len(STAGES)
     assert (report["reference"]["device"], report["tested"]["device"]) == ("cpu", "cuda:0")
     assert report["tested"]["kernels"] == "cuda"
-    assert report["tested"]["gpu"] == "NumPy in disguise"
+    assert report["tested"]["gpu"] == "CPU in disguise"
     assert report["facts"]["device"] == "cuda:0" and report["gpu_tested"] is True
     for kernel in ("tangent_rows_f64", "tangent_rows_f32", "score_block_2_f64", "product_f32_f64"):
         assert machine.counts[f"kernel {kernel}"] > 0
@@ -89,16 +88,15 @@ FAULTS = {
 
 @needs_cupy
 @pytest.mark.parametrize("kernel", first_of(*FAULTS))
-def test_a_broken_kernel_is_reported_where_it_is_broken(capsys, monkeypatch, strip_only, kernel):
+def test_a_broken_kernel_is_reported_where_it_is_broken(capsys, strip_only, kernel):
     """It is right on the guard's few rows and wrong on many; the whole repeats the stage on plain code and says so."""
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
     stage, spoil = FAULTS[kernel]
 
     def broken(name, values):
         if name == kernel and len(values[-1]) > 800:
             spoil(values)
 
-    with standing_in(spoil=broken), warnings.catch_warnings():
+    with plugged_in(spoil=broken), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         status, out = run_cli(capsys, "--json")
     report = json.loads(out)
@@ -115,9 +113,8 @@ def test_a_broken_kernel_is_reported_where_it_is_broken(capsys, monkeypatch, str
 
 @pytest.mark.thorough
 @needs_cupy
-def test_a_kernel_that_does_not_compile_is_reported(capsys, monkeypatch, strip_only):
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    with standing_in(kernels="no-compiler"), warnings.catch_warnings():
+def test_a_kernel_that_does_not_compile_is_reported(capsys, strip_only):
+    with plugged_in(compiles=False), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         status, out = run_cli(capsys)
     assert status == 1

@@ -7,8 +7,8 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 import pytest
 
-from ..backends import stand_in
 from ..extras import needed
+from ..real_cupy import plugged_in
 
 distributed = needed("distributed", "dask")
 SMALL = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "device": "cpu"}
@@ -39,10 +39,10 @@ def random_strip(n, length=6.0, seed=0):
 
 @contextmanager
 def device_of_workers(name):
-    """The CPU, or the stand-in for CuPy."""
+    """The CPU, or CuPy on it."""
     from ies_gpu.cluster import team
 
-    with stand_in() if name == "cuda" else nullcontext():
+    with plugged_in() if name == "cuda" else nullcontext():
         team._backend.cache_clear()
         try:
             yield

@@ -140,7 +140,7 @@ def test_one_worker_with_many_threads_has_all_of_its_memory_for_a_dense_graph():
 
 
 @needs_cupy
-def test_the_stand_in_for_cuda_as_the_workers_device(client):
+def test_cuda_as_the_workers_device(client):
     X = np.random.default_rng(3).uniform(0, 1, (600, 2)) * [4, 1]
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.4, "n_components": 6, "tol": 1e-10}
     one = select_coordinates(X, device="cpu", **options)

@@ -22,6 +22,7 @@ REPORT = re.compile(
     r".*?Used (\d+) registers([^\n]*)",
     re.DOTALL,
 )
+SUMMING = ("product", "totals", "column_products", "descend")  # what adds up in shared memory
 MARKS = ("<!-- table: begin -->\n", "<!-- table: end -->\n")
 
 
@@ -65,10 +66,12 @@ def dynamic_shared(entry: str) -> int:
     """Bytes of dynamic shared memory at the largest sizes that an entry point takes."""
     itemsize = 4 if "_f32" in entry else 8
     sizes = range(1, launch.MAX_COMPONENTS + 1)
+    if entry == "degrees":
+        return neighbours.DEGREE_THREADS * 8
     if entry in text.ENTRIES["neighbours"]:
-        return 2 * neighbours.CELL * neighbours.MAX_COLUMNS * 8 + neighbours.CELL * 4
+        return neighbours.shared_bytes(neighbours.MAX_COLUMNS)
     if entry in text.ENTRIES["csr"]:
-        return csr.THREADS * 8
+        return csr.THREADS * 8 if entry.startswith(SUMMING) else 0
     if entry.startswith("tangent"):
         return max(launch.tangent_launch(1, m, itemsize).shared_bytes for m in sizes)
     d = int(entry.split("_")[2])

@@ -1,6 +1,7 @@
-"""What ``tests/backend/test_cuda.py`` shows on the stand-in, on a real GPU against the real CPU path.
+"""What ``tests/backend/test_cuda.py`` shows on the CPU, on a real GPU against the real CPU path.
 
-``python -m pytest -m gpu`` runs these, and every test of the fixture ``backend`` on the device.
+``python -m pytest -m gpu`` runs these, and every test of the fixture ``backend`` on the device. With
+``IES_GPU_EMULATED=1`` they run through CuPy on the CPU, so that they do not rot while nobody runs them.
 
 Nobody has run these for us yet: we have no GPU. Please send what they say, with the output of ``ies-gpu doctor``.
 """
@@ -14,7 +15,6 @@ import pytest
 
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
-from ies_gpu.backend.cuda import probe
 from ies_gpu.backend.guard import CHECKS, GUARDED, allowed
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
@@ -28,21 +28,8 @@ from tests.backend.test_cuda import (  # noqa: F401 - collected here as well, wi
 )
 from tests.backends import SIZES, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
-from tests.deviations import *  # noqa: F403 - the facts about CuPy that the stand-in imitates
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module", autouse=True)
-def device() -> None:
-    found = probe()
-    if not found.ok:
-        pytest.skip(found.detail)
-
-
-@pytest.fixture
-def cupy():
-    return pytest.importorskip("cupy")
 
 
 @pytest.mark.parametrize("check", CHECKS)

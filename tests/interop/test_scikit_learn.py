@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LinearRegression, Ridge
@@ -252,6 +253,21 @@ def test_transformers_on_the_device(cupy, strip, tmp_path):
     save_model(mapped.model_, tmp_path / "model.npz")
     again = load_model(tmp_path / "model.npz").transform(points[:9], device="cpu")
     np.testing.assert_allclose(again, back.get(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_tables_are_made_of_points_on_the_device(cupy, strip, everywhere):
+    """scikit-learn would make an array of the host of them, which CuPy does not let happen silently."""
+    points = cupy.asarray(strip.X[:300])
+    mapped = DiffusionMap(bandwidth=1.2, n_components=4)
+    with config_context(transform_output="pandas" if everywhere else "default"):
+        if not everywhere:
+            mapped.set_output(transform="pandas")
+        made, again = mapped.fit_transform(points), mapped.transform(points[:5])
+    assert isinstance(made, pandas.DataFrame) and list(made.columns) == ["phi1", "phi2", "phi3", "phi4"]
+    np.testing.assert_array_equal(made.to_numpy(), mapped.embedding_.get())
+    np.testing.assert_allclose(again.to_numpy(), made.to_numpy()[:5], atol=1e-8)
+    assert isinstance(mapped.set_output(transform="default").transform(points[:5]), cupy.ndarray)
 
 
 def test_the_pass_over_pairs_for_a_model_is_on_the_device_too(machine, strip, monkeypatch):

@@ -120,9 +120,8 @@ def test_number_of_sets(m, s):
 
 @pytest.mark.thorough
 @needs_cupy
-def test_work_of_the_multilevel_method_is_what_the_stand_in_counts(monkeypatch):
+def test_work_of_the_multilevel_method_is_what_is_counted():
     """Bytes by formula, with the counts of that run, leave out temporaries: a good part of those counted."""
-    monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
     machine, found = device_counts.counted(6000, 60, n_components=8)
     solver, counts = found.diagnostics["solver"], machine.by_stage["eigenvectors"]
     coarse = sum(a * b for a, b in zip(solver["coarse_sizes"], solver["coarse_products"], strict=True)) / 6000

@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from ies_gpu import datasets, select_coordinates
+from ies_gpu.backend.cpu import COMPILING
 from ies_gpu.run import progress
-from ies_gpu.run.progress import COMPILING, Bar
+from ies_gpu.run.progress import Bar
 from tests.said import refused
 
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2}
@@ -57,17 +58,15 @@ def test_a_run_that_fails_leaves_no_bar(bars):
     assert bars.made and not any(bar.open for bar in bars.made)
 
 
+@pytest.mark.usefixtures("plain_kernels")
 def test_what_is_compiled_is_said_once_and_only_where_it_is(bars, monkeypatch, caplog):
     caplog.set_level("INFO", "ies_gpu")
-    monkeypatch.setattr("ies_gpu.backend.cpu.compiles_first", lambda: True)
-    progress.announce_compiling("cpu", visibly=True)
-    progress.announce_compiling("cuda:0", visibly=True)
-    assert bars.lines == [COMPILING] and not caplog.messages
-    progress.announce_compiling("cpu", visibly=False)
-    assert bars.lines == [COMPILING] and caplog.messages == [COMPILING]
-    monkeypatch.setattr("ies_gpu.backend.cpu.compiles_first", lambda: False)
-    progress.announce_compiling("cpu", visibly=True)
-    assert bars.lines == [COMPILING]
+    told = f"ies_gpu: {COMPILING}"
+    for first, shown in ((True, True), (True, False), (False, True)):
+        monkeypatch.setattr("ies_gpu.backend.cpu.compiles_first", lambda first=first: first)
+        select_coordinates(X, **OPTIONS, progress=shown)
+        assert (bars.lines.count(told), caplog.messages.count(told)) == (int(first and shown), int(first and not shown))
+        bars.lines.clear(), caplog.clear()
 
 
 def test_the_real_bar_goes_to_the_error_stream(capsys):

@@ -14,15 +14,16 @@ template <typename O>
 __device__ void near_pairs(const double* Z, int D, const long long* starts, const double* low, const double* high,
                            int cells, int A, double reach, double limit, int diagonal, double unit,
                            const long long* ends, long long* counts, int* indices, O* distances, double* shared) {
+    const int stride = D | 1;  // of own points: threads that read the same column of an even number share banks
     double* own = shared;
-    double* others = shared + CELL * D;
+    double* others = shared + CELL * stride;
     int* near = reinterpret_cast<int*>(others + CELL * D);
     const int thread = threadIdx.x;
     for (int cell = blockIdx.x; cell < cells; cell += gridDim.x) {
         const long long first = starts[cell];
         const int size = static_cast<int>(starts[cell + 1] - first);
         const long long row = first + thread;
-        for (int e = thread; e < size * D; e += CELL) own[e] = Z[first * D + e];
+        for (int e = thread; e < size * D; e += CELL) own[e / D * stride + e % D] = Z[first * D + e];
         long long place = ends && thread < size ? ends[row] : 0;
         for (int begin = 0; begin < cells; begin += CELL) {
             const int other = begin + thread;
@@ -45,7 +46,7 @@ __device__ void near_pairs(const double* Z, int D, const long long* starts, cons
                     if (!diagonal && base + j == row) continue;
                     double squared = 0;
                     for (int c = 0; c < D; ++c) {
-                        const double difference = own[thread * D + c] - others[j * D + c];
+                        const double difference = own[thread * stride + c] - others[j * D + c];
                         squared += difference * difference;
                     }
                     if (squared > reach * reach) continue;

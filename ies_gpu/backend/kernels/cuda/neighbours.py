@@ -9,7 +9,7 @@ from ..arrays import namespace
 from . import text
 
 CELL = 64
-MAX_COLUMNS = 32  # of the points, whose coordinates lie in shared memory; more are compared by matrix products
+MAX_COLUMNS = 16  # of the points: with more of them in shared memory, too few blocks fit; matrix products compare those
 MAX_BLOCKS = 65_535
 DEGREE_THREADS = 256
 
@@ -26,7 +26,7 @@ def near_pairs(
     kernel = text.load_kernel("neighbours", f"near_pairs_{text.suffix(storage)}")
     sizes = np.int32(cells), np.int32(low.shape[1]), np.float64(reach), np.float64(limit)
     shared = (Z, np.int32(D), starts, low, high, *sizes, np.int32(diagonal), np.float64(unit))
-    launch = {"shared_mem": 2 * CELL * D * 8 + CELL * 4}
+    launch = {"shared_mem": shared_bytes(D)}
     counts, nothing = xp.empty(n, dtype=np.int64), np.uint64(0)
     kernel((min(cells, MAX_BLOCKS),), (CELL,), (*shared, nothing, counts, nothing, nothing), **launch)
     ends = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(counts)])
@@ -34,6 +34,11 @@ def near_pairs(
     indices, distances = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=storage)
     kernel((min(cells, MAX_BLOCKS),), (CELL,), (*shared, ends, nothing, indices, distances), **launch)
     return ends, indices, distances
+
+
+def shared_bytes(D: int) -> int:
+    """Shared memory of ``near_pairs``: two cells of points, one with rows of odd length, and a flag per thread."""
+    return CELL * ((D | 1) + D) * 8 + CELL * 4
 
 
 def degrees(Z: Array, rows: Array, reach: float) -> Array | None:

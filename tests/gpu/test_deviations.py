@@ -1,7 +1,4 @@
-"""Where CuPy is not NumPy: facts that the code relies on, tested on the stand-in and in ``tests/gpu`` on the real one.
-
-Both import these tests and bring the fixture ``cupy``.
-"""
+"""Where CuPy is not NumPy: facts that the code relies on."""
 
 from __future__ import annotations
 
@@ -12,18 +9,7 @@ import pytest
 
 from ies_gpu.backend import backend_of
 
-__all__ = [
-    "test_a_sparse_matrix_does_not_say_its_device",
-    "test_arrays_refuse_implicit_conversion",
-    "test_numpy_operands_and_lists_are_refused",
-    "test_out_of_bounds_indices_wrap",
-    "test_products_copy_a_matrix_of_another_dtype",
-    "test_reduceat_is_for_sums_only",
-    "test_reductions_stay_on_the_device",
-    "test_repeats_may_be_a_device_array",
-    "test_sparse_products_come_in_fortran_order",
-    "test_there_are_no_other_sparse_formats",
-]
+pytestmark = pytest.mark.gpu
 
 
 def chain(cupy, n: int = 60):

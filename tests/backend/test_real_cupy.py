@@ -1,0 +1,136 @@
+"""The installed CuPy runs on the CPU, and what a GPU would not forgive is noticed."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from ies_gpu.backend.cuda import probe
+from ies_gpu.backend.guard import CHECKS, GUARDED, allowed
+from ies_gpu.backend.kernels.cuda import csr, launch, neighbours, text
+from tests.backends import needs_cupy
+from tests.cuda_emulator import SCHEDULES
+from tests.real_cupy import plugged_in, trampolines
+from tests.real_cupy.views import view
+
+pytestmark = needs_cupy
+SPLIT = r"""
+extern "C" __global__ void split(double* out) { if (threadIdx.x % 2) __syncthreads(); out[threadIdx.x] = 1; }
+"""
+
+
+def test_without_a_machine_there_is_no_driver():
+    assert probe().code == "driver-missing"
+    with plugged_in(n_devices=2):
+        assert probe(1).ok
+    assert probe().code == "driver-missing"
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_elementwise_kernels_reductions_and_scans_are_those_of_cupy(queued, rng):
+    a = rng.normal(size=(70, 33))
+    with plugged_in(queued=queued) as machine:
+        cupy = sys.modules["cupy"]
+        there = cupy.asarray(a)
+        np.testing.assert_allclose((cupy.exp(there) + there.T[:, :, None].sum(axis=2).T).get(), np.exp(a) + a)
+        for axis in (None, 0, 1):
+            np.testing.assert_allclose(there.sum(axis=axis).get(), a.sum(axis=axis))
+            np.testing.assert_array_equal(there.argmax(axis=axis).get(), a.argmax(axis=axis))
+        np.testing.assert_allclose(cupy.cumsum(there).get(), np.cumsum(a))
+        np.testing.assert_array_equal(cupy.sort(there, axis=0).get(), np.sort(a, axis=0))
+        np.testing.assert_array_equal(cupy.bincount(cupy.asarray([3, 1, 3])).get(), [0, 1, 0, 2])
+        assert machine.counts["syncs"] == machine.counts["downloads"]
+        assert {"library device_segmented_reduce", "library device_scan", "kernel cupy_sum"} <= set(machine.counts)
+
+
+def test_memory_that_nobody_wrote_is_not_a_number():
+    with plugged_in(pool=False) as machine:
+        there = sys.modules["cupy"].empty(100)
+        assert np.isnan(there.get()).all()
+        assert machine.used == machine.peak >= 800
+
+
+def test_arrays_of_another_device_are_refused():
+    with plugged_in(n_devices=2):
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(1):
+            there = cupy.ones(4)
+        with pytest.raises(Exception, match="on device 0 gets memory of device 1"):
+            text.load_kernel("csr", "totals")(
+                (1,), (32,), (there.reshape(4, 1), np.int64(4), np.int32(1), np.float64(0), cupy.ones(1))
+            )
+
+
+def test_what_goes_beyond_an_array_is_refused():
+    with plugged_in(pool=False):
+        there = sys.modules["cupy"].zeros(5)
+        with pytest.raises(RuntimeError, match="beyond its array: 48 bytes, there are 40"):
+            view(there.data.ptr, "float64", (6,))
+    with pytest.raises(RuntimeError, match="memory of the host"):
+        view(np.zeros(3).ctypes.data, "float64", (3,))
+
+
+def test_threads_that_wait_at_different_barriers_are_a_deadlock_in_kernels_of_ours(cupy, monkeypatch):
+    monkeypatch.setitem(text.ENTRIES["csr"], "split", "")
+    with pytest.raises(Exception, match="split: threads wait at different barriers"):
+        cupy.RawKernel(SPLIT, "split")((1,), (4,), (cupy.zeros(4),))
+
+
+def test_kernels_refuse_arguments_of_other_types(cupy):
+    """A kernel takes the bytes for what its text says; neither CuPy nor CUDA looks."""
+    kernel = text.load_kernel("csr", "turn")
+    R, P, left = cupy.zeros((5, 3), dtype="float32"), cupy.zeros((5, 3), dtype="float32"), cupy.ones(3)
+    sizes = np.int64(15), np.int32(3)
+    kernel((1,), (128,), (R, P, left, left, *sizes))
+    for wrong in (
+        (R, P.astype("float64"), left, left, *sizes),
+        (R, P, left, left.astype("float32"), *sizes),
+        (R, P, left, left, np.int32(15), np.int32(3)),
+        (R, P, left, np.float64(1), *sizes),
+        (R, P, left, left, *sizes, np.int32(0)),
+    ):
+        with pytest.raises(TypeError, match=r"parameter \d of turn is|turn has 6 parameters"):
+            kernel((1,), (128,), wrong)
+    with pytest.raises(TypeError, match="C-contiguous"):
+        kernel((1,), (128,), (cupy.zeros((5, 6), dtype="float32")[:, ::2], P, left, left, *sizes))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_every_entry_point_agrees_with_plain_code_under_every_schedule(schedule, rng, monkeypatch):
+    """By the comparisons that the guard makes on a GPU, with so few blocks that each takes several rows."""
+    for module, most in ((csr, "MAX_BLOCKS"), (csr, "MAX_SUM_BLOCKS"), (neighbours, "MAX_BLOCKS"),
+                         (launch, "MAX_TANGENT_BLOCKS"), (launch, "MAX_SCORE_BLOCKS")):  # fmt: skip
+        monkeypatch.setattr(module, most, 3)
+    with plugged_in(schedule=schedule) as machine:
+        for check in CHECKS:
+            for difference in GUARDED[check.partition(" ")[0]].values():
+                assert difference(sys.modules["cupy"], check) <= allowed(check), check
+        A = rng.normal(size=(200, 9))
+        there = sys.modules["cupy"].asarray(A)
+        np.testing.assert_allclose(csr.column_products(there, there).get(), (A * A).sum(axis=0))
+        entries = {entry for entries in text.ENTRIES.values() for entry in entries}
+        left = {entry for entry in entries if not machine.counts[f"kernel {entry}"]}
+    assert left == {"near_pairs_f32", "tangent_rows_f32_w64"}  # for test_cuda_rows.py and test_cuda_kernels.py
+
+
+def test_a_queue_shows_who_does_not_wait():
+    """The host changes memory that is still to be uploaded, and reads what is not there yet."""
+    with plugged_in(queued=True):
+        cupy = sys.modules["cupy"]
+        there, back = cupy.zeros(4), np.zeros(4)
+        source = cupy.cuda.alloc_pinned_memory(32)
+        host = np.frombuffer(source, np.float64, 4)
+        host[:] = 1
+        there.set(host)
+        host[:] = 2
+        there.get(out=back, blocking=False)
+        assert (back == 0).all()
+        cupy.cuda.Device().synchronize()
+        assert (back == 2).all()
+
+
+def test_another_cupy_is_an_error_and_no_skip(cupy):
+    with pytest.raises(trampolines.InternalsChangedError, match="has no no_such_function"):
+        trampolines.replace(cupy.cuda.runtime, {"no_such_function": print})

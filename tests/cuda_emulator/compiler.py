@@ -1,0 +1,126 @@
+"""CUDA text to a shared library of the CPU, by g++.
+
+Libraries are kept in the folder that ``IES_GPU_TEST_CACHE`` names, else in ``~/.cache/ies_gpu_tests``, by the hash of
+all that went into them. Two processes may ask for the same one: the first holds a lock and compiles, the other waits.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+HEADER = Path(__file__).with_name("cuda_cpu.h")
+# no contraction: a multiply-add is rounded twice, as in NumPy
+FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fcf-protection=none", "-fno-strict-aliasing", "-fPIC", "-w")
+BOUNDS = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
+BEFORE = r'(?<!>)(?<!> )(?:extern\s*"C"\s*(?:{\s*)?|[;{}]\s*)'  # no template<...>
+ENTRY = re.compile(rf"{BEFORE}__global__\s+{BOUNDS}void\s+{BOUNDS}(\w+)\s*\(")
+SHARED = re.compile(
+    r"extern\s+__shared__\s+(?:__align__\(\w+\)\s+)?([\w:]+(?:\s+(?:long|int|char))*)\s+(\w+)\s*\[\s*\]\s*;"
+)
+LAUNCHER = """
+extern "C" int launch_{name}(const unsigned* sizes, size_t shared_bytes, void** values, int schedule, unsigned seed,
+                             int strict, int skip) {{
+    return emulator::launch<{kernel}>({kernel}, sizes, shared_bytes, values, schedule, seed, strict, skip);
+}}
+extern "C" int widths_{name}(int* out) {{ return emulator::widths(static_cast<decltype(&{kernel})>({kernel}), out); }}
+"""
+
+
+def missing() -> str:
+    """Why kernels cannot be emulated here; empty if they can."""
+    if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return "the CUDA emulator switches stacks in x86-64 assembly, on Linux"
+    return "" if shutil.which("g++") else "the CUDA emulator needs g++"
+
+
+def cache_folder() -> Path:
+    """Where compiled texts are kept."""
+    named = os.environ.get("IES_GPU_TEST_CACHE")
+    folder = Path(named) if named else Path.home() / ".cache" / "ies_gpu_tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def preprocessed(text: str) -> str:
+    """The text with its macros written out: they make the entry points."""
+    bare = re.sub(r"^\s*#\s*include.*$", "", text, flags=re.MULTILINE)
+    return subprocess.run(["g++", "-E", "-P", "-"], input=bare, capture_output=True, text=True, check=True).stdout
+
+
+def made_once(key: str, suffix: str, code: str, *flags: str | Path) -> Path:
+    """The file that g++ makes of some code, which is named by a hash of it."""
+    path = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}{suffix}"
+    if path.exists():
+        return path
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return path
+        with tempfile.TemporaryDirectory(dir=path.parent) as work:
+            text, made = Path(work, "kernel.cpp"), Path(work, "made")
+            text.write_text(code)
+            done = subprocess.run(["g++", *FLAGS, *flags, "-o", made, text], capture_output=True, text=True)
+            if done.returncode:
+                kept = path.with_suffix(".refused.cpp")
+                kept.write_text(code)
+                raise RuntimeError(f"g++ refused a text, kept as {kept}:\n{done.stderr[:3000]}")
+            os.replace(made, path)  # whole or not at all
+    path.with_suffix(".lock").unlink(missing_ok=True)
+    return path
+
+
+@functools.cache
+def prelude(includes: tuple[str, ...], folders: tuple[Path, ...], tag: str) -> tuple[Path, str]:
+    """The folder of the precompiled headers, which take longer than most texts, and a hash of what went into them."""
+    version = subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+    parts = (version, HEADER.read_text(), *includes, *map(str, folders), tag, *FLAGS)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    folder = cache_folder() / f"prelude_{key}"
+    if not (folder / "prelude.h.gch").exists():
+        code = "".join(f"#include {name}\n" for name in (f'"{HEADER}"', *includes))
+        made = made_once(key, ".gch", code, "-x", "c++-header", *(f"-I{place}" for place in folders))
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            Path(work, "new").mkdir()
+            Path(work, "new", "prelude.h").write_text(code)
+            os.link(made, Path(work, "new", "prelude.h.gch"))
+            if not folder.exists():  # else another process has just made it
+                os.rename(Path(work, "new"), folder)
+    return folder, key
+
+
+def build(
+    source: str,
+    *,
+    named: dict[str, str] | None = None,
+    defines: Sequence[str] = (),
+    includes: tuple[str, ...] = (),
+    folders: tuple[Path, ...] = (),
+    tag: str = "",
+) -> Path:
+    """A library with ``launch_...`` and ``widths_...`` for each entry point of the text.
+
+    ``named`` are instances of templates by the name that their launcher is to have; ``includes`` what every text begins
+    with, found in ``folders``; a ``tag`` tells two states of these folders apart.
+    """
+    text = re.sub(r"\bstatic\s+(?=__shared__)", "", source)  # which is static for us
+    text = SHARED.sub(r"\1* \2 = reinterpret_cast<\1*>(emulator::shared.data());", text)
+    folder, headers = prelude(includes, folders, tag)
+    key = "\0".join([headers, *defines, *(named or {}).values(), text, LAUNCHER])
+    path = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.so"
+    if path.exists():
+        return path
+    entries = {name: f"::{name}" for name in sorted(set(ENTRY.findall(preprocessed(text))))}
+    entries |= {name: f"({expression})" for name, expression in (named or {}).items()}
+    launchers = (LAUNCHER.format(name=name, kernel=kernel) for name, kernel in entries.items())
+    code = f'#include "prelude.h"\n#line 1 "kernel.cu"\n{text}\n{"".join(launchers)}'
+    return made_once(key, ".so", code, "-shared", *defines, f"-I{folder}", *(f"-I{place}" for place in folders))
