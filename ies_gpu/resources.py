@@ -13,11 +13,10 @@ from __future__ import annotations
 from math import comb
 from typing import NamedTuple
 
-from .choice.criterion import MAX_SUBSETS
+from .options import MAX_SUBSETS, Options, check_sizes
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS
-from .run.options import Options
 from .run.plan import (
     EIGEN,
     GRAPH,
@@ -32,7 +31,7 @@ from .run.plan import (
     too_little,
 )
 from .run.plan import seconds as storage_seconds
-from .validation import check_choice, check_integer, check_number, check_sizes
+from .validation import check_choice, check_integer, check_number
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
 CONTEXT = 500 << 20  # what CUDA itself takes on a device: a guess

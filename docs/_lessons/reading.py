@@ -99,9 +99,9 @@ print(shown.stdout)
 #   Rows were left out; ``selection.points`` has those that were used. If the rows left out are strays, all is well. If
 #   they are many, you have clusters: see :doc:`when_not_to_use_it`.
 # "... in none of the ... maps"
-#   With ``components="each"``: these rows are strays, or belong to parts with too few points for a map.
+#   From ``select_each_part``: these rows are strays, or belong to parts with too few points for a map.
 # "part ... of ...:"
-#   With ``components="each"``: the message applies to this part only.
+#   From ``select_each_part``: the message applies to this part only.
 # "... connects ... of all pairs of points"
 #   Nearly all points are neighbours of each other. Lower the bandwidth, or leave it on ``"auto"``. If you passed
 #   ``n_neighbors``, lower that.
@@ -149,6 +149,7 @@ print(shown.stdout)
 # "... points are too few to estimate anything from them"
 #   There are fewer than 100 points. The values are guesses; pass your own.
 # "n_components=... needs at least ... points"
+# "n_neighbors=... needs at least ... points"
 #   It was lowered. That is fine for small folds in cross-validation.
 #
 # About the choice
@@ -172,7 +173,7 @@ print(shown.stdout)
 # About new points
 # ................
 #
-# "... new points have no training point within radius="
+# "... new points have no ... and get"
 #   They are far from all training points, and get NaN or the coordinates of the nearest one. Do not interpret them.
 # "the diffusion damps ... by more than"
 #   These coordinates are too fast to be continued to new points. Lower ``n_components`` or the bandwidth.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain, combinations
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +11,8 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..errors import brief
+from ..options import count_subsets
 from ..validation import check_flag, check_integer, check_real_array
-
-MAX_SUBSETS = 2_000_000
 
 
 def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
@@ -48,18 +46,6 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
     count = count_subsets(m, s)
     rest = np.fromiter(chain.from_iterable(combinations(range(1, m), s - 1)), dtype=np.int32, count=count * (s - 1))
     return np.hstack([np.zeros((count, 1), dtype=np.int32), rest.reshape(count, s - 1)])
-
-
-def count_subsets(m: int, s: int) -> int:
-    """How many sets there are; an error if there are too many to enumerate."""
-    count = comb(m - 1, s - 1)
-    if count > MAX_SUBSETS:
-        raise ValueError(
-            f"n_components={brief(m)} and subset_size={brief(s)} give {f'{count:,}' if count < 10**30 else 'too many'} "
-            f"sets, more than {MAX_SUBSETS:,}; lower one of them, "
-            "or use search='greedy', 'submodular' or 'branch_and_bound', which do not score every set"
-        )
-    return count
 
 
 def check_bases(bases: Array, low: int = 1) -> Array:

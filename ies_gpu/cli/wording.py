@@ -23,7 +23,7 @@ SENTENCES = {
 
 
 def as_options(text: str, known: Collection[str] | None = None) -> str:
-    """Advice for Python, components='largest' or "use radius=0.6", in the words of the command line.
+    """Advice for Python, disconnected='largest' or "use radius=0.6", in the words of the command line.
 
     Of ``known``, the options of a command, those are named that may have another meaning elsewhere; without
     ``--device``, the variable is advised that every command heeds.
@@ -34,7 +34,7 @@ def as_options(text: str, known: Collection[str] | None = None) -> str:
     text = re.sub(r"drop the columns, e\.g\. .*\]", "leave them out with --columns", text)
     if known is not None and "--device" not in known:
         text = re.sub(r"\b(use|try) device='(\w+)'", r"set IES_GPU_DEVICE=\2", text)
-    text = re.sub(r"\b(bandwidth|components|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)
+    text = re.sub(r"\b(bandwidth|disconnected|device|dtype|search|metric|scale)='([\w:]+)'", r"--\1 \2", text)
     text = re.sub(r"\bn_neighbors=(\d+)", r"--neighbors \1", text)
     text = re.sub(r"\bmemory_limit=(\d+)", lambda found: f"--memory-limit {as_limit(int(found[1]))}", text)
     text = re.sub(r"\bmemory_limit(=?)", lambda found: "--memory-limit" + " " * len(found[1]), text)

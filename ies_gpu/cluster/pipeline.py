@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..embedding.connectivity import disconnected, holds_enough, refuse_small_part
+from ..embedding.connectivity import holds_enough, in_parts, refuse_small_part
 from ..embedding.diffusion import check_pairs
 from ..errors import ClusterError, DisconnectedGraphError
+from ..options import Options, check_on_cluster
 from ..parameters.verdict import doubts_of
 from ..results.assembly import choice_of
 from ..results.selection import Selection
 from ..run.fingerprint import versions
 from ..run.inputs import Inputs
 from ..run.log import Log, Report
-from ..run.options import Options
 from ..run.progress import Progress
 from . import blocks, matrix, returned
 from .checks import check_source, facts_of_points
@@ -38,7 +38,7 @@ def select_on_cluster(
     given: Inputs, client: Any, options: Options, progress: Progress | bool | None = None
 ) -> Selection:
     """What :func:`ies_gpu.select_coordinates` does with a Dask client."""
-    check_options(options)
+    check_on_cluster(options)
     team = Team(client, options.device)
     team.check_versions()
     log = CountingLog(team, progress)
@@ -175,35 +175,6 @@ class CountingLog(Log):
             own[key] += max(0, end - begin)  # a worker that was lost takes its count with it
 
 
-def check_options(options: Options) -> None:
-    """Refuse what a cluster run does not do."""
-    if options.entry != "X":
-        raise ValueError(f"client works only with X, not with {options.entry}")
-    if options.nearest:
-        asked = "bandwidth='local'" if options.n_neighbors is None else f"n_neighbors={options.n_neighbors}"
-        raise ValueError(
-            f"{asked} does not work with client; pass a number for bandwidth instead, or leave client out and use one "
-            "machine"
-        )
-    if options.automatic:
-        name = options.automatic[0]
-        raise ValueError(
-            f"{name}={getattr(options, name)!r} does not work with client; find it on a sample of the points on one "
-            "machine, and pass the number"
-        )
-    if options.search != "exhaustive":
-        raise ValueError(f"search={options.search!r} does not work with client; use 'exhaustive'")
-    for name in ("metric", "alpha"):
-        value, usual = getattr(options, name), getattr(Options, name)
-        if value != usual:
-            raise ValueError(f"{name}={value!r} does not work with client, only {usual!r} does")
-    limits = {name: getattr(options, name) for name in ("memory_limit", "n_threads")}
-    given = [f"{name}={value}" for name, value in limits.items() if value is not None]
-    if given:
-        does, it = ("does", "it") if len(given) == 1 else ("do", "them")
-        raise ValueError(f"{' and '.join(given)} {does} not work with client; set {it} when you start the workers")
-
-
 def block_count(team: Team, n: int) -> int:
     """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
     threads, least = team.n_threads(), team.least_memory()
@@ -227,8 +198,8 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         if labels is None:
             break
         count = max(count, len(sizes))
-        if not holds_enough(sizes, n, options.components):
-            raise DisconnectedGraphError(disconnected(sizes, each=False))
+        if not holds_enough(sizes, n, options.disconnected):
+            raise DisconnectedGraphError(in_parts(sizes, each=False))
         refuse_small_part(int(sizes.max()), n, options.n_components)
         log.warn(
             f"the graph has {len(sizes)} parts; continuing with the largest, {sizes.max():,} of {n:,} points. "

@@ -15,11 +15,12 @@ import numpy as np
 from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
 from ..errors import OutOfMemoryError
+from ..options import Options
 from .checkpoint import Checkpoint
 from .fingerprint import data_digest, versions
 from .inputs import Inputs
 from .log import Log
-from .options import Options, chosen_solver
+from .options import chosen_solver
 from .progress import Bar, Progress, announce_compiling
 
 Result = TypeVar("Result")

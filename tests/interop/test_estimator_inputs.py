@@ -153,9 +153,8 @@ def test_errors_speak_of_what_was_passed(strip):
         DiffusionMap(3, metric="precomputed", bandwidth=1.0).fit(np.exp(-(D**2)))
     with pytest.raises(ValueError, match=r"'precomputed', 'precomputed_affinity', got 'manhattan'.*pairwise_distances"):
         DiffusionMap(3, metric="manhattan").fit(strip.X)
-    for radius in (1.0, "x"):
-        with pytest.raises(ValueError, match="needs a number for bandwidth too"):
-            DiffusionMap(3, radius=radius).fit(strip.X)
+    with pytest.raises(ValueError, match=r"radius=1.0 needs a number for bandwidth too"):
+        DiffusionMap(3, radius=1.0).fit(strip.X)
 
 
 @pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity"])

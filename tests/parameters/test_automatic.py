@@ -127,10 +127,10 @@ def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
         select_coordinates(X, **given)
     stray = np.vstack([two_strips(0.0), [[300.0, 0, 0]]])
     with pytest.raises(DisconnectedGraphError, match="2 parts"):
-        select_coordinates(stray, components="raise", **given)
+        select_coordinates(stray, disconnected="raise", **given)
     for way in ("auto", "most", "largest"):
         with pytest.warns(IESWarning, match="2 parts; continuing with the largest, 1,000 of 1,001"):
-            found = select_coordinates(stray, components=way, **given)
+            found = select_coordinates(stray, disconnected=way, **given)
         assert len(found.points) == 1000
 
 
@@ -164,7 +164,7 @@ def test_a_nearly_complete_graph_is_named():
     [
         ({"bandwidth": None}, "bandwidth is required with X"),
         ({"radius": 1.0}, "radius=1.0 needs a number for bandwidth"),
-        ({"intrinsic_dim": "two"}, "intrinsic_dim must be an integer, got 'two'"),
+        ({"intrinsic_dim": "two"}, "intrinsic_dim must be an integer or 'auto', got 'two'"),
         ({"subset_size": 30}, "subset_size must be between 1 and 20"),
         ({"X": None, "kernel": np.eye(30)}, "intrinsic_dim is required with kernel"),
         ({"X": None, "kernel": np.eye(30), "intrinsic_dim": 1}, "subset_size is required with kernel"),
@@ -206,7 +206,7 @@ def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     few = datasets.load(name)
     given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     # a few of 40,000 points with noise in 13 columns are alone at any useful bandwidth
-    automatic, published = select_coordinates(data.X, components="largest"), select_coordinates(few.X, **given)
+    automatic, published = select_coordinates(data.X, disconnected="largest"), select_coordinates(few.X, **given)
     assert len(automatic.points) > 0.999 * len(data.X)
     assert automatic.diagnostics["automatic"]["carried"]["holds"]
     assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05

@@ -11,7 +11,15 @@ from sklearn import datasets as theirs
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks import shapes
-from ies_gpu import DisconnectedGraphError, IESWarning, diagnose, plot, select_coordinates, unexplained_variance
+from ies_gpu import (
+    DisconnectedGraphError,
+    IESWarning,
+    diagnose,
+    plot,
+    select_coordinates,
+    select_each_part,
+    unexplained_variance,
+)
 from ies_gpu.embedding.connectivity import SCATTERED
 from tests.extras import needed
 from tests.manifolds import rectangle
@@ -33,12 +41,12 @@ def test_a_few_outliers_are_left_out_and_named(count):
     # the map is that of the points without them
     without = select_coordinates(STRIP[count:])
     assert found.subset == without.subset
-    assert found.diagnostics["parameters"]["components"] == "most"
+    assert found.diagnostics["parameters"]["disconnected"] == "most"
 
 
 def test_more_than_a_few_are_an_error_before_long_work():
     seen = []
-    with pytest.raises(DisconnectedGraphError, match="components='largest'"):
+    with pytest.raises(DisconnectedGraphError, match="disconnected='largest'"):
         select_coordinates(
             moved_away(int(1.5 * SCATTERED[0] * len(STRIP))), progress=lambda stage, *_: seen.append(stage)
         )
@@ -48,11 +56,13 @@ def test_more_than_a_few_are_an_error_before_long_work():
 def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
     points = moved_away(1)
     known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15}
-    with pytest.raises(DisconnectedGraphError, match="1 point is far from the rest: pass components='largest'") as told:
+    with pytest.raises(
+        DisconnectedGraphError, match="1 point is far from the rest: pass disconnected='largest'"
+    ) as told:
         select_coordinates(points, **known)
     assert "bandwidth=" not in str(told.value)  # which would join nearly all pairs
     with pytest.warns(IESWarning, match="Row 0 was left out"):
-        assert len(select_coordinates(points, components="largest", **known).points) == len(points) - 1
+        assert len(select_coordinates(points, disconnected="largest", **known).points) == len(points) - 1
 
 
 def test_wine_runs_without_one_of_its_rows():
@@ -77,7 +87,7 @@ def test_clusters_are_an_error_with_their_sizes_and_advice_that_works(name):
         "blobs": (theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)[0], "200, 200, 200"),
         "circles": (theirs.make_circles(600, factor=0.3, noise=0.03, random_state=0)[0], "300, 300"),
     }[name]
-    with pytest.raises(DisconnectedGraphError, match=rf"\({sizes} points\).*components='largest'"):
+    with pytest.raises(DisconnectedGraphError, match=rf"\({sizes} points\).*disconnected='largest'"):
         select_coordinates(X)
 
 
@@ -91,7 +101,7 @@ CURVES = {
 
 @pytest.mark.parametrize("name", CURVES)
 def test_a_curve_has_a_picture_and_says_that_its_scores_are_zero(name, tmp_path):
-    parts = select_coordinates(CURVES[name], components="each")
+    parts = select_each_part(CURVES[name])
     assert len(parts) == (2 if name == "a moon" else 1)
     for found in parts:
         plot.embedding(found).savefig(tmp_path / "picture.png")  # the last of the README's five lines

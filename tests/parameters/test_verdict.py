@@ -11,6 +11,7 @@ import pytest
 from benchmarks import shapes
 from benchmarks.strangers import chosen
 from ies_gpu import IESWarning, datasets, select_coordinates
+from ies_gpu.options import Options
 from ies_gpu.parameters.levina_bickel import dimension_of_sample
 from ies_gpu.parameters.verdict import (
     DOUBTFUL,
@@ -23,7 +24,6 @@ from ies_gpu.parameters.verdict import (
     verdict_of,
     worth_a_warning,
 )
-from ies_gpu.run.options import Options
 
 
 def test_one_word_from_the_reasons():

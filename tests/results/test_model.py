@@ -91,7 +91,7 @@ def test_float32_storage_is_close_enough(strip):
 def test_points_left_out_are_no_training_points(strip):
     X = np.vstack([[[1e3, 0, 0]], strip.X, [[-1e3, 0, 0], [-1e3, 0.1, 0]]])
     with pytest.warns(IESWarning, match="largest, 1,200 of 1,203 points"):
-        selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, components="largest")
+        selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, disconnected="largest")
     model = model_of(selection, X)
     np.testing.assert_array_equal(model.X, strip.X)
     with pytest.warns(IESWarning, match=r"3 of 1,203 new points .* \(rows 0, 1201, 1202\)"):
@@ -124,7 +124,7 @@ def test_points_of_another_run_are_refused(strip):
 @pytest.mark.parametrize(("metric", "bandwidth"), [("cosine", 0.1), ("correlation", 0.02)])
 def test_points_of_another_run_are_refused_in_every_metric(strip, metric, bandwidth):
     X = strip.X[:400] + [30.0, 5.0, 5.0]
-    asked = {"intrinsic_dim": 1, "subset_size": 1, "n_components": 5, "components": "largest"}
+    asked = {"intrinsic_dim": 1, "subset_size": 1, "n_components": 5, "disconnected": "largest"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IESWarning)
         selection = select_coordinates(X, metric=metric, bandwidth=bandwidth, **asked)

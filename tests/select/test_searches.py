@@ -10,7 +10,7 @@ import pytest
 import ies_gpu.run.stages.search
 from ies_gpu import IESWarning, datasets, load, save, select_coordinates
 from ies_gpu.choice.search import branch_sets
-from ies_gpu.run.options import CHOICES
+from ies_gpu.options import TABLE
 
 TORUS = datasets.load("D7", n_samples=1200)
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 3, "bandwidth": 4.0, "n_components": 12}
@@ -20,7 +20,7 @@ def select(search, **more):
     return select_coordinates(TORUS.X, search=search, **{**OPTIONS, **more})
 
 
-@pytest.fixture(scope="module", params=CHOICES["search"])
+@pytest.fixture(scope="module", params=TABLE["search"].accepts.words)
 def found(request):
     return select(request.param)
 
@@ -59,7 +59,7 @@ def test_results_can_be_saved(found, tmp_path):
 
 def test_a_given_zeta_works_in_every_search():
     exact = select("exhaustive", zeta=1.5)
-    for search in CHOICES["search"][1:]:
+    for search in TABLE["search"].accepts.words[1:]:
         other = select(search, zeta=1.5)
         assert other.zeta == 1.5 and other.subset == exact.subset
     assert other.diagnostics["search"]["guarantee"] == "exact"

@@ -19,6 +19,8 @@ from ies_gpu import (
     laplacian_of_points,
     select_coordinates,
 )
+from ies_gpu.cli.options import flags_of
+from ies_gpu.options import DEFAULTS, ENTRIES, TABLE
 from tests.manifolds import rectangle
 
 PAGE = Path(__file__).parents[2] / "docs" / "input.md"
@@ -84,13 +86,13 @@ REFUSED = {
         "a bandwidth too small for any neighbour": ({"bandwidth": EPS / 1e4}, DisconnectedGraphError, "have no neighbour within radius=.*raise bandwidth"),
         "a bandwidth that connects all points": ({"bandwidth": 100.0}, ValueError, "connects every sampled point to all 600 points.*lower bandwidth"),
         "radius=-2": ({"radius": -2}, ValueError, "radius must be a finite number greater than 0"),
-        "a radius with a kernel": ({"X": None, "kernel": np.eye(9), "radius": 1.0}, ValueError, "radius works only with X or graph"),
+        "a radius with a kernel": ({"X": None, "kernel": np.eye(9), "radius": 1.0}, ValueError, "radius=1.0 works only with X or graph, not with kernel"),
     },
     "Sizes": {
-        "intrinsic_dim=0": ({"intrinsic_dim": 0}, ValueError, "intrinsic_dim must be between 1 and 8"),
+        "intrinsic_dim=0": ({"intrinsic_dim": 0}, ValueError, "intrinsic_dim must be at least 1, got 0"),
         "intrinsic_dim above n_components": ({"intrinsic_dim": 9}, ValueError, r"intrinsic_dim must be between 1 and 8 \(n_components is 8\), got 9"),
-        "intrinsic_dim=2.5": ({"intrinsic_dim": 2.5}, TypeError, "intrinsic_dim must be an integer, got 2.5"),
-        "intrinsic_dim=True": ({"intrinsic_dim": True}, TypeError, "intrinsic_dim must be an integer, got True"),
+        "intrinsic_dim=2.5": ({"intrinsic_dim": 2.5}, TypeError, "intrinsic_dim must be an integer or 'auto', got 2.5"),
+        "intrinsic_dim=True": ({"intrinsic_dim": True}, TypeError, "intrinsic_dim must be an integer or 'auto', got True"),
         "subset_size below intrinsic_dim": ({"subset_size": 1}, ValueError, r"subset_size must be between 2 and 8 \(intrinsic_dim is 2"),
         "subset_size above n_components": ({"subset_size": 9}, ValueError, "subset_size must be between 2 and 8"),
         "n_components=0": ({"n_components": 0}, ValueError, "n_components must be at least 1, got 0"),
@@ -108,7 +110,7 @@ REFUSED = {
         "device=0": ({"device": 0}, ValueError, "device must be 'auto'"),
         "search='psychic'": ({"search": "psychic"}, ValueError, "search must be one of 'exhaustive'"),
         "dtype='float16'": ({"dtype": "float16"}, ValueError, "dtype must be one of 'float64', 'mixed', 'float32', got 'float16'"),
-        "components='all'": ({"components": "all"}, ValueError, "components must be one of 'auto', 'raise', 'most', 'largest'"),
+        "disconnected='all'": ({"disconnected": "all"}, ValueError, "disconnected must be one of 'auto', 'raise', 'most', 'largest', got 'all'"),
         "self_loops=0.5": ({"self_loops": 0.5}, TypeError, "self_loops must be True or False, got 0.5"),
         "memory_limit=10": ({"memory_limit": 10}, ValueError, "memory_limit must be at least 1048576"),
         "n_threads=0": ({"n_threads": 0}, ValueError, "n_threads must be between 1 and 65536"),
@@ -207,9 +209,27 @@ def page() -> str:
             shown = f"`{name}`" if re.match(r"\w+=", name) else name
             lines.append(f"| {shown} | `{kind.__name__}` | {cell(str(refusal(name)))} |")
         lines.append("")
+    lines += ["## The options", "", "As `select_coordinates` and `ies-gpu fit` take them.", "", *options_table(), ""]
     lines += ["## What is accepted", "", "| input | note |", "|---|---|"]
     lines += [f"| {name} | {note} |" if note else f"| {name} | |" for name, (_, _, note) in ACCEPTED.items()]
     return "\n".join([*lines, "", TENSORS])
+
+
+def options_table() -> list[str]:
+    """A line for each option of the table."""
+    lines = ["| option | default | must be | only with | on a cluster | flag |", "|---|---|---|---|---|---|"]
+    for name, about in TABLE.items():
+        if name in ("entry", "keep_bases"):
+            continue
+        default = "" if DEFAULTS[name] is None else f"`{DEFAULTS[name]!r}`"
+        only = "" if about.entries == ENTRIES else ", ".join(f"`{entry}`" for entry in about.entries)
+        flags = " ".join(f"`{flag}`" for flag in flags_of(name))
+        no = "no" if about.cluster else ""
+        lines.append(
+            " ".join(f"| {part}".rstrip() for part in (f"`{name}`", default, about.accepts.span, only, no, flags))
+            + " |"
+        )
+    return lines
 
 
 INTRODUCTION = """# Input: what is accepted, and what is refused

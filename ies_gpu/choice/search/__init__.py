@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from math import comb
-
 import numpy as np
 
 from ...backend.array import Array
-from ..criterion import MAX_SUBSETS, count_subsets
 from .branch_and_bound import branch_sets, search_branch_and_bound
 from .exhaustive import all_sets, search_exhaustive
 from .greedy import greedy_order, greedy_sets, search_greedy
@@ -15,20 +12,9 @@ from .result import Evaluated, SearchResult, choose, ranked
 from .submodular import search_submodular, submodular_sets
 
 __all__ = [
-    "Evaluated", "SearchResult", "check_counts", "choose", "evaluate", "greedy_order", "ranked",
+    "Evaluated", "SearchResult", "choose", "evaluate", "greedy_order", "ranked",
     "search_branch_and_bound", "search_exhaustive", "search_greedy", "search_submodular",
 ]  # fmt: skip
-
-
-def check_counts(method: str, m: int, d: int, s: int) -> None:
-    """Raise an error if a method would have to enumerate too many sets."""
-    if method == "exhaustive" or (method == "greedy" and s == d):
-        count_subsets(m, s)
-    elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
-        raise ValueError(
-            f"search='greedy' starts from all sets of intrinsic_dim={d} of n_components={m} coordinates, "
-            f"{comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}; use search='submodular'"
-        )
 
 
 def evaluate(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...backend import backend_of, to_host
 from ...backend.array import Array
+from ...constraints import Percentile
 from ...validation import check_choice, check_integer, check_number, check_real_array
 from ..criterion import Scores, penalties, score_pass
 from ..regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
@@ -103,14 +104,6 @@ def check_zeta(zeta: Any) -> float | None:
     return check_number("zeta", zeta, closed=True)
 
 
-def check_percentile(percentile: Any) -> float:
-    """alpha, from 0 to 100; a share such as 0.75 is a slip."""
-    number = check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
-    if 0 < number < 1:
-        raise ValueError(f"percentile goes from 0 to 100, got {number:g}; pass {100 * number:g} if that is a share")
-    return number
-
-
 def check_problem(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
     """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
     bases = check_real_array("bases", bases, 3)
@@ -140,7 +133,7 @@ def searched(
     """Check what a search was given, let ``find(bases, eigenvalues, s, zeta)`` name sets, score them and choose."""
     bases, values = check_problem(bases, eigenvalues)
     s, weight = check_size(bases, subset_size), check_zeta(zeta)
-    alpha = check_percentile(percentile)
+    alpha = Percentile().check("percentile", percentile)
     with backend_of(bases).active():
         sets = find(bases, values, s, weight)
         return choose(bases, values, sets, score_pass(bases, sets.subsets), weight, alpha)

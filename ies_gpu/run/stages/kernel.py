@@ -17,9 +17,9 @@ from ...embedding.on_disk import KernelOnDisk, RowFile, Rows, room_on_disk, scra
 from ...embedding.order import is_mapped
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
+from ...options import is_local
 from ..audit import audit_graph
 from ..log import Report
-from ..options import is_local
 from ..plan import WORDS, Size, csr_bytes, plan, rounded, slow, storage_on_gpu, too_little
 from ..stage import Run, Stage
 
