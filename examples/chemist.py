@@ -38,7 +38,7 @@ X = PCA(20, random_state=0).fit_transform(datasets.planar_angles(trajectory.R))
 # Vibrations are noise in many dimensions, so we pass ``self_loops=False``: no frame counts as its own neighbour. This
 # torus needs four coordinates.
 
-chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=4, self_loops=False, components="largest").fit(X)
+chooser = IndependentCoordinates(intrinsic_dim=2, subset_size=4, self_loops=False, disconnected="largest").fit(X)
 print(chooser.selection_)
 torsions = {"OH torsion": (3, 2, 1, 0), "methyl torsion": (6, 0, 1, 2)}
 colors = {name: datasets.torsion(trajectory.R, atoms)[chooser.selection_.points] for name, atoms in torsions.items()}

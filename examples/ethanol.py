@@ -55,7 +55,7 @@ print(X.shape)
 # torus needs four: a circle for each.
 
 s = 3 if len(sys.argv) > 1 else 4
-selection = select_coordinates(X, intrinsic_dim=2, subset_size=s, components="largest", self_loops=False)
+selection = select_coordinates(X, intrinsic_dim=2, subset_size=s, disconnected="largest", self_loops=False)
 print(selection)
 
 # %%

@@ -49,6 +49,7 @@ _HOME = {
     "suggest_subset_size": "parameters.estimates",
     "Selection": "results.selection",
     "select_coordinates": "select",
+    "select_each_part": "select",
     "Diagnosis": "analysis.diagnosis.diagnose",
     "diagnose": "analysis.diagnosis.diagnose",
     "Stability": "analysis.stability.result",
@@ -108,7 +109,7 @@ if TYPE_CHECKING:
     from .results.model import Model, load_model, model_of, save_model
     from .results.selection import Selection
     from .results.storage import load, save
-    from .select import select_coordinates
+    from .select import select_coordinates, select_each_part
 
 
 def __getattr__(name: str) -> Any:

@@ -29,6 +29,7 @@ SAME = {
     "random_seed": "random_state",
     "verbose": "progress",
     "intrinsic_dimension": "intrinsic_dim",
+    "components": "disconnected",
 }
 LENGTHS: dict[str, list[tuple[str, str, Callable[[float], float]]]] = {
     "gamma": [("", "1 / sqrt(gamma)", lambda gamma: gamma**-0.5)],

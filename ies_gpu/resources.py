@@ -13,7 +13,6 @@ from __future__ import annotations
 from math import comb
 from typing import NamedTuple
 
-from .choice.criterion import MAX_SUBSETS
 from .embedding.cost import (
     EIGEN,
     GRAPH,
@@ -29,11 +28,11 @@ from .embedding.cost import (
     storage_on_gpu,
 )
 from .embedding.cost import seconds as storage_seconds
+from .options import MAX_SUBSETS, Options, check_sizes
 from .parameters.bandwidth import DEGREE
 from .parameters.dimension import SAMPLE_SIZE
 from .parameters.scan import DENSEST, FACTORS
-from .run.options import Options
-from .validation import check_choice, check_integer, check_number, check_sizes
+from .validation import check_choice, check_integer, check_number
 
 START = 220 << 20  # Python with all libraries; about half of what compiling the kernels takes in a first run
 CONTEXT = 500 << 20  # what CUDA itself takes on a device: a guess

@@ -12,77 +12,39 @@ import scipy.sparse
 
 from .backend import Backend, at_home, backend_of
 from .backend.array import Array
+from .constraints import LARGEST, Integer, Length, Number, Seed, Switch, Words
 from .errors import brief, first_few, one_line
 from .findings import option, refusal
-
-LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
     """A finite real number in (low, high), or [low, high] when closed."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
-        raise refusal(f"{name}.type", f"{option(name)} must be a number, got {brief(value)}", kind=TypeError)
-    try:
-        number = float(value)
-    except Exception:  # an integer or fraction beyond the largest float
-        number = math.nan
-    inside = low <= number <= high if closed else low < number < high
-    if not (math.isfinite(number) and inside):
-        if closed:
-            wanted = f"be between {low:g} and {high:g}" if high < math.inf else f"be a finite number, at least {low:g}"
-        else:
-            wanted = f"be a finite number greater than {low:g}" + (f" and below {high:g}" if high < math.inf else "")
-        raise refusal(f"{name}.range", f"{option(name)} must {wanted}, got {brief(value)}")
-    return number
+    return Number(low, high, closed).check(name, value)
 
 
 def check_length(name: str, value: Any) -> float:
     """A positive length whose square is a float, and one over it too."""
-    length = check_number(name, value)
-    if not 1 / LARGEST < length < LARGEST:
-        text = (
-            f"{option(name)} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, so that its square is a float, got "
-            f"{brief(value)}"
-        )
-        raise refusal(f"{name}.range", text, "measure the points in another unit")
-    return length
+    return Length().check(name, value)
 
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
     """An integer in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise refusal(f"{name}.type", f"{option(name)} must be an integer, got {brief(value)}", kind=TypeError)
-    number = int(value)
-    if number < low or (high is not None and number > high):
-        span = f"be at least {low}" if high is None else f"be between {low} and {high}"
-        raise refusal(f"{name}.range", f"{option(name)} must {span}{why}, got {brief(number)}")
-    return number
+    return Integer(low, high, why).check(name, value)
 
 
 def check_seed(random_state: Any) -> int:
     """A seed from what NumPy and scikit-learn call a random state; one is drawn from a generator, or for None."""
-    if random_state is None:
-        return int(np.random.randint(2**31 - 1))  # noqa: NPY002 - None is NumPy's global state, as in scikit-learn
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    return check_integer("random_state", random_state, low=0)
+    return Seed(0).check("random_state", random_state)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of several words."""
-    if not isinstance(value, str) or value not in choices:
-        text = f"{option(name)} must be one of {', '.join(map(repr, choices))}, got {brief(value)}"
-        raise refusal(f"{name}.choice", text)
-    return value
+    return Words(*choices).check(name, value)
 
 
 def check_flag(name: str, value: Any) -> bool:
     """True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise refusal(f"{name}.type", f"{option(name)} must be True or False, got {brief(value)}", kind=TypeError)
-    return bool(value)
+    return Switch().check(name, value)
 
 
 def check_text(name: str, value: Any) -> str:
@@ -405,17 +367,3 @@ def check_kernel(kernel: Array, name: str = "kernel") -> Array:
         both.sort_indices()
         return backend.csr(both.data, both.indices, both.indptr, both.shape)
     return backend.copied(matrix) if matrix.data is getattr(kernel, "data", None) else matrix
-
-
-def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:
-    """Check that d, s and m fit together and, if it is known, the number n of points."""
-    m = check_integer("n_components", n_components, low=1)
-    if n is not None and m > n - 2:
-        if n < 3:
-            text = f"{n} points are too few for a map"
-            raise refusal("points.too_few", text, f"at least {option('n_components')} + 2 are needed, here {m + 2}")
-        text = f"{n} points are too few for {option('n_components', m)}, which may be {n - 2} at most"
-        raise refusal("points.too_few", text, "lower it or add points")
-    d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=m, why=f" ({option('n_components')} is {m})")
-    why = f" ({option('intrinsic_dim')} is {d}, {option('n_components')} is {m})"
-    return d, check_integer("subset_size", subset_size, low=d, high=m, why=why), m

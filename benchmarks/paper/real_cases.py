@@ -199,7 +199,7 @@ def fit(case: RealCase, X: np.ndarray, bandwidth: float | str, device: str, **op
         warnings.simplefilter("ignore", IESWarning)  # kept in the result, and told on the page
         return select_coordinates(
             X, intrinsic_dim=case.d, subset_size=case.s, bandwidth=bandwidth, self_loops=case.self_loops,
-            components="largest", device=device, **options,
+            disconnected="largest", device=device, **options,
         )  # fmt: skip
 
 

@@ -100,9 +100,9 @@ print(shown.stdout)
 #   Rows were left out; ``selection.points`` has those that were used. If the rows left out are strays, all is well. If
 #   they are many, you have clusters: see :doc:`when_not_to_use_it`.
 # ``graph.in_no_map``: "... in none of the ... maps"
-#   With ``components="each"``: these rows are strays, or belong to parts with too few points for a map.
+#   From ``select_each_part``: these rows are strays, or belong to parts with too few points for a map.
 # "part ... of ...:"
-#   With ``components="each"``: the message applies to this part only.
+#   From ``select_each_part``: the message applies to this part only.
 # ``graph.complete``: "... connects ... of all pairs of points"
 #   Nearly all points are neighbours of each other. Lower the bandwidth, or leave it on ``"auto"``. If you passed
 #   ``n_neighbors``, lower that.

@@ -56,7 +56,7 @@ told(wide)
 side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "their map: three spots"), "clusters.png")
 
 # %%
-# **Instead**: make one map per group. If gaps separate the groups, pass ``components="each"``. If they touch, cluster
+# **Instead**: make one map per group. If gaps separate them, call ``select_each_part``. If they touch, cluster
 # first (HDBSCAN, Leiden) and call ``select_coordinates(X[labels == k])``. For a picture of all groups at once, use UMAP
 # or t-SNE.
 #
@@ -144,7 +144,7 @@ print("dimension", found.value, "-", found.confidence)
 # a best set. Here they belong to single points far out, and the run says so.
 
 noise = rng.normal(size=(1500, 10))
-cloud = select_coordinates(noise, intrinsic_dim=2, subset_size=2, bandwidth=1.6, components="largest")
+cloud = select_coordinates(noise, intrinsic_dim=2, subset_size=2, bandwidth=1.6, disconnected="largest")
 told(cloud)
 side_by_side(noise[cloud.points], cloud.embedding, noise[cloud.points, 0], ("noise", "its map"), "noise.png")
 

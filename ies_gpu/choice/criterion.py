@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import chain, combinations
-from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +12,8 @@ from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief
 from ..findings import option, refusal
+from ..options import count_subsets
 from ..validation import check_flag, check_integer, check_real_array
-
-MAX_SUBSETS = 2_000_000
 
 
 def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
@@ -49,20 +47,6 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
     count = count_subsets(m, s)
     rest = np.fromiter(chain.from_iterable(combinations(range(1, m), s - 1)), dtype=np.int32, count=count * (s - 1))
     return np.hstack([np.zeros((count, 1), dtype=np.int32), rest.reshape(count, s - 1)])
-
-
-def count_subsets(m: int, s: int) -> int:
-    """How many sets there are; an error if there are too many to enumerate."""
-    count = comb(m - 1, s - 1)
-    if count > MAX_SUBSETS:
-        raise refusal(
-            "search.too_many",
-            f"{option('n_components', brief(m))} and {option('subset_size', brief(s))} give "
-            f"{f'{count:,}' if count < 10**30 else 'too many'} sets, more than {MAX_SUBSETS:,}",
-            f"lower one of them, or use {option('search', 'greedy')}, 'submodular' or 'branch_and_bound', which do not "
-            "score every set",
-        )
-    return count
 
 
 def check_bases(bases: Array, low: int = 1) -> Array:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import comb
 from typing import Any
 
 import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
-from ..findings import option, refusal
+from ..constraints import Percentile
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .branch_and_bound import NODES, branch_sets
 from .criterion import (
-    MAX_SUBSETS,
     CandidateSets,
     Scores,
     all_sets,
     check_problem,
     check_size,
-    count_subsets,
     penalties,
     score_pass,
 )
@@ -372,7 +369,7 @@ def _searched(
     """Check what a search was given, and run it."""
     bases, values = check_problem(bases, eigenvalues)
     s, weight = check_size(bases, subset_size), check_zeta(zeta)
-    alpha = check_percentile(percentile)
+    alpha = Percentile().check("percentile", percentile)
     with backend_of(bases).active():
         return independent_coordinates(bases, values, s, weight, alpha, search=search, **limits)
 
@@ -383,24 +380,3 @@ def check_zeta(zeta: Any) -> float | None:
         check_choice("zeta", zeta, ("auto",))
         return None
     return check_number("zeta", zeta, closed=True)
-
-
-def check_percentile(percentile: Any) -> float:
-    """alpha, from 0 to 100; a share such as 0.75 is a slip."""
-    number = check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
-    if 0 < number < 1:
-        text = f"percentile goes from 0 to 100, got {number:g}"
-        raise refusal("percentile.range", text, f"pass {100 * number:g} if that is a share")
-    return number
-
-
-def check_counts(method: str, m: int, d: int, s: int) -> None:
-    """Raise an error if a method would have to enumerate too many sets."""
-    if method == "exhaustive" or (method == "greedy" and s == d):
-        count_subsets(m, s)
-    elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
-        text = (
-            f"{option('search', 'greedy')} starts from all sets of {option('intrinsic_dim', d)} of "
-            f"{option('n_components', m)} coordinates, {comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}"
-        )
-        raise refusal("search.too_many", text, f"use {option('search', 'submodular')}")

@@ -7,13 +7,11 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import in_bytes
 from ..files.remote import file_size, is_remote, shown
-from ..run.options import Options
 from . import flags
 from .colours import add_color, by_name, check_length, for_picture, read_colors
 from .console import Console
@@ -21,10 +19,9 @@ from .dry_run import say_how_long, tell_needs
 from .job_file import layered
 from .molecule import add_molecule, check_molecule, is_molecule, read_frames
 from .options import (
+    DETAILS,
     add_command,
-    add_details,
-    add_job,
-    add_machine,
+    add_options,
     add_reading,
     add_talk,
     check_different,
@@ -32,8 +29,7 @@ from .options import (
     check_table,
     chosen_of,
     count,
-    or_word,
-    positive,
+    options_of,
 )
 from .output import announce_compiling, say, say_json
 from .plot import check_picture, draw
@@ -41,9 +37,6 @@ from .report import address, check_page, name_of
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
-
-# of the options that the command shares with select_coordinates
-DEFAULTS = {field.name: field.default for field in fields(Options) if field.name not in ("entry", "keep_bases")}
 
 
 def add(commands: Any) -> None:
@@ -56,17 +49,13 @@ def add(commands: Any) -> None:
         metavar="POINTS",
         help="file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...), or - for standard input",
     )
-    option = fit.add_argument_group("the problem").add_argument
-    number, length = or_word(count, "auto"), or_word(positive, "auto", "fixed", "local")
-    option("-d", "--intrinsic-dim", type=number, metavar="D", help="dimension of the manifold (auto)")
-    option("-s", "--subset-size", type=number, metavar="S", help="how many coordinates to choose (auto)")
-    option(
-        "--bandwidth",
-        type=length,
-        metavar="EPS",
-        help="bandwidth of the kernel in the units of the data, or auto, fixed or local (default auto)",
+    problem = fit.add_argument_group("the problem")
+    add_options(problem, "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
+    problem.add_argument(
+        "--each-part",
+        action="store_true",
+        help="one map per part of the graph: writes run.part1.npz, run.part2.npz, ...",
     )
-    option("--neighbors", dest="n_neighbors", type=count, metavar="K", help="connect each point to its K nearest ones")
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
     option(
@@ -80,17 +69,17 @@ def add(commands: Any) -> None:
     add_color(option, "POINTS")
     add_reading(fit.add_argument_group("the file").add_argument)
     add_molecule(fit.add_argument_group("a molecule").add_argument)
-    add_details(fit.add_argument_group("details").add_argument)
-    add_machine(fit.add_argument_group("the machine").add_argument)
+    add_options(fit.add_argument_group("details"), *DETAILS)
+    add_options(fit.add_argument_group("the machine"), "device", "dtype", "memory_limit", "n_threads")
     option = fit.add_argument_group("a cluster (Dask)").add_argument
     option("--workers", type=count, metavar="N", help="compute in N processes of this machine")
     option("--scheduler", metavar="ADDRESS", help="compute on the workers of a scheduler, such as tcp://node1:8786")
-    option = fit.add_argument_group("a job").add_argument
-    option("--dry-run", action="store_true", help="read the points, say how much memory and time it takes, and stop")
-    add_job(option)
+    job = fit.add_argument_group("a job")
+    about = "read the points, say how much memory and time it takes, and stop"
+    job.add_argument("--dry-run", action="store_true", help=about)
+    job.add_argument("--config", metavar="JOB.TOML", help="TOML file with options, such as bandwidth = 0.25")
+    add_options(job, "checkpoint", "resume")
     add_talk(fit, as_json="print the result as one JSON object")
-    for action in fit._actions:
-        action.default = DEFAULTS.get(action.dest, action.default)
     layered(fit)
 
 
@@ -110,8 +99,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--color is for the pictures of --plot and --report; give one of them")
     if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
-    if args.components == "each" and args.checkpoint:
-        args.parser.error("--checkpoint holds one run, and --components each makes one per part; leave one of them out")
+    if args.each_part and (args.checkpoint or args.disconnected != "auto"):
+        other = "--checkpoint" if args.checkpoint else "--disconnected"
+        args.parser.error(f"{other} is for one map, and --each-part makes one per part; leave one of them out")
     if args.resume and not args.checkpoint:
         args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
@@ -199,7 +189,7 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
             for own in saved
         ]
         plain = [as_plain(part, flags.in_flags, **own) for part, own in zip(parts, names, strict=True)]
-        say_json(plain if args.components == "each" else plain[0])
+        say_json(plain if args.each_part else plain[0])
     elif not args.quiet:
         for part, own in zip(parts, saved, strict=True):
             summarise(part, own, seconds)
@@ -313,10 +303,10 @@ def check_cluster(args: argparse.Namespace) -> None:
             f"a cluster needs numbers for {', '.join(missing)}; find them with 'ies-gpu fit' on about ten thousand "
             "points, without a cluster"
         )
-    if args.components == "each":
+    if args.each_part:
         args.parser.error(
-            "--components each does not work on a cluster; pass --components largest for the map of the largest part, "
-            f"or leave out {cluster}"
+            "--each-part does not work on a cluster; pass --disconnected largest for the map of the largest part, or "
+            f"leave out {cluster}"
         )
     if args.workers and args.n_threads:
         args.parser.error("--workers start with one thread each; leave out --threads, and start more workers instead")
@@ -361,14 +351,16 @@ def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
 
 def select(points: Any, args: argparse.Namespace, console: Console, client: Any) -> Selection | list[Selection]:
     """``select_coordinates`` with the options of ``fit``."""
-    from ..select import select_coordinates
+    from ..select import select_coordinates, select_each_part
 
-    asked = {name: getattr(args, name) for name in DEFAULTS if hasattr(args, name)}
-    asked |= {"self_loops": not args.no_self_loops, "progress": console.progress}
+    asked = options_of(args) | {"progress": console.progress}
     if args.workers:  # each of them has it, see cluster_of
         asked["memory_limit"] = None
     if stays_away(args) and (args.output or (args.coordinates and not by_block(args))):
         from ..cluster.returned import check_room_for
 
         check_room_for(args.points, asked["n_components"], args.intrinsic_dim)
+    if args.each_part:
+        del asked["disconnected"], asked["checkpoint"], asked["resume"]
+        return select_each_part(points, **asked)
     return select_coordinates(points, **asked, client=client)

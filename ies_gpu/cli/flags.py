@@ -5,15 +5,14 @@ from __future__ import annotations
 from ast import literal_eval
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 
 from ..findings import Finding, in_python, sentence
-from ..run.options import Options
+from ..options import TABLE
 
-FLAGS = {field.name: f"--{field.name.replace('_', '-')}" for field in fields(Options)}
-FLAGS |= {"n_components": "-m", "intrinsic_dim": "-d", "subset_size": "-s"}
-FLAGS |= {"n_neighbors": "--neighbors", "n_threads": "--threads", "random_state": "--seed"}
+FLAGS = {name: about.flag or f"--{name.replace('_', '-')}" for name, about in TABLE.items()}
+FLAGS |= {"select_each_part": "--each-part"}
 OWN = {"n_samples": "-n", "degree": "--degree"}  # words of other meanings too, where a command has no such option
 # by code, or by its last part, where a shell needs other advice than Python
 ADVICE = {

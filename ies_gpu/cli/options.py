@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from itertools import combinations
 from typing import Any, NoReturn
 
+from ..constraints import Bytes, Constraint, Device, Integer, Number, Seed, Switch, Words
 from ..files.remote import shown
-from ..run.options import CHOICES
+from ..options import DEFAULTS, TABLE
 
 WRONG_USE = 2
 
@@ -69,31 +68,10 @@ def add_command(commands: Any, name: str, run: Callable[..., int], text: str, ex
     return command
 
 
-def add_details(option: Callable[..., Any]) -> None:
-    option("-m", "--n-components", type=count, metavar="M", help="how many eigenvectors to choose from (20)")
-    option("--radius", type=positive, metavar="R", help="largest distance between neighbours (3 * EPS)")
-    option(
-        "--no-self-loops",
-        action="store_true",
-        help="do not count a point as its own neighbour; use for high-dimensional noise",
-    )
-    option("--metric", choices=CHOICES["metric"], metavar="NAME", help="how distances are measured, such as cosine")
-    option("--alpha", type=share, metavar="A", help="how strongly sampling density is corrected for, 0 to 1 (1)")
-    option("--zeta", type=weight, metavar="Z", help="weight of the smoothness penalty, or auto (auto)")
-    option("--percentile", type=percent, metavar="P", help="percentile of the regret, for --zeta auto (75)")
-    searches = CHOICES["search"]
-    option(
-        "--search", choices=searches, metavar="HOW", help=f"{', '.join(searches[:-1])} or {searches[-1]} (exhaustive)"
-    )
-    option("--scale", choices=CHOICES["scale"], help="how the coordinates are scaled (unit)")
-    option("--diffusion-time", type=time, metavar="T", help="time of --scale diffusion (1)")
-    option(
-        "--components",
-        choices=CHOICES["components"],
-        help="what to do if the graph is disconnected; 'each' writes one file per part, run.part1.npz, ... (auto)",
-    )
-    option("--tol", type=positive, metavar="T", help="upper bound on eigenvector residuals (1e-8)")
-    option("--seed", dest="random_state", type=seed, metavar="N", help="seed of the eigensolver (0)")
+DETAILS = (
+    "n_components", "radius", "self_loops", "metric", "alpha", "zeta", "percentile", "search", "scale",
+    "diffusion_time", "disconnected", "tol", "random_state",
+)  # fmt: skip
 
 
 def add_reading(option: Callable[..., Any]) -> None:
@@ -118,18 +96,52 @@ def column_names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def add_machine(option: Callable[..., Any], *, dtype: bool = True) -> None:
-    option("--device", type=device, default="auto", metavar="DEV", help="auto, cpu, cuda or cuda:N (auto)")
-    if dtype:
-        option("--dtype", choices=CHOICES["dtype"], help="precision (float64)")
-    option("--memory-limit", type=size, metavar="SIZE", help="memory to use, such as 4G or 500M (half of what is free)")
-    option("--threads", dest="n_threads", type=count, metavar="N", help="CPU threads (all that the process may use)")
+def flags_of(name: str) -> list[str]:
+    """Return the flags of an option, the short one first; of a switch that is on, the one that turns it off."""
+    about, long = TABLE[name], f"--{name.replace('_', '-')}"
+    if DEFAULTS[name] is True:
+        return [f"--no-{name.replace('_', '-')}"]
+    if about.flag.startswith("--"):
+        return [about.flag]
+    return [about.flag, long] if about.flag else [long]
 
 
-def add_job(option: Callable[..., Any]) -> None:
-    option("--config", metavar="JOB.TOML", help="TOML file with options, such as bandwidth = 0.25")
-    option("--checkpoint", metavar="DIR", help="save each finished stage in a local folder")
-    option("--resume", action="store_true", help="continue from the stages in DIR, if there are any")
+def add_options(group: Any, *names: str) -> None:
+    """Add options of the table to a parser, or a group of it, with their defaults and checks."""
+    for name in names:
+        about, default = TABLE[name], DEFAULTS[name]
+        if isinstance(about.accepts, Switch):
+            dest = f"no_{name}" if default else name
+            group.add_argument(*flags_of(name), dest=dest, action="store_true", help=about.help)
+            continue
+        words = about.accepts.words if isinstance(about.accepts, Words) else ()
+        more = {"choices": words, "metavar": about.metavar or "HOW"} if words else {"type": read_by(about.accepts)}
+        text = about.help + (f": {', '.join(words[:-1])} or {words[-1]}" if words else "")
+        text += "" if default is None else f" ({default})"
+        group.add_argument(*flags_of(name), dest=name, default=default, help=text, **{"metavar": about.metavar} | more)
+
+
+def options_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the table that flags, variables or a job file have set."""
+    given = vars(args)
+    found = {name: given[name] for name in TABLE if name in given}
+    return found | {name: not given[f"no_{name}"] for name in TABLE if f"no_{name}" in given}
+
+
+def read_by(accepts: Constraint) -> Callable[[str], Any]:
+    """Return the type of a flag: text is read by a constraint, and checked by it."""
+
+    def value(text: str) -> Any:
+        try:
+            found = accepts.parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"must be {accepts.text}, got {text!r}") from None
+        try:
+            return accepts.check("", found)
+        except (ValueError, TypeError) as error:
+            raise argparse.ArgumentTypeError(str(error).strip()) from None
+
+    return value
 
 
 def add_talk(command: argparse.ArgumentParser, *, as_json: str = "", progress: bool = True) -> None:
@@ -166,73 +178,8 @@ def check_different(parser: argparse.ArgumentParser, paths: dict[str, str | None
             parser.error(f"{name} and {other} must be different files, got {shown(path)} twice")
 
 
-def number(wanted: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
-    """A number that is allowed; ``wanted`` says which ones are."""
-
-    def value(text: str) -> float:
-        try:
-            found = float(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"must be a number, got {text!r}") from None
-        if not allowed(found):
-            raise argparse.ArgumentTypeError(f"must be {wanted}, got {text}")
-        return found
-
-    return value
-
-
-positive = number("a number greater than 0", lambda found: 0 < found < math.inf)
-percent = number("between 0 and 100", lambda found: 0 <= found <= 100)
-share = number("between 0 and 1", lambda found: 0 <= found <= 1)
-time = number("a number, 0 or more", lambda found: 0 <= found < math.inf)
-penalty = number("auto or a number, 0 or more", lambda found: 0 <= found < math.inf)
-
-
-def count(text: str) -> int:
-    """A whole number; 1e6 is one too."""
-    if re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d{1,2}", text) and float(text).is_integer():
-        text = str(int(float(text)))
-    if not re.fullmatch(r"\d+", text) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, got {text!r}")
-    return int(text)
-
-
-def or_word(kind: Callable[[str], Any], *words: str) -> Callable[[str], Any]:
-    """A value of a kind, or one of some words."""
-
-    def value(text: str) -> Any:
-        try:
-            return text if text in words else kind(text)
-        except argparse.ArgumentTypeError as error:
-            listed = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-            raise argparse.ArgumentTypeError(f"{error}; or {listed}") from None
-
-    return value
-
-
-def seed(text: str) -> int:
-    if not re.fullmatch(r"\d+", text):
-        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, got {text!r}")
-    return int(text)
-
-
-def weight(text: str) -> float | str:
-    """The weight of the penalty."""
-    return text if text == "auto" else penalty(text)
-
-
-def device(text: str) -> str:
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
-        raise argparse.ArgumentTypeError(f"must be auto, cpu, cuda or cuda:N, got {text!r}")
-    return text
-
-
-def size(text: str) -> int:
-    """Bytes: 500M, 4G, 1.5GiB, or a plain number; powers of 1024."""
-    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"must be a size such as 4G or 500M, got {text!r}")
-    number = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
-    if number < 1 << 20:
-        raise argparse.ArgumentTypeError(f"must be 1M or more, got {text}")
-    return number
+count = read_by(Integer(1))
+seed = read_by(Seed(0))
+positive = read_by(Number())
+device = read_by(Device())
+size = read_by(Bytes())

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..files.remote import shown
 from .console import Console
-from .options import add_command, add_machine, add_reading, add_talk, check_different, check_table, chosen_of
+from .options import add_command, add_options, add_reading, add_talk, check_different, check_table, chosen_of
 from .output import say, say_json
 
 
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
         help="value for points far from the training points (nan)",
     )
     add_reading(transform.add_argument_group("the file").add_argument)
-    add_machine(transform.add_argument_group("the machine").add_argument, dtype=False)
+    add_options(transform.add_argument_group("the machine"), "device", "memory_limit", "n_threads")
     add_talk(transform, as_json="print a summary as one JSON object")
 
 

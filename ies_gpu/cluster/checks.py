@@ -19,9 +19,9 @@ from ..embedding.connectivity import (
     sampled_rows,
     weights_near,
 )
+from ..options import Options
 from ..parameters.levina_bickel import dimension_of_rows, dimension_rows
 from ..run.fingerprint import digest_of_rows, digest_rows
-from ..run.options import Options
 from ..validation import LARGEST, refuse_points
 from .blocks import Points
 from .source import Source
@@ -49,7 +49,7 @@ def check_source(team: Team, source: Source, options: Options) -> None:
         return unit * float(np.min(squares, axis=0).max()) ** 0.5
 
     degrees = counts_until_many(len(rows), SAMPLE // 2, counted) - 1
-    refuse_lonely(degrees, rows, radius, options.components, nearest)
+    refuse_lonely(degrees, rows, radius, options.disconnected, nearest)
     if (degrees == source.n - 1).all():
         weights = team.total(team.map(weights_of, source.chunks, some[:SURE], options.bandwidth))
         refuse_alike(float(weights.mean()) / source.n, source.n, options.bandwidth)

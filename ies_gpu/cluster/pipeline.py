@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..backend import Backend, get_backend
-from ..embedding.connectivity import disconnected, holds_enough, left_out, refuse_small_part
+from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
 from ..embedding.diffusion import check_pairs
 from ..errors import ClusterError
 from ..findings import option, refusal
+from ..options import Options, check_on_cluster
 from ..parameters.verdict import doubts_of
 from ..results.assembly import choice_of
 from ..results.selection import Selection
 from ..run.fingerprint import versions
 from ..run.inputs import Inputs
 from ..run.log import Log, Report
-from ..run.options import Options
 from ..run.progress import Progress
 from . import blocks, matrix, returned
 from .checks import check_source, facts_of_points
@@ -29,7 +29,6 @@ from .source import Source
 from .team import Team, item
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
-ON_CLUSTER = f"with {option('client')}"
 SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
 
 
@@ -37,7 +36,7 @@ def select_on_cluster(
     given: Inputs, client: Any, options: Options, progress: Progress | bool | None = None
 ) -> Selection:
     """What :func:`ies_gpu.select_coordinates` does with a Dask client."""
-    check_options(options)
+    check_on_cluster(options)
     team = Team(client, options.device)
     team.check_versions()
     log = CountingLog(team, progress)
@@ -177,35 +176,6 @@ class CountingLog(Log):
             own[key] += max(0, end - begin)  # a worker that was lost takes its count with it
 
 
-def check_options(options: Options) -> None:
-    """Refuse what a cluster run does not do."""
-    if options.entry != "X":
-        raise refusal("client.entry", f"{option('client')} works only with X, not with {options.entry}")
-    if options.nearest:
-        near = options.n_neighbors
-        asked = option("bandwidth", options.bandwidth) if near is None else option("n_neighbors", near)
-        advice = f"pass a number for {option('bandwidth')} instead, or use one machine"
-        raise refusal("client.nearest", f"{asked} does not work {ON_CLUSTER}", advice)
-    if options.automatic:
-        name = options.automatic[0]
-        text = f"{option(name, getattr(options, name))} does not work {ON_CLUSTER}"
-        raise refusal("client.automatic", text, "find it on a sample of the points on one machine, and pass the number")
-    if options.search != "exhaustive":
-        text = f"{option('search', options.search)} does not work {ON_CLUSTER}"
-        raise refusal("client.search", text, "use 'exhaustive'")
-    for name in ("metric", "alpha"):
-        value, usual = getattr(options, name), getattr(Options, name)
-        if value != usual:
-            text = f"{option(name, value)} does not work {ON_CLUSTER}, only {usual!r} does"
-            raise refusal(f"client.{name}", text)
-    limits = {name: getattr(options, name) for name in ("memory_limit", "n_threads")}
-    given = [option(name, value) for name, value in limits.items() if value is not None]
-    if given:
-        does, it = ("does", "it") if len(given) == 1 else ("do", "them")
-        text = f"{' and '.join(given)} {does} not work {ON_CLUSTER}"
-        raise refusal("client.limits", text, f"set {it} when you start the workers")
-
-
 def block_count(team: Team, n: int) -> int:
     """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
     threads, least = team.n_threads(), team.least_memory()
@@ -230,8 +200,8 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
         if labels is None:
             break
         count = max(count, len(sizes))
-        if not holds_enough(sizes, n, options.components):
-            raise disconnected(sizes, each=False)
+        if not holds_enough(sizes, n, options.disconnected):
+            raise in_parts(sizes, each=False)
         refuse_small_part(int(sizes.max()), n, options.n_components)
         log.warn(left_out(len(sizes), int(sizes.max()), n))
         keep = [label == sizes.argmax() for label in labels]

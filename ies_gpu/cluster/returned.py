@@ -14,7 +14,7 @@ import numpy as np
 from ..backend import Backend, get_backend
 from ..errors import ClusterError
 from ..files.writing import check_output
-from ..run.options import Options
+from ..options import Options
 from .matrix import Graph, Rows
 from .scores import Table, scale_factors, times
 from .source import Source, open_rows

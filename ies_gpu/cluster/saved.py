@@ -16,9 +16,9 @@ import numpy as np
 from ..backend import Backend
 from ..errors import ClusterError
 from ..files.archive import pack, read_header, unpack, write_archive
+from ..options import Options
 from ..run.checkpoint import GO_ON, Checkpoint
 from ..run.fingerprint import add_array, content_digest, versions
-from ..run.options import Options
 from .matrix import Graph, Rows, exchange_by
 from .team import PARSING, Team
 

@@ -15,9 +15,9 @@ from ..choice.search import SearchResult, pick_segment
 from ..choice.stray import stray_limit, without_stray
 from ..embedding.diffusion import start_vector
 from ..embedding.transition import SparseTransition
+from ..options import Options
 from ..parameters.verdict import thin_points
 from ..results.assembly import is_degenerate, is_floored
-from ..run.options import Options
 from .matrix import Graph, Rows
 from .team import Pieces, Team, joined
 

@@ -15,22 +15,22 @@ from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
-STRAY = 0.05  # share of the points that components="most" may leave out,
+STRAY = 0.05  # share of the points that disconnected="most" may leave out,
 SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
 CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice; nor do weights this large differ
 SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option('radius')} if you set one"
 
 
-def sampled_degree(X: Array, radius: float, bandwidth: float, components: str, backend: Backend) -> float:
+def sampled_degree(X: Array, radius: float, bandwidth: float, disconnected: str, backend: Backend) -> float:
     """Mean degree from sampled rows; a kernel that isolates most points or hardly tells them apart is refused here.
 
-    With ``components="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
+    With ``disconnected="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
     may be isolated as that may leave out, since it is a sample. Where all points are joined, as by a radius beyond the
     diameter, their weights alone show the shape.
     """
     rows = sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
-    refuse_lonely(degrees, rows, radius, components, lambda lonely: nearest_distance(X, lonely, backend))
+    refuse_lonely(degrees, rows, radius, disconnected, lambda lonely: nearest_distance(X, lonely, backend))
     if (degrees == len(X) - 1).all():
         some = X[backend.asarray(rows[:SURE])]
         refuse_alike(float(weights_near(X, some, bandwidth, backend).mean()) / len(X), len(X), bandwidth)
@@ -43,7 +43,7 @@ def sampled_rows(n: int) -> np.ndarray:
 
 
 def refuse_lonely(
-    degrees: np.ndarray, rows: np.ndarray, radius: float, components: str, nearest: Callable[[np.ndarray], float]
+    degrees: np.ndarray, rows: np.ndarray, radius: float, disconnected: str, nearest: Callable[[np.ndarray], float]
 ) -> None:
     """Raise if too many sampled rows have no neighbours; see :func:`sampled_degree`.
 
@@ -51,7 +51,7 @@ def refuse_lonely(
     """
     alone = int((degrees == 0).sum())
     # a few stray points are left to the full graph, whose error can say how many parts there are
-    enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[components]
+    enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[disconnected]
     if alone > enough * len(degrees):
         lonely = rows[: len(degrees)][degrees == 0][:50]
         text = f"{alone} of {len(degrees)} sampled points have no neighbour within {option('radius', float(radius))}"
@@ -111,14 +111,14 @@ def counts_within(X: Array, some: Array, radius: float, backend: Backend) -> np.
     return backend.to_host(sum(backend.kernels.tile_graph(some / unit, piece, reach)[0] for piece in pieces))
 
 
-def holds_enough(sizes: np.ndarray, n: int, components: str) -> bool:
-    """Whether the largest part of n points holds as many as ``components`` asks for; ``sizes`` are those of all parts.
+def holds_enough(sizes: np.ndarray, n: int, disconnected: str) -> bool:
+    """Whether the largest part of n points holds as many as ``disconnected`` asks for; ``sizes`` are of all parts.
 
     Points that were left out before are missing in ``sizes``.
     """
     most = sizes.max() >= (1 - STRAY) * n
     scattered = sizes.max() >= (1 - SCATTERED[0]) * n and np.sort(sizes)[-2:][0] <= SCATTERED[1] * n
-    return {"raise": sizes.max() == n, "most": bool(most or scattered), "largest": True}[components]
+    return {"raise": sizes.max() == n, "most": bool(most or scattered), "largest": True}[disconnected]
 
 
 def nearest_distance(X: Array, rows: np.ndarray, backend: Backend) -> float:
@@ -194,7 +194,7 @@ def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:
     return warning("graph.left_out", text, "selection.points has the rows that were used")
 
 
-def disconnected(
+def in_parts(
     sizes: np.ndarray,
     radius: float | None = None,
     own_radius: bool = False,
@@ -207,10 +207,10 @@ def disconnected(
     """
     shown = first_few(f"{size:,}" for size in np.sort(sizes)[::-1])
     few = sizes.sum() - sizes.max()
-    largest = option("components", "largest")
+    largest = option("disconnected", "largest")
     way = f"pass {largest} to continue with the largest part"
     if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
-        way = f"pass {option('components', 'each')} for one map per part, or {largest} for that of the largest"
+        way = f"use {option('select_each_part')} for one map per part, or pass {largest} for that of the largest"
     if few <= 2 * STRAY * sizes.sum():
         far = "1 point is" if few == 1 else f"{few:,} points are"
         way = f"{far} far from the rest: {way}"

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..errors import brief, first_few
+from ..constraints import Metric
+from ..errors import first_few
 from ..findings import option, refusal
+from ..options import METRICS
 from ..validation import check_points
 
 SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device
-METRICS = ("euclidean", *SPHERICAL)
 PRECOMPUTED, AFFINITY = GIVEN = ("precomputed", "precomputed_affinity")  # of the estimators: X is a matrix of pairs
 
 
-def check_metric(metric: Any, choices: tuple[str, ...] = METRICS) -> str:
-    """One of our metrics; the error for another one says how to have it all the same."""
-    if isinstance(metric, str) and metric in choices:
-        return metric
-    text, advice = f"{option('metric')} must be one of {', '.join(map(repr, choices))}, got {brief(metric)}", ""
-    if isinstance(metric, str) and not get_close_matches(metric, choices, n=1):
-        if PRECOMPUTED in choices:
-            way = f"{option('metric', 'precomputed')} and sklearn's pairwise_distances(X, {brief(metric)}) as X"
-        else:
-            way = (
-                "graph=sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', "
-                f"{option('metric', metric)}) instead of X"
-            )
-        advice = f"for other distances pass {way}"
-    raise refusal("metric.choice", text, advice)
+def check_metric(metric: Any, *more: str) -> str:
+    """One of our metrics, or of some more words."""
+    return Metric(*METRICS, *more).check("metric", metric)
 
 
 def points_in_metric(X: Array, metric: str) -> Array:

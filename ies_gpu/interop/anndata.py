@@ -13,6 +13,7 @@ from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
 from ..errors import IESWarning, brief
 from ..findings import listen, option, refusal
+from ..options import AUTO, LOCAL, is_auto, is_found
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
@@ -20,7 +21,6 @@ from ..results.export import in_input_rows
 from ..results.model import Model, make_model
 from ..results.selection import Selection
 from ..run.fingerprint import digest_rows
-from ..run.options import AUTO, LOCAL, is_auto, is_each, is_found
 from ..select import select_coordinates
 from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
 
@@ -32,7 +32,7 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     """Choose coordinates for the cells of an AnnData object, and write them into it.
 
     This writes ``adata.obsm["X_ies"]`` (n, s), which ``scanpy.pl.embedding(adata, basis="ies")`` draws, and
-    ``adata.uns["ies"]`` with names, eigenvalues and settings. Cells that ``components="largest"`` leaves out get NaN.
+    ``adata.uns["ies"]`` with names, eigenvalues and settings. Cells that ``disconnected="largest"`` leaves out get NaN.
 
     Parameters
     ----------
@@ -63,16 +63,13 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     --------
     >>> import anndata, ies_gpu  # doctest: +SKIP
     >>> adata = anndata.read_h5ad("cells.h5ad")  # doctest: +SKIP
-    >>> selection = ies_gpu.anndata.select(adata, components="largest")  # doctest: +SKIP
+    >>> selection = ies_gpu.anndata.select(adata, disconnected="largest")  # doctest: +SKIP
     >>> adata.obsm["X_ies"].shape == (adata.n_obs, len(selection.names))  # doctest: +SKIP
     True
     """
     _check_cells(adata=adata)
     check_text("use", use)
     check_text("key_added", key_added)
-    if is_each(options.get("components")):
-        text = f"{option('components', 'each')} gives one map per part, but adata has room for one"
-        raise refusal("components.each", text, "call select per part")
     entry, value = entry_of(adata, use)
     if entry == "X":
         selection = select_coordinates(value, **options)
@@ -115,7 +112,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     >>> import anndata, ies_gpu  # doctest: +SKIP
     >>> adata = anndata.read_h5ad("cells.h5ad")  # doctest: +SKIP
     >>> old, new = adata[::2].copy(), adata[1::2].copy()  # doctest: +SKIP
-    >>> selection = ies_gpu.anndata.select(old, components="largest")  # doctest: +SKIP
+    >>> selection = ies_gpu.anndata.select(old, disconnected="largest")  # doctest: +SKIP
     >>> places = ies_gpu.anndata.transform(old, new)  # doctest: +SKIP
     """
     _check_cells(adata=adata, new=new)

@@ -14,23 +14,22 @@ from ..backend.kernels.arrays import extent
 from ..embedding.metrics import points_in_metric
 from ..errors import IESWarning
 from ..findings import listen, option, refusal, tell, warning
-from ..keywords import answers
+from ..options import Options, is_auto, is_found
 from ..results.assembly import points_of, presented, way_back
 from ..run.inputs import Inputs
-from ..run.options import Options, is_auto, is_found
-from ..run.progress import Progress
 from ..run.stage import Run
 from ..run.stages.eigenvectors import EIGENVECTORS
 from ..run.stages.graph import GRAPH, LAPLACIAN
 from ..select import select_coordinates
 from ..validation import check_integer, check_length
-from .spectral_transformer import SpectralTransformer
+from .spectral_transformer import SpectralTransformer, estimator
 
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
 ABOUT_THE_CHOICE = ("choice", "dimension", "search")  # topics of which a diffusion map knows nothing
 FEW = 100  # below this many points nothing can be estimated from their distances
 
 
+@estimator
 class DiffusionMap(SpectralTransformer):
     """Diffusion map: the slowest non-constant eigenvectors of the renormalised Laplacian.
 
@@ -43,40 +42,18 @@ class DiffusionMap(SpectralTransformer):
         with ``n_neighbors`` the median distance to the last neighbour.
     n_neighbors : int, optional
         Connect each point to this many nearest ones instead of all within the radius; see :func:`select_coordinates`.
-    radius : float, optional
-        Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
-    self_loops : bool, default=True
-        Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
+    {radius, self_loops}
     metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affinity"}, default="euclidean"
         How distances are measured, as in :func:`select_coordinates`. With "precomputed", ``fit`` takes the distances
         between the training points and ``transform`` those from new points to the training points. A dense matrix has
         all of them; a sparse one those between neighbours, as ``sklearn.neighbors.KNeighborsTransformer`` makes it, and
         two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.
-    alpha : float, default=1.0
-        How strongly the sampling density is corrected for, from 0 to 1; see :func:`select_coordinates`.
-    scale : {"rms", "unit", "diffusion"}, default="rms"
-        How the coordinates are scaled: root mean square 1, which suits the steps of a pipeline; Euclidean length 1, as
-        in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
-    diffusion_time : float, default=1.0
-        The time of ``scale="diffusion"``.
-    components : {"auto", "raise", "most", "largest"}, default="auto"
-        What to do if the graph is disconnected; see :func:`select_coordinates`.
+    {alpha, scale, diffusion_time, disconnected}
     isolated : {"nearest", "nan"}, default="nearest"
         What ``transform`` returns for a point without a training point within the radius: the coordinates of the
         nearest training point, or NaN. Unlike in :func:`nystrom_extension`, NaN is not the default, because most
         regressors that follow in a pipeline refuse it.
-    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
-        Where to compute.
-    dtype : {"float64", "mixed", "float32"}, default="float64"
-        Precision. "mixed" stores the kernel matrix in float32 and computes in float64.
-    memory_limit : int, optional
-        Bytes that the fit may use; half of the free memory by default.
-    n_threads : int, optional
-        CPU threads; by default all that the process may use.
-    random_state : int, RandomState, Generator or None, default=0
-        Seed of the eigensolver's start vector and of the samples behind "auto".
-    tol : float, default=1e-8
-        Upper bound on the residual of every eigenpair.
+    {device, dtype, memory_limit, n_threads, random_state, tol}
     progress : bool or callable, optional
         True shows a bar per stage, in a terminal or a notebook. A function is called as
         ``progress(stage, done, total)``.
@@ -109,48 +86,6 @@ class DiffusionMap(SpectralTransformer):
     >>> DiffusionMap(n_components=5, bandwidth=1.2).fit_transform(strip.X).shape
     (400, 5)
     """
-
-    @answers
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        bandwidth: float | str = "auto",
-        n_neighbors: int | None = None,
-        radius: float | None = None,
-        self_loops: bool = True,
-        metric: str = "euclidean",
-        alpha: float = 1.0,
-        scale: str = "rms",
-        diffusion_time: float = 1.0,
-        components: str = "auto",
-        isolated: str = "nearest",
-        device: str = "auto",
-        dtype: str = "float64",
-        memory_limit: int | None = None,
-        n_threads: int | None = None,
-        random_state: Any = 0,
-        tol: float = 1e-8,
-        progress: Progress | bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.bandwidth = bandwidth
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.self_loops = self_loops
-        self.metric = metric
-        self.alpha = alpha
-        self.scale = scale
-        self.diffusion_time = diffusion_time
-        self.components = components
-        self.isolated = isolated
-        self.device = device
-        self.dtype = dtype
-        self.memory_limit = memory_limit
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.tol = tol
-        self.progress = progress
 
     @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
@@ -198,67 +133,38 @@ class DiffusionMap(SpectralTransformer):
         for finding in said:
             if finding.topic not in ABOUT_THE_CHOICE:
                 tell(finding)
-        return {"bandwidth": used["bandwidth"], "components": used["components"]}
+        return {"bandwidth": used["bandwidth"], "disconnected": used["disconnected"]}
 
 
+@estimator
 class IndependentCoordinates(SpectralTransformer):
     """The few eigenvectors of a diffusion map that give a smooth map of full rank and vary slowest.
 
     Parameters
     ----------
     n_components : int, default=20
-        How many eigenvectors m to choose from. With too few points, as many as they allow, with a warning.
-    intrinsic_dim : int or "auto", default="auto"
-        The dimension d of the manifold.
-    subset_size : int or "auto", default="auto"
-        How many coordinates s to choose.
+        How many eigenvectors to choose from. With too few points, as many as they allow, with a warning.
     bandwidth : float or "auto", default="auto"
-        The bandwidth of the Gaussian kernel. With ``n_neighbors``, "auto" is the median distance to the last neighbour.
+        The bandwidth of the Gaussian kernel. "auto" tries several, as "fixed" in
+        :func:`select_coordinates`; with ``n_neighbors`` it is the median distance to the last neighbour.
     n_neighbors : int, optional
         Connect each point to this many nearest ones instead of all within the radius; see :func:`select_coordinates`.
-    radius : float, optional
-        Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
-    self_loops : bool, default=True
-        Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
+    {radius, self_loops}
     metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affinity"}, default="euclidean"
         How distances are measured, as in :func:`select_coordinates`. With "precomputed", ``fit`` takes the distances
         between the training points and ``transform`` those from new points to the training points. A dense matrix has
         all of them; a sparse one those between neighbours, as ``sklearn.neighbors.KNeighborsTransformer`` makes it, and
         two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.
-    alpha : float, default=1.0
-        How strongly the sampling density is corrected for, from 0 to 1; see :func:`select_coordinates`.
-    zeta : float or "auto", default="auto"
-        Weight of the smoothness penalty; "auto" finds it by the leave-one-out regret.
-    percentile : float, default=75
-        The percentile of the regret that must not be positive.
-    search : {"exhaustive", "greedy", "submodular", "branch_and_bound"}, default="exhaustive"
-        How to search. See :func:`select_coordinates`.
-    scale : {"rms", "unit", "diffusion"}, default="rms"
-        How the coordinates are scaled: root mean square 1, which suits the steps of a pipeline; Euclidean length 1, as
-        in the paper and in :func:`select_coordinates`; or diffusion distances, see there.
-    diffusion_time : float, default=1.0
-        The time of ``scale="diffusion"``.
-    components : {"auto", "raise", "most", "largest"}, default="auto"
-        What to do if the graph is disconnected; see :func:`select_coordinates`.
+    {alpha, scale, diffusion_time, disconnected}
     isolated : {"nearest", "nan"}, default="nearest"
         What ``transform`` returns for a point without a training point within the radius: the coordinates of the
         nearest training point, or NaN. Unlike in :func:`nystrom_extension`, NaN is not the default, because most
         regressors that follow in a pipeline refuse it.
-    device : {"auto", "cpu", "cuda", "cuda:N"}, default="auto"
-        Where to compute.
-    dtype : {"float64", "mixed", "float32"}, default="float64"
-        Precision. "mixed" stores the kernel matrix in float32 and computes in float64.
-    memory_limit : int, optional
-        Bytes that the fit may use; half of the free memory by default.
-    n_threads : int, optional
-        CPU threads; by default all that the process may use.
-    random_state : int, RandomState, Generator or None, default=0
-        Seed of the eigensolver's start vector and of the samples behind "auto".
-    tol : float, default=1e-8
-        Upper bound on the residual of every eigenpair.
+    {device, dtype, memory_limit, n_threads, random_state, tol}
     progress : bool or callable, optional
         True shows a bar per stage, in a terminal or a notebook. A function is called as
         ``progress(stage, done, total)``.
+    {intrinsic_dim, subset_size, zeta, percentile, search}
 
     Attributes
     ----------
@@ -302,57 +208,11 @@ class IndependentCoordinates(SpectralTransformer):
     ['phi1', 'phi7']
     """
 
-    @answers
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        intrinsic_dim: int | str = "auto",
-        subset_size: int | str = "auto",
-        bandwidth: float | str = "auto",
-        n_neighbors: int | None = None,
-        radius: float | None = None,
-        self_loops: bool = True,
-        metric: str = "euclidean",
-        alpha: float = 1.0,
-        zeta: float | str = "auto",
-        percentile: float = 75,
-        search: str = "exhaustive",
-        scale: str = "rms",
-        diffusion_time: float = 1.0,
-        components: str = "auto",
-        isolated: str = "nearest",
-        device: str = "auto",
-        dtype: str = "float64",
-        memory_limit: int | None = None,
-        n_threads: int | None = None,
-        random_state: Any = 0,
-        tol: float = 1e-8,
-        progress: Progress | bool | None = None,
-    ) -> None:
-        self.intrinsic_dim = intrinsic_dim
-        self.subset_size = subset_size
-        self.bandwidth = bandwidth
-        self.n_neighbors = n_neighbors
-        self.radius = radius
-        self.self_loops = self_loops
-        self.metric = metric
-        self.alpha = alpha
-        self.n_components = n_components
-        self.zeta = zeta
-        self.percentile = percentile
-        self.search = search
-        self.scale = scale
-        self.diffusion_time = diffusion_time
-        self.components = components
-        self.isolated = isolated
-        self.device = device
-        self.dtype = dtype
-        self.memory_limit = memory_limit
-        self.n_threads = n_threads
-        self.random_state = random_state
-        self.tol = tol
-        self.progress = progress
+    intrinsic_dim: int | str = "auto"
+    subset_size: int | str = "auto"
+    zeta: float | str = "auto"
+    percentile: float = 75
+    search: str = "exhaustive"
 
     @at_home
     def fit(self, X: Array, y: Array = None) -> Self:

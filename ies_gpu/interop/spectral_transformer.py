@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn import get_config
@@ -14,12 +14,14 @@ from ..backend import at_home, backend_of, host_view, to_host
 from ..backend.array import Array
 from ..embedding.graph import check_sides
 from ..embedding.local import with_diagonal
-from ..embedding.metrics import AFFINITY, GIVEN, METRICS, check_metric, points_in_metric
+from ..embedding.metrics import AFFINITY, GIVEN, check_metric, points_in_metric
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
 from ..errors import IESWarning, first_few
 from ..findings import Finding, finding_of, listen, option, refusal, tell, warning
+from ..keywords import answers
+from ..options import FIXED, TABLE, documented, is_auto, is_found, is_local
 from ..results.model import InverseError, Model, make_model
-from ..run.options import FIXED, Options, is_auto, is_each, is_found, is_local
+from ..run.progress import Progress
 from ..validation import (
     check_choice,
     check_integer,
@@ -31,15 +33,45 @@ from ..validation import (
     check_unmasked,
 )
 
+Owner = TypeVar("Owner")
 FEWEST = 4  # points: with fewer there is no map with two coordinates
 NEAR = 0.06  # of all pairs are neighbours at the bandwidth that an error proposes
 
 
-class SpectralTransformer(TransformerMixin, BaseEstimator):
-    """What both transformers share: input, names of the output, and new points."""
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def estimator(cls: type[Owner]) -> type[Owner]:
+    """Decorator: the fields of a class are its parameters, documented by the table of options.
 
-    model_: Model
-    embedding_: Any
+    As scikit-learn wants it, ``__init__`` stores them and checks nothing.
+    """
+    made = documented(dataclass(kw_only=True, eq=False, repr=False)(cls))
+    made.__init__ = answers(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
+@estimator
+class SpectralTransformer(TransformerMixin, BaseEstimator):
+    """What both transformers share: parameters, input, names of the output, and new points."""
+
+    # fitted: model_ (a Model), embedding_, points_, bandwidth_; an annotation would make them parameters
+    n_components: int = field(default=20, kw_only=False)
+    bandwidth: float | str = "auto"
+    n_neighbors: int | None = None
+    radius: float | None = None
+    self_loops: bool = True
+    metric: str = "euclidean"
+    alpha: float = 1.0
+    scale: str = "rms"
+    diffusion_time: float = 1.0
+    disconnected: str = "auto"
+    isolated: str = "nearest"
+    device: str = "auto"
+    dtype: str = "float64"
+    memory_limit: int | None = None
+    n_threads: int | None = None
+    random_state: Any = 0
+    tol: float = 1e-8
+    progress: Progress | bool | None = None
 
     @at_home
     def fit_transform(self, X: Array, y: Array = None) -> Array:
@@ -174,7 +206,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
 
     def _given(self, X: Array) -> tuple[dict[str, Any], Any]:
         """The training data by the name of its entry, checked, and as a model takes it."""
-        check_metric(self.metric, (*METRICS, *GIVEN))
+        check_metric(self.metric, *GIVEN)
         X = self._input(X, reset=True)
         if not self._precomputed:
             X = check_points(X)
@@ -258,14 +290,11 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def _options(self, X: Array) -> dict[str, Any]:
         """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
         check_choice("isolated", self.isolated, ISOLATED)
-        if is_each(self.components):
-            text = f"{option('components', 'each')} gives one map per part, but a transformer has one"
-            raise refusal("components.each", text, f"use {option('components', 'largest')}, or select_coordinates")
         if is_local(self.bandwidth):
             text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
             raise refusal("bandwidth.local", text, "pass a number, or use select_coordinates")
         own, n = self.get_params(deep=False), X.shape[0]
-        asked = {field.name: own[field.name] for field in fields(Options) if field.name in own}
+        asked = {name: own[name] for name in TABLE if name in own}
         asked |= {"n_neighbors": self._neighbors(n)}
         if self._precomputed:
             asked |= {"metric": "euclidean"}  # the entry says it
@@ -278,7 +307,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
             text = f"{option('n_components', m)} needs at least {m + 2} points; using {n - 2} for {n} points"
             tell(warning("points.fewer_components", text))
         if asked["n_neighbors"] != self.n_neighbors:
-            k = self.n_neighbors
+            k = self.n_neighbors or 0
             text = f"{option('n_neighbors', k)} needs at least {k + 1} points; using {n - 1} for {n} points"
             tell(warning("points.fewer_neighbors", text))
         return asked | {"n_components": min(m, n - 2), "random_state": check_seed(self.random_state)}

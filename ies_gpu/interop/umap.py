@@ -38,7 +38,7 @@ def umap_init(
         first eigenvectors.
     X : array of shape (n, D), optional
         The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map,
-        because the graph fell into parts, or because this is the map of one part (``components="each"``). Each of
+        because the graph fell into parts, or because this is the map of one part (:func:`select_each_part`). Each of
         those gets the row of its nearest point that was kept.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the noise.

@@ -13,9 +13,9 @@ from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..errors import DisconnectedGraphError
 from ..findings import Finding, finding_of, grave, light, option, refusal, warning, warnings_for
+from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
-from ..run.options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.stage import Run, Stage
 from ..validation import check_points
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
@@ -55,7 +55,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
         ways = strictest_first(options) if whole else ["largest"]  # of a sample, parts say little
         tried = compared(run, Z, centre, distances, d, ways, len(X))
     else:
-        only = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.components)
+        only = trial(X, options.bandwidth, d, run, HeldLog(run.log), options.disconnected)
         tried = Scan((only,), {}, only.bandwidth, is_local(options.bandwidth))
     s = settled(tried, d, options)
     chosen = tried.best(s)
@@ -75,7 +75,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
 
 def strictest_first(options: Options) -> list[str]:
     """Ways with a graph in parts: points are left out only where they would otherwise end the run."""
-    return ["raise", "most"] if options.components == "most" else [options.components]
+    return ["raise", "most"] if options.disconnected == "most" else [options.disconnected]
 
 
 def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str], n: int) -> Scan:
@@ -208,7 +208,7 @@ def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dic
     fixed = (shrunk, float(np.sqrt(shrunk * candidates[0])), *candidates)
     steps: tuple[float | str, ...] = (LOCAL,) if scanned.is_local else fixed
     for way, eps in product(strictest_first(run.options), steps):
-        if tried and way != tried[0].run.options.components:
+        if tried and way != tried[0].run.options.disconnected:
             break
         if way in hopeless:
             continue
@@ -243,7 +243,7 @@ def holds_together(X: Array, bandwidth: float | str, d: int, run: Run, way: str)
 
 def packed(run: Run, found: Found) -> dict[str, Any]:
     """What was found; the stages are saved one by one."""
-    names = ("bandwidth", "intrinsic_dim", "subset_size", "components")
+    names = ("bandwidth", "intrinsic_dim", "subset_size", "disconnected")
     return {name: getattr(found.options, name) for name in names} | {"report": found.report}
 
 

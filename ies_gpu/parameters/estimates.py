@@ -10,8 +10,8 @@ import numpy as np
 from ..backend import at_home
 from ..backend.array import Array
 from ..findings import Judged
+from ..options import FIXED, Options, is_auto
 from ..run.inputs import Inputs
-from ..run.options import FIXED, Options, is_auto
 from ..run.stage import Run
 from ..validation import check_choice, check_integer, check_number, check_points, check_seed
 from .automatic import POINTS, calibrate

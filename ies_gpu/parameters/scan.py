@@ -11,10 +11,9 @@ from math import comb
 import numpy as np
 
 from ..backend.array import Array
-from ..choice.criterion import MAX_SUBSETS
 from ..errors import DisconnectedGraphError
+from ..options import MAX_SUBSETS, is_auto
 from ..run.log import HeldLog, Report
-from ..run.options import is_auto
 from ..run.stage import Run, Stage
 from .bandwidth import Distances, mean_degree
 from .thin import some_rows, thin_trial
@@ -140,7 +139,7 @@ def scan(
     bandwidths: Sequence[float],
     distances: Distances,
     d: int,
-    components: str,
+    disconnected: str,
     n: int = 0,
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out.
@@ -174,10 +173,10 @@ def scan(
         share = (mean_degree(distances, centre) / max(degree, 1.0)) ** THINNED
         rows = some_rows(len(X), share, run.options.random_state) if len(X) > CHEAP else None
         try:
-            few = None if rows is None else thin_trial(X, eps, d, run, log, components, rows)
+            few = None if rows is None else thin_trial(X, eps, d, run, log, disconnected, rows)
             if few is None:
                 log = HeldLog()
-            trials.append(few or trial(X, eps, d, run, log, components))
+            trials.append(few or trial(X, eps, d, run, log, disconnected))
         except DisconnectedGraphError as error:
             left_out[eps], failure = "the graph falls into parts", error
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case

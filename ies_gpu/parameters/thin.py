@@ -25,7 +25,7 @@ def some_rows(n: int, share: float, random_state: int) -> np.ndarray | None:
 
 
 def thin_trial(
-    X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, components: str, rows: np.ndarray
+    X: Array, bandwidth: float, d: int, run: Run, log: HeldLog, disconnected: str, rows: np.ndarray
 ) -> Trial | None:
     """A trial whose eigenvectors come from some rows of X and are extended to all; None where they do not reach all.
 
@@ -33,7 +33,7 @@ def thin_trial(
     at the rows. Since all points have a neighbour among the rows, which hang together, the graph of all does so too.
     """
     try:
-        few = trial(X[run.backend.asarray(rows)], bandwidth, d, run, log, components)
+        few = trial(X[run.backend.asarray(rows)], bandwidth, d, run, log, disconnected)
     except DisconnectedGraphError:
         return None
     Y = extended(X, few) if few.share == 1 else None

@@ -158,17 +158,17 @@ class Trial:
 
 
 def graph_at(
-    X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str
+    X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str
 ) -> tuple[Run, Inputs, Graph]:
     """The graph of points on the device at one bandwidth, and the run of its own; errors of the graph come through."""
-    options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, components=components)
+    options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, disconnected=disconnected)
     own, given = run.apart(options, log, {}), Inputs.of(X=X)
     return own, given, own.stage(GRAPH, given)
 
 
-def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, components: str) -> Trial:
+def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str) -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth."""
-    own, given, graph = graph_at(X, bandwidth, d, run, log, components)
+    own, given, graph = graph_at(X, bandwidth, d, run, log, disconnected)
     laplacian = own.stage(LAPLACIAN, given, graph)
     embedding = own.stage(EIGENVECTORS, graph, laplacian)
     tangents = own.stage(TANGENTS, laplacian, embedding)

@@ -8,8 +8,8 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
+from ..options import LOCAL, Options, is_auto
 from ..run.log import HeldLog
-from ..run.options import LOCAL, Options, is_auto
 from ..run.stage import Run
 from .bandwidth import Distances
 from .scan import CHEAP, DENSEST, TIE, VISIBLE, Scan, largest_size

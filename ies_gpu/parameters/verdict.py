@@ -9,7 +9,7 @@ from ..choice.collapse import SMALLEST
 from ..choice.naming import coordinate_names, names_text
 from ..errors import first_few
 from ..findings import Finding, Judged, grave, light, option, verdict_on, warning
-from ..run.options import LOCAL, Options
+from ..options import LOCAL, Options
 from .dimension import THRESHOLD, DimensionEstimate
 from .scan import FALL, SHEETS, Scan, can_search, largest_size
 from .trial import Trial

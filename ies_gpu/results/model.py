@@ -18,9 +18,9 @@ from ..embedding.metrics import GIVEN, PRECOMPUTED
 from ..embedding.nystrom import ISOLATED, KernelRule, extended, kernel_degrees, moved_points
 from ..errors import brief
 from ..findings import option, refusal
+from ..options import LOCAL
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
-from ..run.options import LOCAL
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
 from .column_names import check_names, names_of
 from .same_points import used_points
@@ -268,7 +268,7 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     selection : Selection
         The result of ``select_coordinates(X, ...)``.
     X : ndarray of shape (n_samples, n_features)
-        The same points. Those that ``components="largest"`` left out do not become training points.
+        The same points. Those that ``disconnected="largest"`` left out do not become training points.
     feature_names : sequence of str, optional
         Names of the columns of ``X``; by default those of a data frame.
 

@@ -12,27 +12,22 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import Finding, listen, option, refusal, tell, warning
+from ..options import DEFAULTS
 from ..run.inputs import Inputs
-from ..run.options import INPUTS
 from ..validation import check_array, check_integer, check_points
 from .selection import Selection
 
 
-def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[Selection]:
+def each_part(select: Callable[..., Selection], given: Inputs, asked: dict[str, Any]) -> list[Selection]:
     """One result per part, the largest first: ``select`` with what was asked, for the points of each part.
 
     At its own bandwidth a part may fall into parts again, which then count as parts themselves.
     """
-    given = Inputs.of(**{name: asked.pop(name) for name in INPUTS})
-    if asked.get("client") is not None:
-        advice = f"pass {option('components', 'largest')} for the map of the largest part, or run each part on its own"
-        raise refusal("client.each", f"{option('components', 'each')} does not work with {option('client')}", advice)
-    if given.entry == "laplacian":
-        text = f"{option('components', 'each')} works with X, graph or kernel"
-        raise refusal("laplacian.each", text, "a laplacian comes with its eigenvectors")
-    if asked["checkpoint"] is not None:
-        text = f"checkpoint holds one run, and {option('components', 'each')} makes one per part"
-        raise refusal("checkpoint.each", text, "leave one of them out")
+    for name in ("disconnected", "checkpoint", "resume", "client"):
+        if asked.get(name) not in (None, False):
+            text = f"{option(name)} does not work with {option('select_each_part')}, which makes several maps"
+            raise refusal(f"{name}.each", text, "leave it out")
+    asked.setdefault("n_components", DEFAULTS["n_components"])
     fewest = check_integer("n_components", asked["n_components"], low=1) + 2
     value = check_points(given.value) if given.entry == "X" else given.value
     if not hasattr(value, "tocsr"):
@@ -46,7 +41,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
         whole = rows is everything
         own = {given.entry: value if whole else part_of(value, rows, given.entry)}
         try:
-            found, said = heard(select, own, asked | {"components": way})
+            found, said = heard(select, own, asked | {"disconnected": way})
         except DisconnectedGraphError as error:
             if not error.parts and way == "raise":  # many points without a neighbour: one part, then the rest
                 waiting.append((rows, "largest"))

@@ -200,7 +200,7 @@ class Selection:
         -------
         pandas.DataFrame
             Columns such as ``phi1`` and ``phi7``. The index gives the row of each point in the input, which matters
-            when ``components="largest"`` left some out.
+            when ``disconnected="largest"`` left some out.
 
         Raises
         ------

@@ -94,9 +94,12 @@ def load(path: str | os.PathLike[str]) -> Selection:
     >>> load("run.npz").embedding.shape
     (400, 2)
     """
-    return read_as(
-        path, FORMAT, VERSION, "a result of ies_gpu; load reads what 'ies-gpu fit -o' or save wrote", Selection
-    )
+    wanted = "a result of ies_gpu; load reads what 'ies-gpu fit -o' or save wrote"
+    selection = read_as(path, FORMAT, VERSION, wanted, Selection)
+    used = selection.diagnostics.get("parameters") or {}
+    if "components" in used:  # its name until November 2026
+        used["disconnected"] = used.pop("components")
+    return selection
 
 
 def write_as(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:

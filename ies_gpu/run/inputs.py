@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from ..backend import Backend, backend_of
 from ..embedding.metrics import SPHERICAL, points_in_metric
 from ..findings import option, refusal
+from ..options import ENTRIES, Options
 from ..validation import check_array, check_integer
-from .options import ENTRIES, Options
 
 
 class Inputs(NamedTuple):

@@ -16,11 +16,11 @@ from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
 from ..errors import OutOfMemoryError
 from ..findings import warning
+from ..options import Options
 from .checkpoint import Checkpoint
 from .fingerprint import data_digest, versions
 from .inputs import Inputs
 from .log import Log
-from .options import Options
 from .progress import Bar, Progress, say
 
 Result = TypeVar("Result")

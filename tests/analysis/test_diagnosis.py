@@ -195,7 +195,7 @@ def test_the_laplacian_of_all_points_whichever_were_left_out(end):
     flat = np.random.default_rng(0).uniform(0, 1, (600, 2)) * [3, 1]
     far = [[99.0, 0], [99.01, 0], [99, 0.01]]
     points = np.vstack([flat, far] if end else [far, flat])
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.08, "n_components": 8, "components": "largest"}
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.08, "n_components": 8, "disconnected": "largest"}
     with warned("graph.left_out"):
         part = ies_gpu.select_coordinates(points, **options)
     every, own = (ies_gpu.laplacian_of_points(some, bandwidth=0.08, radius=0.24) for some in (points, flat))
@@ -208,7 +208,7 @@ def test_the_laplacian_of_all_points_for_each_part():
     flat = np.random.default_rng(0).uniform(0, 1, (700, 2)) * [3, 1]
     points = np.vstack([flat[:400], flat[400:] + [0, 20]])
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.12, "n_components": 8}
-    parts = ies_gpu.select_coordinates(points, components="each", **options)
+    parts = ies_gpu.select_each_part(points, **options)
     every = ies_gpu.laplacian_of_points(points, bandwidth=0.12)
     for part in parts:
         own = diagnose(part, laplacian=ies_gpu.laplacian_of_points(points[part.points], bandwidth=0.12))

@@ -188,7 +188,7 @@ def test_points_that_the_fit_left_out(strip):
     """The selection is of the largest part; X is given whole, and refits use that part only."""
     points, _ = strip
     stray = np.vstack([points[:5] + 100, points])
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.12, "n_components": 10, "components": "largest"}
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.12, "n_components": 10, "disconnected": "largest"}
     with pytest.warns(ies_gpu.IESWarning):
         fit = ies_gpu.select_coordinates(stray, **options)
     found = selection_stability(fit, X=stray, n_bootstrap=5, n_refits=2)
@@ -254,7 +254,7 @@ def test_options(strip):
     """Those of the first fit only do not reach the refits, and misspelt ones are not swallowed."""
     points, fit = strip
     options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.12, "n_components": 10}
-    kept = selection_stability(points, n_bootstrap=5, n_refits=1, keep_bases=False, components="raise", **options)
+    kept = selection_stability(points, n_bootstrap=5, n_refits=1, keep_bases=False, disconnected="raise", **options)
     assert kept.n_refits == 1
     with refused("options.unknown", TypeError):
         selection_stability(fit, bandwith=0.3)

@@ -305,7 +305,7 @@ def test_the_largest_part_of_a_disconnected_graph(machine):
     with pytest.raises(ies_gpu.DisconnectedGraphError, match="2 parts"):
         select_coordinates(both, device="cuda", **arguments)
     with pytest.warns(IESWarning, match="largest"):
-        found = select_coordinates(both, device="cuda", components="largest", **arguments)
+        found = select_coordinates(both, device="cuda", disconnected="largest", **arguments)
     assert found.points.tolist() == list(range(1500))
     assert found.subset == on_cpu("D1", 1500).subset
 

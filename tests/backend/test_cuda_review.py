@@ -388,7 +388,7 @@ def in_steps(X, **options) -> list[np.ndarray]:
         runs = [
             select_coordinates(graph=graph, **given, **options),
             select_coordinates(kernel=kernel, **given, **options),
-            select_coordinates(kernel=apart, **given, **options, components="largest"),
+            select_coordinates(kernel=apart, **given, **options, disconnected="largest"),
             select_coordinates(graph=graph, device="cpu", **given, **options),
         ]
     found = ies_gpu.diffusion_map(laplacian, n_components=6)

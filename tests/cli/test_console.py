@@ -78,14 +78,14 @@ def test_warnings_are_one_line_in_text_and_json(points, tmp_path, capsys):
     arguments = ["fit", str(tmp_path / "parts.npy"), *FIT, "--quiet", "-o", str(tmp_path / "parts.npz")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("warnings.filters", [("default", None, Warning, None, 0)])  # pytest turns warnings into errors
-        assert cli.main([*arguments, "--components", "largest"]) == 0
+        assert cli.main([*arguments, "--disconnected", "largest"]) == 0
         err = capsys.readouterr().err
         assert err.startswith("ies-gpu: warning: the graph has 2 parts") and err.count("\n") == 1
-        assert cli.main([*arguments, "--components", "largest", "--log-format", "json"]) == 0
+        assert cli.main([*arguments, "--disconnected", "largest", "--log-format", "json"]) == 0
         said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert any(line.get("level") == "warning" and "2 parts" in line["message"] for line in said)
     assert cli.main(arguments) == 1
-    assert "pass --components largest" in capsys.readouterr().err
+    assert "pass --disconnected largest" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk, on Linux")

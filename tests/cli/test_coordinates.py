@@ -31,7 +31,7 @@ def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
         writer = csv.writer(file)
         writer.writerow(["id", "x", "y", "z"] if named else ["x", "y", "z"])
         writer.writerows([[names[k]] * named + row for k, row in enumerate(POINTS.tolist())])
-    command = ["fit", str(source), *FIT, "--components", "largest", "-o", str(run), "--coordinates", str(output)]
+    command = ["fit", str(source), *FIT, "--disconnected", "largest", "-o", str(run), "--coordinates", str(output)]
     assert main([*command, *(["--index-col", "id"] if named else [])]) == 0
     whole = np.full((len(POINTS), 2), np.nan)
     whole[np.setdiff1d(np.arange(len(POINTS)), [100, 601])] = load(run).embedding
@@ -53,7 +53,7 @@ def test_row_i_of_the_file_is_row_i_of_the_input(tmp_path, ending, named):
 def test_files_of_parts_fit_beside_each_other(tmp_path, capsys):
     np.save(tmp_path / "points.npy", np.vstack([STRIP, STRIP[:400] + [0, 50, 0]]))
     output = tmp_path / "map.npy"
-    command = ["fit", str(tmp_path / "points.npy"), *FIT, "--components", "each", "--coordinates", str(output)]
+    command = ["fit", str(tmp_path / "points.npy"), *FIT, "--each-part", "--coordinates", str(output)]
     assert main([*command, "--json"]) == 0
     told = capsys.readouterr().out
     assert told.count("\n") == 1 and [part["n_points"] for part in json.loads(told)] == [600, 400]

@@ -11,7 +11,7 @@ import pytest
 
 from ies_gpu import cli, datasets, load
 from ies_gpu.files.writing import write_array
-from ies_gpu.run.options import CHOICES
+from ies_gpu.options import TABLE
 
 from .commands import FIT
 
@@ -40,7 +40,7 @@ def test_options_reach_the_selection(points, tmp_path):
     assert found.diagnostics["parameters"]["radius"] == 2.0 and found.diagnostics["n_threads"] == 1
 
 
-@pytest.mark.parametrize("search", CHOICES["search"])
+@pytest.mark.parametrize("search", TABLE["search"].accepts.words)
 def test_every_search_is_an_option(points, search, capsys):
     assert cli.main(["fit", points, *FIT, "--search", search]) == 0
     out, _ = capsys.readouterr()

@@ -66,8 +66,8 @@ def test_priority_rises_from_file_to_environment_to_flags(monkeypatch):
     monkeypatch.setenv("IES_GPU_ZETA", "6")
     monkeypatch.setenv("IES_GPU_TOL", "1e-6")
     args = resolved("--config", path, "--zeta", "7")
-    assert (args.zeta, args.tol, args.bandwidth, args.components) == (7.0, 1e-6, 0.6, "auto")
-    told = {key: args.configuration[key]["from"] for key in ("zeta", "tol", "bandwidth", "components")}
+    assert (args.zeta, args.tol, args.bandwidth, args.disconnected) == (7.0, 1e-6, 0.6, "auto")
+    told = {key: args.configuration[key]["from"] for key in ("zeta", "tol", "bandwidth", "disconnected")}
     assert list(told.values()) == ["flag", "environment", "file job.toml", "default"]
     # a flag that repeats the default is a flag
     assert resolved("--config", path, "--zeta", "auto").zeta == "auto"
@@ -110,11 +110,11 @@ def test_secrets_in_urls_are_not_stored():
         ("bandwith = 0.6", "job.toml: 'bandwith' is not an option; did you mean 'bandwidth'?"),
         ("qqq = 1", "job.toml: 'qqq' is not an option; valid options are points, intrinsic-dim"),
         ("[fit]\nbandwidth = 0.6", "job.toml: [fit] is a table; put the options at the top level"),
-        ("bandwidth = -1", "job.toml: bandwidth: must be a number greater than 0"),
+        ("bandwidth = -1", "job.toml: bandwidth: must be a finite number greater than 0"),
         ("bandwidth = true", "job.toml: bandwidth must be a number or text, got True"),
         ("bandwidth = [1]", "must be a number or text, got [1]"),
-        ("bandwidth = nan", "must be a number greater than 0, got nan"),
-        ("intrinsic-dim = 2.5", "must be a whole number"),
+        ("bandwidth = nan", "must be a finite number greater than 0, got nan"),
+        ("intrinsic-dim = 2.5", "must be an integer, at least 1, or 'auto', got '2.5'"),
         ("intrinsic-dim = 2\nintrinsic_dim = 2", "is given twice"),
         ("dtype = 'float16'", "job.toml: dtype must be one of float64, mixed, float32, got 'float16'"),
         ("resume = 1", "resume must be true or false, got 1"),
@@ -134,10 +134,10 @@ def test_a_wrong_file_is_wrong_use(content, message, capsys):
 def test_wrong_variables_are_wrong_use(monkeypatch, capsys):
     arguments = ["fit", "points.npy", *flags(JOB)]
     for variable, value, message in (
-        ("IES_GPU_TOL", "small", "IES_GPU_TOL: must be a number, got 'small'"),
+        ("IES_GPU_TOL", "small", "IES_GPU_TOL: must be a finite number greater than 0 and below 1, got 'small'"),
         ("IES_GPU_RESUME", "perhaps", "IES_GPU_RESUME must be true or false"),
         ("IES_GPU_BANDWITH", "1", "IES_GPU_BANDWITH is not an option; did you mean IES_GPU_BANDWIDTH?"),
-        ("IES_GPU_DEVICE", "tpu", "IES_GPU_DEVICE: must be auto, cpu, cuda or cuda:N"),
+        ("IES_GPU_DEVICE", "tpu", "IES_GPU_DEVICE: must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),
         ("IES_GPU_CONFIG", "nowhere.toml", "nowhere.toml: No such file"),
     ):
         with monkeypatch.context() as patch:

@@ -59,11 +59,11 @@ def test_parts_of_a_graph(client):
     with refused("graph.disconnected", DisconnectedGraphError):
         select_coordinates(X, client=client, **options)
     with warned("graph.left_out"):
-        found = select_coordinates(X, client=client, components="largest", **options)
+        found = select_coordinates(X, client=client, disconnected="largest", **options)
     assert (found.points == np.flatnonzero(X[:, 0] < 10)).all()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one = select_coordinates(X, components="largest", **options)
+        one = select_coordinates(X, disconnected="largest", **options)
     assert found.subset == one.subset
     check_same_but_signs(found.coordinates, one.coordinates, 1e-5)
 
@@ -96,7 +96,7 @@ def test_vectors_have_nothing_of_the_constant_one_where_parts_hang_by_a_thread(c
 
 def test_a_result_knows_its_points(client, tmp_path):
     X = np.concatenate([random_strip(500), [[30.0, 0.0]]])[np.random.default_rng(1).permutation(501)]
-    options = SMALL | {"components": "most"}
+    options = SMALL | {"disconnected": "most"}
     with warned("graph.left_out"):
         one = select_coordinates(X, **options)
     for more in ({}, {"checkpoint": tmp_path}, {"checkpoint": tmp_path, "resume": True}):
@@ -122,7 +122,7 @@ def test_a_curve_is_seen_to_have_fewer_dimensions_than_asked(client):
 def test_a_part_that_is_left_out_may_fill_whole_blocks():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.random((6000, 2)) * [40, 1], rng.random((2000, 2)) / 2 + [500, 0]])
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "components": "largest"}
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25, "n_components": 8, "disconnected": "largest"}
     one = select_coordinates(X, device="cpu", **options)
     with threads(8) as client:
         found = select_coordinates(X, device="cpu", client=client, **options)
@@ -160,7 +160,7 @@ def problem(name):
     if not (SHARED / case.file).exists():
         pytest.skip(f"{SHARED / case.file} is not there")
     X = features(case, SHARED / case.file, 2000).X
-    options = {"intrinsic_dim": case.d, "subset_size": case.s, "self_loops": case.self_loops, "components": "largest"}
+    options = {"intrinsic_dim": case.d, "subset_size": case.s, "self_loops": case.self_loops, "disconnected": "largest"}
     found = select_coordinates(X, device="cpu", **options)
     return X[found.points], options | {"bandwidth": found.diagnostics["parameters"]["bandwidth"], "tol": 1e-12}
 

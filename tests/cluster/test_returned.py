@@ -43,7 +43,7 @@ def test_rows_that_were_left_out_are_nan_in_what_is_written(client, tmp_path):
     assert np.isnan(np.delete(whole, points, axis=0)).all() and len(whole) == 20
     X = np.vstack([[[99, 0, 0], [0, 99, 0]], datasets.load("D1", n_samples=900).X, [[0, 0, 99]]])
     np.save(tmp_path / "points.npy", X)
-    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6, "components": "largest", "device": "cpu"}
+    options = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6, "disconnected": "largest", "device": "cpu"}
     with pytest.warns(ies_gpu.IESWarning, match="the graph has 4 parts"):
         found = select_coordinates(tmp_path / "points.npy", client=client, **options)
     write_rows(padded(found.embedding, found.points, len(X)), tmp_path / "map.npy")

@@ -34,20 +34,20 @@ def test_given_and_automatic_parameters(parted):
     for bandwidth in (1.0, "auto"):
         found = place_of(
             lambda bandwidth=bandwidth: select_coordinates(
-                parted, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, components="largest"
+                parted, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth, disconnected="largest"
             )
         )
         assert found == {__file__}
 
 
 def test_estimators(parted):
-    estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, components="largest")
+    estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, disconnected="largest")
     assert place_of(lambda: estimator.fit(parted)) == {__file__}
 
 
 def test_estimators_inside_scikit_learn(parted):
     """Whose wrappers and pipelines are no lines of the user's either."""
-    estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, components="largest")
+    estimator = IndependentCoordinates(intrinsic_dim=2, subset_size=2, bandwidth=1.0, disconnected="largest")
     assert place_of(lambda: make_pipeline(StandardScaler(with_std=False), estimator).fit_transform(parted)) == {
         __file__
     }

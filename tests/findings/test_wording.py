@@ -13,7 +13,7 @@ from ies_gpu import cli
 from ies_gpu.cli.flags import ADVICE, FLAGS, in_flags, say
 from ies_gpu.errors import in_bytes
 from ies_gpu.findings import option, render, warning
-from ies_gpu.run.options import Options
+from ies_gpu.options import Options
 from tests.findings.source import ROOT, codes, made
 from tests.validation.cases import CASES, refusal
 

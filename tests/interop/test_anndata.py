@@ -82,7 +82,7 @@ def test_cells_left_out_get_nan(adata):
         select(adata, use="connectivities", **SIZES)
     assert "X_ies" not in adata.obsm
     with pytest.warns(IESWarning, match="2 parts"):
-        select(adata, use="connectivities", components="largest", **SIZES)
+        select(adata, use="connectivities", disconnected="largest", **SIZES)
     assert np.flatnonzero(np.isnan(adata.obsm["X_ies"]).any(axis=1)).tolist() == [3]
     assert "2 parts" in adata.uns["ies"]["warnings"][0]
 

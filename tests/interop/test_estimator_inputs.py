@@ -151,9 +151,8 @@ def test_errors_speak_of_what_was_passed(strip):
         DiffusionMap(3, metric="precomputed", bandwidth=1.0).fit(np.exp(-(D**2)))
     with refused("metric.choice"):
         DiffusionMap(3, metric="manhattan").fit(strip.X)
-    for radius in (1.0, "x"):
-        with refused("radius.automatic"):
-            DiffusionMap(3, radius=radius).fit(strip.X)
+    with refused("radius.automatic"):
+        DiffusionMap(3, radius=1.0).fit(strip.X)
 
 
 @pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity"])

@@ -37,18 +37,18 @@ from ies_gpu.backend import backend_of
 from ies_gpu.embedding import nystrom
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 
-# Checks that are not passed with components="auto". The same table stands in docs/scikit-learn.md.
+# Checks that are not passed with disconnected="auto". The same table stands in docs/scikit-learn.md.
 EXCEPTIONS = {
     "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
-    '`components="largest"` it passes',
+    '`disconnected="largest"` it passes',
 }
 DOCS = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 @parametrize_with_checks(
-    [DiffusionMap(), IndependentCoordinates(), IndependentCoordinates(components="largest")],
-    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.components == "auto" else {},
+    [DiffusionMap(), IndependentCoordinates(), IndependentCoordinates(disconnected="largest")],
+    expected_failed_checks=lambda estimator: EXCEPTIONS if estimator.disconnected == "auto" else {},
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -78,7 +78,7 @@ def chooser(**changes):
 
 def test_it_is_select_coordinates(strip):
     fitted = chooser().fit(strip.X)
-    expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, scale="rms")
+    expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8)
     assert fitted.selection_.subset == expected.subset
     np.testing.assert_array_equal(fitted.embedding_, expected.embedding)
     np.testing.assert_array_equal(chooser().fit_transform(strip.X), expected.embedding)
@@ -87,7 +87,7 @@ def test_it_is_select_coordinates(strip):
 
 
 def test_a_diffusion_map_has_the_same_eigenvectors(strip):
-    fitted = DiffusionMap(n_components=20, bandwidth=0.8, scale="unit").fit(strip.X)
+    fitted = DiffusionMap(n_components=20, bandwidth=0.8).fit(strip.X)
     expected = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.8)
     np.testing.assert_array_equal(fitted.embedding_, expected.coordinates)
     np.testing.assert_array_equal(fitted.eigenvalues_, expected.eigenvalues)
@@ -156,19 +156,19 @@ def test_random_states_of_every_kind(strip):
 def test_points_left_out_of_the_graph_count_as_new(strip):
     X = np.vstack([strip.X, [[1e3, 0, 0]]])
     with pytest.warns(IESWarning) as caught:
-        nearest = chooser(components="largest").fit(X)
+        nearest = chooser(disconnected="largest").fit(X)
     assert ["parts" in str(w.message) for w in caught] == [True, False]
     words = "1 of 1,001 training points has no neighbour in the map within radius="
     assert str(caught[1].message).startswith(words) and "gets the coordinates" in str(caught[1].message)
     assert str(caught[1].message).endswith("(row 1000)")
     assert nearest.embedding_.shape == (1001, 2) and np.isfinite(nearest.embedding_).all()
     with pytest.warns(IESWarning):
-        missing = chooser(components="largest", isolated="nan").fit(X)
+        missing = chooser(disconnected="largest", isolated="nan").fit(X)
         again = missing.transform(X)
     assert np.isnan(missing.embedding_[-1]).all() and np.isnan(again[-1]).all()
     np.testing.assert_allclose(missing.embedding_[:-1], again[:-1], rtol=0, atol=1e-8)
     with pytest.warns(IESWarning):
-        assert DiffusionMap(bandwidth=0.8, components="largest").fit_transform(X).shape == (1001, 20)
+        assert DiffusionMap(bandwidth=0.8, disconnected="largest").fit_transform(X).shape == (1001, 20)
 
 
 def test_too_many_components_for_the_points(strip):
@@ -213,7 +213,7 @@ def test_the_guessed_bandwidth_connects_but_does_not_join_all(scale):
 
 @pytest.mark.parametrize("estimator", [DiffusionMap, IndependentCoordinates])
 @pytest.mark.parametrize(
-    "wrong", [{"isolated": "drop"}, {"components": "all"}, {"dtype": "float16"}, {"bandwidth": -1.0}, {"tol": 0}]
+    "wrong", [{"isolated": "drop"}, {"disconnected": "all"}, {"dtype": "float16"}, {"bandwidth": -1.0}, {"tol": 0}]
 )
 def test_parameters_are_checked_in_fit(estimator, wrong, strip):
     given = {"bandwidth": 0.8, "intrinsic_dim": 2, "subset_size": 2} | wrong
@@ -328,13 +328,13 @@ def test_precomputed_distances_are_as_good_as_points(strip, self_loops):
 
 def test_precomputed_distances_in_a_search_and_in_parts(strip):
     X, y = strip.X[:300], strip.truth[:300, 0]
-    pipe = make_pipeline(chooser(metric="precomputed", n_components=8, components="largest"), LinearRegression())
+    pipe = make_pipeline(chooser(metric="precomputed", n_components=8, disconnected="largest"), LinearRegression())
     search = GridSearchCV(pipe, {"independentcoordinates__bandwidth": [1.5, 2.0]}, cv=3)
     assert search.fit(pairwise_distances(X), y).best_score_ > 0.8  # folds take rows and columns
     apart = np.vstack([X, X[:3] + 1000])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        fitted = chooser(bandwidth=1.5, metric="precomputed", components="largest").fit(pairwise_distances(apart))
+        fitted = chooser(bandwidth=1.5, metric="precomputed", disconnected="largest").fit(pairwise_distances(apart))
     assert "4 parts" in str(said[0].message)
     with pytest.warns(IESWarning, match="3 of 303 new points"):
         placed = fitted.transform(pairwise_distances(apart))

@@ -7,7 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ies_gpu import IESWarning, datasets, diffusion_map, laplacian_of_points, select_coordinates, umap_init
+from ies_gpu import (
+    IESWarning,
+    datasets,
+    diffusion_map,
+    laplacian_of_points,
+    select_coordinates,
+    select_each_part,
+    umap_init,
+)
 from tests.extras import needed
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
@@ -20,7 +28,7 @@ def stray(plain_kernels):
     X[:10] += 500
     X[-10:] -= 500
     with pytest.warns(IESWarning, match="580 of 600"):
-        found = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.1, components="largest")
+        found = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.1, disconnected="largest")
     return X, found
 
 
@@ -59,7 +67,7 @@ def test_a_laplacian_leaves_nothing_out_and_a_part_does(stray):
     given = {"coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
     assert umap_init(select_coordinates(laplacian=laplacian, **given, **asked)).shape == (580, 2)
     two = np.vstack([X, X[:400] + 500])
-    for part in select_coordinates(two, bandwidth=1.1, components="each", n_components=8, **asked):
+    for part in select_each_part(two, bandwidth=1.1, n_components=8, **asked):
         with pytest.raises(ValueError, match=r"umap_init\(selection, X=X\)"):
             umap_init(part)
         assert umap_init(part, X=two).shape == (980, 2)

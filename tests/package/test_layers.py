@@ -17,9 +17,9 @@ ROOT = Path(ies_gpu.__file__).parent
 TESTS = Path(__file__).parents[1]
 # a room (a folder, or a module at the top) may import only from those before it
 ROOMS = [
-    "errors", "findings", "keywords", "system", "backend", "validation", "files", "embedding", "choice", "run",
-    "parameters", "results", "cluster", "select", "analysis", "interop", "resources", "datasets", "plot", "report",
-    "cli", "__main__",
+    "errors", "findings", "constraints", "options", "keywords", "system", "backend", "validation", "files", "embedding",
+    "choice", "run", "parameters", "results", "cluster", "select", "analysis", "interop", "resources", "datasets",
+    "plot", "report", "cli", "__main__",
 ]  # fmt: skip
 # what a result draws of itself is loaded when it is drawn
 DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report")}

@@ -129,10 +129,10 @@ def test_a_graph_in_parts_is_an_error_unless_the_largest_is_wanted():
         select_coordinates(X, **given)
     stray = np.vstack([two_strips(0.0), [[300.0, 0, 0]]])
     with refused("graph.disconnected", DisconnectedGraphError):
-        select_coordinates(stray, components="raise", **given)
+        select_coordinates(stray, disconnected="raise", **given)
     for way in ("auto", "most", "largest"):
         with warned("graph.left_out"):
-            found = select_coordinates(stray, components=way, **given)
+            found = select_coordinates(stray, disconnected=way, **given)
         assert len(found.points) == 1000
 
 
@@ -208,7 +208,7 @@ def test_a_bandwidth_is_carried_to_forty_thousand_points(name):
     few = datasets.load(name)
     given = {"bandwidth": data.bandwidth, "intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     # a few of 40,000 points with noise in 13 columns are alone at any useful bandwidth
-    automatic, published = select_coordinates(data.X, components="largest"), select_coordinates(few.X, **given)
+    automatic, published = select_coordinates(data.X, disconnected="largest"), select_coordinates(few.X, **given)
     assert len(automatic.points) > 0.999 * len(data.X)
     assert automatic.diagnostics["automatic"]["carried"]["holds"]
     assert quality(automatic, data.colors) >= quality(published, few.colors) - 0.05

@@ -11,7 +11,7 @@ from sklearn import datasets as theirs
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks import shapes
-from ies_gpu import DisconnectedGraphError, diagnose, plot, select_coordinates, unexplained_variance
+from ies_gpu import DisconnectedGraphError, diagnose, plot, select_coordinates, select_each_part, unexplained_variance
 from ies_gpu.embedding.connectivity import SCATTERED
 from tests.extras import needed
 from tests.manifolds import rectangle
@@ -35,7 +35,7 @@ def test_a_few_outliers_are_left_out_and_named(count):
     # the map is that of the points without them
     without = select_coordinates(STRIP[count:])
     assert found.subset == without.subset
-    assert found.diagnostics["parameters"]["components"] == "most"
+    assert found.diagnostics["parameters"]["disconnected"] == "most"
 
 
 def test_more_than_a_few_are_an_error_before_long_work():
@@ -52,9 +52,9 @@ def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
     known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15}
     with refused("graph.disconnected", DisconnectedGraphError) as told:
         select_coordinates(points, **known)
-    assert told.value.finding.advised == {"components": "'largest'"}  # a bandwidth would join nearly all pairs
+    assert told.value.finding.advised == {"disconnected": "'largest'"}  # a bandwidth would join nearly all pairs
     with warned("graph.left_out"):
-        assert len(select_coordinates(points, components="largest", **known).points) == len(points) - 1
+        assert len(select_coordinates(points, disconnected="largest", **known).points) == len(points) - 1
 
 
 def test_wine_runs_without_one_of_its_rows():
@@ -94,7 +94,7 @@ CURVES = {
 
 @pytest.mark.parametrize("name", CURVES)
 def test_a_curve_has_a_picture_and_says_that_its_scores_are_zero(name, tmp_path):
-    parts = select_coordinates(CURVES[name], components="each")
+    parts = select_each_part(CURVES[name])
     assert len(parts) == (2 if name == "a moon" else 1)
     for found in parts:
         plot.embedding(found).savefig(tmp_path / "picture.png")  # the last of the README's five lines

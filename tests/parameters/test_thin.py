@@ -10,6 +10,7 @@ import pytest
 
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend.sampling import sample_rows
+from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
 from ies_gpu.parameters.automatic import POINTS
 from ies_gpu.parameters.scan import FACTORS, Scan
@@ -17,7 +18,6 @@ from ies_gpu.parameters.thin import FEW, NEARLY_ALL, some_rows, thin_trial
 from ies_gpu.parameters.trial import trial
 from ies_gpu.run.inputs import Inputs
 from ies_gpu.run.log import HeldLog
-from ies_gpu.run.options import Options
 from ies_gpu.run.stage import Run
 from tests.manifolds import rectangle
 

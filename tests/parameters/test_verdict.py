@@ -12,9 +12,9 @@ from benchmarks import shapes
 from benchmarks.strangers import chosen
 from ies_gpu import IESWarning, datasets, select_coordinates
 from ies_gpu.findings import grave, light, option, verdict_on, warning, warnings_for, without_repeats
+from ies_gpu.options import Options
 from ies_gpu.parameters.levina_bickel import dimension_of_sample
 from ies_gpu.parameters.verdict import automatic_line, share_words, stray_finding
-from ies_gpu.run.options import Options
 from tests.said import warned
 
 

@@ -92,7 +92,7 @@ def test_float32_storage_is_close_enough(strip):
 def test_points_left_out_are_no_training_points(strip):
     X = np.vstack([[[1e3, 0, 0]], strip.X, [[-1e3, 0, 0], [-1e3, 0.1, 0]]])
     with warned("graph.left_out"):
-        selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, components="largest")
+        selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, disconnected="largest")
     model = model_of(selection, X)
     np.testing.assert_array_equal(model.X, strip.X)
     with warned("new_points.isolated"):
@@ -125,7 +125,7 @@ def test_points_of_another_run_are_refused(strip):
 @pytest.mark.parametrize(("metric", "bandwidth"), [("cosine", 0.1), ("correlation", 0.02)])
 def test_points_of_another_run_are_refused_in_every_metric(strip, metric, bandwidth):
     X = strip.X[:400] + [30.0, 5.0, 5.0]
-    asked = {"intrinsic_dim": 1, "subset_size": 1, "n_components": 5, "components": "largest"}
+    asked = {"intrinsic_dim": 1, "subset_size": 1, "n_components": 5, "disconnected": "largest"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IESWarning)
         selection = select_coordinates(X, metric=metric, bandwidth=bandwidth, **asked)

@@ -9,10 +9,10 @@ from sklearn import datasets as theirs
 from ies_gpu import (
     DisconnectedGraphError,
     IESWarning,
-    IndependentCoordinates,
     load,
     radius_graph,
     select_coordinates,
+    select_each_part,
 )
 from ies_gpu.cli import main
 from tests.manifolds import rectangle
@@ -28,7 +28,7 @@ TWO = np.vstack([STRIP[600:], STRIP[:600] + [0, 50, 0], STRAY])  # 300 points, 6
 def test_each_part_has_the_map_of_its_points_alone(entry):
     given = {"X": TWO} if entry == "X" else {"graph": radius_graph(TWO, radius=3 * EPS)}
     with warned("graph.in_no_map"):
-        large, small = select_coordinates(**given, components="each", **GIVEN)
+        large, small = select_each_part(**given, **GIVEN)
     np.testing.assert_array_equal(large.points, np.arange(300, 900))
     np.testing.assert_array_equal(small.points, np.arange(300))
     assert large.diagnostics["part"] == {"number": 1, "of": 2}
@@ -39,37 +39,38 @@ def test_each_part_has_the_map_of_its_points_alone(entry):
 
 
 def test_a_graph_in_one_piece_gives_one_part():
-    (only,) = select_coordinates(STRIP, components="each", **GIVEN)
+    (only,) = select_each_part(STRIP, **GIVEN)
     np.testing.assert_array_equal(only.points, np.arange(900))
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_clusters_have_a_map_each_with_nothing_given():
     X, label = theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)
-    parts = select_coordinates(X, components="each")
+    parts = select_each_part(X)
     assert len(parts) == 3
     assert all(len(part.points) >= 150 and len(set(label[part.points])) == 1 for part in parts)
 
 
 def test_what_cannot_be_split_is_refused_with_a_way_out(tmp_path):
-    with refused("checkpoint.each"):
-        select_coordinates(TWO, components="each", checkpoint=tmp_path, **GIVEN)
+    for given in ({"checkpoint": tmp_path}, {"disconnected": "largest"}, {"client": object()}, {"resume": True}):
+        with refused(f"{next(iter(given))}.each"):
+            select_each_part(TWO, **given, **GIVEN)
     for wrong in ("5", None):
         with refused("n_components.type", TypeError):
-            select_coordinates(TWO, components="each", **GIVEN | {"n_components": wrong})
-    with refused("laplacian.each"):
-        select_coordinates(laplacian=1, coordinates=1, eigenvalues=1, components="each", intrinsic_dim=1, subset_size=1)
-    with refused("components.each"):
-        IndependentCoordinates(components="each", **GIVEN).fit(TWO)
+            select_each_part(TWO, **GIVEN | {"n_components": wrong})
+    with refused("entry.number"):
+        select_each_part(laplacian=1, coordinates=1, eigenvalues=1, intrinsic_dim=1, subset_size=1)
+    with pytest.raises(TypeError, match="disconnected"):
+        select_each_part(TWO, components="largest", **GIVEN)
     with refused("graph.small_part", DisconnectedGraphError):
         far = np.arange(30)[:, None] // 10 * 100 + np.random.default_rng(0).uniform(size=(30, 2))
-        select_coordinates(far, intrinsic_dim=1, subset_size=1, bandwidth=1.0, components="each")
+        select_each_part(far, intrinsic_dim=1, subset_size=1, bandwidth=1.0)
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_the_command_line_writes_one_file_per_part(tmp_path):
     np.save(tmp_path / "points.npy", TWO)
-    options = ["-d", "2", "-s", "2", "--bandwidth", str(EPS), "-m", "8", "--components", "each", "-q"]
+    options = ["-d", "2", "-s", "2", "--bandwidth", str(EPS), "-m", "8", "--each-part", "-q"]
     assert main(["fit", str(tmp_path / "points.npy"), *options, "-o", str(tmp_path / "run.npz")]) == 0
     assert sorted(path.name for path in tmp_path.glob("run*")) == ["run.part1.npz", "run.part2.npz"]
     np.testing.assert_array_equal(load(tmp_path / "run.part2.npz").points, np.arange(300))
@@ -79,7 +80,7 @@ def test_rows_are_counted_in_the_whole_input_and_told_once():
     """A part that leaves an outlier of its own out says nothing of it; the whole does."""
     two = np.vstack([STRIP, STRIP + [0, 50, 0], STRIP[:1] + [0, 53, 0]])
     with pytest.warns(IESWarning) as told:
-        parts = select_coordinates(two, components="each", intrinsic_dim=2, subset_size=2, n_components=8)
+        parts = select_each_part(two, intrinsic_dim=2, subset_size=2, n_components=8)
     assert len(parts) == 2
     about_rows = [str(warning.message) for warning in told if "1800" in str(warning.message)]
     assert len(about_rows) == 1 and "1 row is in none of the 2 maps (1800)" in about_rows[0]
@@ -92,10 +93,10 @@ def test_a_graph_may_be_a_list_or_a_frame():
     rows = np.r_[0:120, 300:480]
     dense = radius_graph(TWO[rows], radius=9 * EPS).toarray()
     dense[dense == 0] = np.inf
-    expected = [part.points for part in select_coordinates(graph=dense, components="each", **GIVEN)]
+    expected = [part.points for part in select_each_part(graph=dense, **GIVEN)]
     assert min(map(len, expected)) > 100 and len(expected) == 2
     for graph in (dense.tolist(), pandas.DataFrame(dense)):
-        parts = select_coordinates(graph=graph, components="each", **GIVEN)
+        parts = select_each_part(graph=graph, **GIVEN)
         for part, points in zip(parts, expected, strict=True):
             np.testing.assert_array_equal(part.points, points)
 
@@ -104,7 +105,7 @@ def test_many_points_without_neighbours_do_not_hide_the_parts():
     """A tenth of the points is alone, more than a sample may show before a graph is refused."""
     alone = np.arange(100.0)[:, None] * [50, 0, 0] + [0, 200, 0]
     with warned("graph.in_no_map"):
-        parts = select_coordinates(np.vstack([TWO, alone]), components="each", **GIVEN)
+        parts = select_each_part(np.vstack([TWO, alone]), **GIVEN)
     np.testing.assert_array_equal(parts[0].points, np.arange(300, 900))
     np.testing.assert_array_equal(parts[1].points, np.arange(300))
 
@@ -112,5 +113,5 @@ def test_many_points_without_neighbours_do_not_hide_the_parts():
 def test_a_part_without_a_shape_is_said_to_be_one():
     ball = np.random.default_rng(0).normal(size=(60, 3)) * 0.1 * EPS + [0, 200, 0]
     with warned("graph.in_no_map"):
-        (part,) = select_coordinates(np.vstack([STRIP, ball]), components="each", **GIVEN)
+        (part,) = select_each_part(np.vstack([STRIP, ball]), **GIVEN)
     assert len(part.points) == 900

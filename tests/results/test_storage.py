@@ -47,6 +47,15 @@ def test_a_round_trip_keeps_every_field(selection, saved):
     np.testing.assert_array_equal(again.score((0, 2)), selection.score((0, 2)))
 
 
+def test_an_older_name_of_an_option_is_read(selection, tmp_path):
+    """``disconnected`` was called ``components``."""
+    parameters = dict(selection.diagnostics["parameters"])
+    parameters["components"] = parameters.pop("disconnected")
+    older = dataclasses.replace(selection, diagnostics=selection.diagnostics | {"parameters": parameters})
+    save(older, tmp_path / "older.npz")
+    assert load(tmp_path / "older.npz").diagnostics["parameters"] == selection.diagnostics["parameters"]
+
+
 def test_odd_values_survive(selection, tmp_path):
     odd = {
         "inf": np.inf, "nan": np.nan, "minus": -np.inf, "none": None, "deep": {"a": [1, (2.5, None)], "b": ()},

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.usefixtures("plain_kernels")
 def test_warnings_are_given_again(points, tmp_path):
     X = np.vstack([points, [[90.0, 0, 0], [90.1, 0, 0]]])
     with warned("graph.left_out"):
-        first = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path)
+        first = select_coordinates(X, **OPTIONS, disconnected="largest", checkpoint=tmp_path)
     with warned("graph.left_out") as caught:
-        again = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path, resume=True)
+        again = select_coordinates(X, **OPTIONS, disconnected="largest", checkpoint=tmp_path, resume=True)
     assert len(caught) == 1
     assert_equal_selections(first, again)
     assert len(again.points) == 900

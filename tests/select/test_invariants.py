@@ -49,7 +49,7 @@ def naive_scores(Y, P, subsets, d=2):
 @given(st.integers(0, 2**31), st.floats(1.3, 4.0))
 def test_an_independent_computation_agrees(seed, aspect):
     X, bandwidth = strip(seed, aspect)
-    found = select_coordinates(X, bandwidth=bandwidth, components="raise", **SIZES)
+    found = select_coordinates(X, bandwidth=bandwidth, disconnected="raise", **SIZES)
     P, eigenvalues = naive_transition(X, bandwidth)
     np.testing.assert_allclose(found.eigenvalues, eigenvalues[1:7], rtol=1e-6)
     residuals = P @ found.coordinates - (1 - found.eigenvalues) * found.coordinates

@@ -11,7 +11,7 @@ import pytest
 from ies_gpu import datasets, load, save, select_coordinates
 from ies_gpu.choice.branch_and_bound import branch_sets
 from ies_gpu.choice.search import SEARCHES
-from ies_gpu.run.options import CHOICES
+from ies_gpu.options import TABLE
 from tests.said import refused, warned
 
 TORUS = datasets.load("D7", n_samples=1200)
@@ -22,7 +22,7 @@ def select(search, **more):
     return select_coordinates(TORUS.X, search=search, **{**OPTIONS, **more})
 
 
-@pytest.fixture(scope="module", params=CHOICES["search"])
+@pytest.fixture(scope="module", params=TABLE["search"].accepts.words)
 def found(request):
     return select(request.param)
 
@@ -61,7 +61,7 @@ def test_results_can_be_saved(found, tmp_path):
 
 def test_a_given_zeta_works_in_every_search():
     exact = select("exhaustive", zeta=1.5)
-    for search in CHOICES["search"][1:]:
+    for search in TABLE["search"].accepts.words[1:]:
         other = select(search, zeta=1.5)
         assert other.zeta == 1.5 and other.subset == exact.subset
     assert other.diagnostics["search"]["guarantee"] == "exact"

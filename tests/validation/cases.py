@@ -19,6 +19,8 @@ from ies_gpu import (
     laplacian_of_points,
     select_coordinates,
 )
+from ies_gpu.cli.options import flags_of
+from ies_gpu.options import DEFAULTS, ENTRIES, TABLE
 from tests.manifolds import rectangle
 
 PAGE = Path(__file__).parents[2] / "docs" / "input.md"
@@ -108,7 +110,7 @@ REFUSED = {
         "device=0": ({"device": 0}, ValueError, "device.choice"),
         "search='psychic'": ({"search": "psychic"}, ValueError, "search.choice"),
         "dtype='float16'": ({"dtype": "float16"}, ValueError, "dtype.choice"),
-        "components='all'": ({"components": "all"}, ValueError, "components.choice"),
+        "disconnected='all'": ({"disconnected": "all"}, ValueError, "disconnected.choice"),
         "self_loops=0.5": ({"self_loops": 0.5}, TypeError, "self_loops.type"),
         "memory_limit=10": ({"memory_limit": 10}, ValueError, "memory_limit.range"),
         "n_threads=0": ({"n_threads": 0}, ValueError, "n_threads.range"),
@@ -207,9 +209,27 @@ def page() -> str:
             shown = f"`{name}`" if re.match(r"\w+=", name) else name
             lines.append(f"| {shown} | `{kind.__name__}` | `{code}` | {cell(str(refusal(name)))} |")
         lines.append("")
+    lines += ["## The options", "", "As `select_coordinates` and `ies-gpu fit` take them.", "", *options_table(), ""]
     lines += ["## What is accepted", "", "| input | note |", "|---|---|"]
     lines += [f"| {name} | {note} |" if note else f"| {name} | |" for name, (_, _, note) in ACCEPTED.items()]
     return "\n".join([*lines, "", TENSORS])
+
+
+def options_table() -> list[str]:
+    """A line for each option of the table."""
+    lines = ["| option | default | must be | only with | on a cluster | flag |", "|---|---|---|---|---|---|"]
+    for name, about in TABLE.items():
+        if name in ("entry", "keep_bases"):
+            continue
+        default = "" if DEFAULTS[name] is None else f"`{DEFAULTS[name]!r}`"
+        only = "" if about.entries == ENTRIES else ", ".join(f"`{entry}`" for entry in about.entries)
+        flags = " ".join(f"`{flag}`" for flag in flags_of(name))
+        no = "no" if about.cluster else ""
+        lines.append(
+            " ".join(f"| {part}".rstrip() for part in (f"`{name}`", default, about.accepts.span, only, no, flags))
+            + " |"
+        )
+    return lines
 
 
 INTRODUCTION = """# Input: what is accepted, and what is refused

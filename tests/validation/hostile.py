@@ -127,6 +127,7 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "estimate_bandwidth": {"X": X, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6},
         "suggest_subset_size": {"X": X, "bandwidth": EPS, "intrinsic_dim": 2, "n_components": 6},
         "select_coordinates": {"X": X, "bandwidth": EPS, **sizes},
+        "select_each_part": {"X": X, "bandwidth": EPS, **sizes},
         "select_coordinates(graph)": {"graph": s["graph"], "bandwidth": EPS, **sizes},
         "select_coordinates(kernel)": {"kernel": s["kernel"], **sizes},
         "select_coordinates(laplacian)": late,

@@ -36,6 +36,15 @@ def select_coordinates(p: Problem) -> None:
         assert_allclose(other.eigenvalues, p.eigenvalues[1 : p.m + 1], rtol=1e-6, atol=1e-9)
 
 
+def select_each_part(p: Problem) -> None:
+    """A part far away has the map that it has alone."""
+    both = np.concatenate([p.X, p.X + 1e3 * p.radius])
+    parts = ies_gpu.select_each_part(both, **p.kernel_options, **p.sizes, device="cpu")
+    assert {tuple(part.points) for part in parts} == {tuple(range(p.n)), tuple(range(p.n, 2 * p.n))}
+    for part in parts:
+        assert_allclose(part.eigenvalues, p.selection.eigenvalues, rtol=1e-6, atol=1e-9)
+
+
 def estimators(p: Problem, kind: Any, **options: Any) -> Any:
     fitted = kind(**p.kernel_options, n_components=p.m, device="cpu", isolated="nan", **options).fit(p.X)
     assert_allclose(fitted.eigenvalues_, p.selection.eigenvalues, rtol=1e-9)

@@ -35,7 +35,7 @@ def test_a_largest_part_that_is_too_small():
     with pytest.raises(
         DisconnectedGraphError, match=r"the largest part holds 6 of 306 points, too few for n_components=20"
     ):
-        select_coordinates(scattered, **SIZES, components="largest")
+        select_coordinates(scattered, **SIZES, disconnected="largest")
 
 
 def test_names_beyond_the_last_coordinate():

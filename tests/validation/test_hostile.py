@@ -123,7 +123,7 @@ def test_what_once_came_through(place, label):
 
 
 def test_a_radius_beside_an_automatic_bandwidth_need_not_be_printable():
-    with refused("radius.automatic"):
+    with refused("radius.type", TypeError):
         ies_gpu.select_coordinates(sound()["X"], radius=values()["unprintable"])
 
 

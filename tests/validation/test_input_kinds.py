@@ -87,7 +87,7 @@ def test_frames_out(expected):
 
 def test_rows_of_a_frame_are_those_of_the_input(points):
     with warned("graph.left_out"):
-        found = select_coordinates(np.vstack([[[1e4, 0, 0]], points]), **ARGUMENTS, components="largest")
+        found = select_coordinates(np.vstack([[[1e4, 0, 0]], points]), **ARGUMENTS, disconnected="largest")
     assert found.to_pandas().index.tolist() == list(range(1, 601))
 
 
@@ -143,7 +143,7 @@ def test_narrow_integers_do_not_wrap_around(kind):
     usual = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
     narrow = {name: kind(value) for name, value in usual.items()}
     first, second = (
-        select_coordinates(X, bandwidth=1.5, components="largest", device="cpu", **sizes) for sizes in (usual, narrow)
+        select_coordinates(X, bandwidth=1.5, disconnected="largest", device="cpu", **sizes) for sizes in (usual, narrow)
     )
     assert first.subset == second.subset
     np.testing.assert_array_equal(first.coordinates, second.coordinates)
@@ -167,7 +167,7 @@ ODD = {
 @pytest.mark.parametrize("kind", ODD)
 @pytest.mark.filterwarnings("ignore")
 def test_odd_arrays_are_the_same_points(kind):
-    options = {"bandwidth": 1.5, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "components": "largest"}
+    options = {"bandwidth": 1.5, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "disconnected": "largest"}
     found = select_coordinates(ODD[kind](), device="cpu", **options)
     usual = select_coordinates(SMALL, device="cpu", **options)
     assert found.subset == usual.subset

@@ -21,9 +21,9 @@ from ...choice.criterion import Scores, log_volumes, score_pass
 from ...choice.regularization import first_acceptable, places_among, regret_at, regularization_path, segment_at
 from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError
 from ...findings import code_of, listen, option, refusal
+from ...options import INPUTS
 from ...results.same_points import used_points
 from ...results.selection import Selection, bases_of
-from ...run.options import INPUTS, is_each
 from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points, check_seed
 from .result import Stability
@@ -32,7 +32,7 @@ from .rotations import near_pairs, rotations_of
 POOL = 5_000  # the bootstrap chooses among at most this many sets
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
 KEPT = 0.9  # the share of a subsample that must lie in one connected part
-OWN = {"components", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
+OWN = {"disconnected", "keep_bases", "checkpoint", "resume", "progress"}  # of the first fit only, not of the refits
 OPTIONS = (
     "bandwidth", "n_neighbors", "radius", "self_loops", "metric", "alpha", "n_components", "intrinsic_dim",
     "subset_size",
@@ -145,9 +145,6 @@ def selection_stability(
 def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Selection, Any, dict[str, Any]]:
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
-    if is_each(options.get("components")):
-        text = f"{option('components', 'each')} gives one map per part"
-        raise refusal("components.each", text, "pass one of the results, and X")
     if not isinstance(given, Selection):
         if X is not None:
             raise refusal("X.twice", "X is given twice", "pass the points once", TypeError)
@@ -270,7 +267,7 @@ def _refitted(
         rows = np.sort(rng.choice(n, size, replace=False))
         try:
             with listen(IESWarning):
-                fit = select_coordinates(X[rows], **options | {"components": "largest", "keep_bases": False})
+                fit = select_coordinates(X[rows], **options | {"disconnected": "largest", "keep_bases": False})
         except (DisconnectedGraphError, NotConvergedError, np.linalg.LinAlgError):
             fit = None
         except ValueError as error:  # the largest part has fewer points than eigenvectors: the subsample has enough

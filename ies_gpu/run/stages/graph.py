@@ -13,8 +13,8 @@ from ...backend.kernels.arrays import column_ends, column_maxima, column_norms, 
 from ...embedding.connectivity import (
     CROWDED,
     connecting_radius,
-    disconnected,
     holds_enough,
+    in_parts,
     left_out,
     parts_of,
     refuse_small_part,
@@ -277,12 +277,12 @@ def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X:
     ``rows`` are those of the input that have the labels.
     """
     sizes = np.bincount(labels)
-    if holds_enough(sizes, n_input, run.options.components):
+    if holds_enough(sizes, n_input, run.options.disconnected):
         return
     radius = None if X is None else connecting_radius(X, labels, run.backend)
     if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
         radius = None
-    raise disconnected(sizes, radius, run.options.own_radius, parts=parts_of(rows, labels))
+    raise in_parts(sizes, radius, run.options.own_radius, parts=parts_of(rows, labels))
 
 
 def largest_part(labels: np.ndarray) -> np.ndarray:
@@ -309,7 +309,7 @@ def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
         raise refusal("n_neighbors.range", text)
     if options.nearest:
         return X, 0.0  # as many as were asked for, which fits
-    return X, sampled_degree(X, options.radius, options.bandwidth, options.components, run.backend)
+    return X, sampled_degree(X, options.radius, options.bandwidth, options.disconnected, run.backend)
 
 
 def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:

@@ -28,9 +28,9 @@ from ...embedding.order import is_mapped
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
 from ...findings import option, warning
+from ...options import is_local
 from ..audit import audit_graph
 from ..log import Report
-from ..options import is_local
 from ..stage import Run, Stage
 
 SPREAD = 1.05  # the mean degree comes from a sample

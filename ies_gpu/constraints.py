@@ -1,0 +1,343 @@
+"""What a value may be: one object checks a value from Python, reads it from text, and says it in words.
+
+Only the standard library is imported at the top: the command line builds its flags from here before anything heavy is
+loaded.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from .errors import brief
+from .findings import option, refusal
+
+LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
+
+
+class Constraint:
+    """What values are accepted; ``str`` of it follows "must be"."""
+
+    kind: type[Exception] = TypeError  # raised for a value of another kind altogether,
+    code = "type"  # and the end of its code
+
+    def takes(self, value: Any) -> bool:
+        """Return whether a value is of the right kind, in range or not."""
+        raise NotImplementedError
+
+    def within(self, name: str, value: Any) -> Any:
+        """Return the value as it is used, or raise if it is out of range."""
+        return value
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as it is used, or raise an error that names the option."""
+        if not self.takes(value):
+            self.refuse(name, value)
+        return self.within(name, value)
+
+    def refuse(self, name: str, value: Any, advice: str = "") -> NoReturn:
+        """Raise the error for a value of another kind."""
+        text = f"{option(name)} must be {self}, got {brief(value)}"
+        raise refusal(f"{name}.{self.code}", text, advice, self.kind)
+
+    def parse(self, text: str) -> Any:
+        """Return the value that a flag, a variable or a line of a job file gives, or raise a ValueError."""
+        return text
+
+    @property
+    def span(self) -> str:
+        """What is accepted, range included, for a table."""
+        return str(self)
+
+    @property
+    def text(self) -> str:
+        """What :meth:`parse` accepts, after "must be"."""
+        return self.span
+
+    def __or__(self, other: Constraint) -> Constraint:
+        return Either((*getattr(self, "parts", (self,)), *getattr(other, "parts", (other,))))
+
+
+@dataclass(frozen=True)
+class Number(Constraint):
+    """A finite real number in (low, high), or [low, high] when closed."""
+
+    low: float = 0.0
+    high: float = math.inf
+    closed: bool = False
+
+    def takes(self, value: Any) -> bool:
+        return not isinstance(value, bool) and isinstance(value, numbers.Real)
+
+    def within(self, name: str, value: Any) -> float:
+        try:
+            number = float(value)
+        except Exception:  # an integer or fraction beyond the largest float
+            number = math.nan
+        inside = self.low <= number <= self.high if self.closed else self.low < number < self.high
+        if not (math.isfinite(number) and inside):
+            raise refusal(f"{name}.range", f"{option(name)} must be {self.span}, got {brief(value)}")
+        return number
+
+    @property
+    def span(self) -> str:
+        bounded = self.high < math.inf
+        if self.closed:
+            return f"between {self.low:g} and {self.high:g}" if bounded else f"a finite number, at least {self.low:g}"
+        return f"a finite number greater than {self.low:g}" + (f" and below {self.high:g}" if bounded else "")
+
+    def parse(self, text: str) -> float:
+        return float(text)
+
+    def __str__(self) -> str:
+        return "a number"
+
+
+@dataclass(frozen=True)
+class Length(Number):
+    """A positive length whose square is a float, and one over it too."""
+
+    def within(self, name: str, value: Any) -> float:
+        length = super().within(name, value)
+        if not 1 / LARGEST < length < LARGEST:
+            span = f"between {1 / LARGEST:.0e} and {LARGEST:.0e}, so that its square is a float"
+            text = f"{option(name)} must be {span}, got {brief(value)}"
+            raise refusal(f"{name}.range", text, "measure the points in another unit")
+        return length
+
+
+@dataclass(frozen=True)
+class Percentile(Number):
+    """A number from 0 to 100; a share such as 0.75 is a slip."""
+
+    high: float = 100.0
+    closed: bool = True
+
+    def within(self, name: str, value: Any) -> float:
+        number = super().within(name, value)
+        if 0 < number < 1:
+            text = f"{option(name)} goes from 0 to 100, got {number:g}"
+            raise refusal(f"{name}.range", text, f"pass {100 * number:g} if that is a share")
+        return number
+
+
+@dataclass(frozen=True)
+class Integer(Constraint):
+    """An integer in [low, high]."""
+
+    low: int
+    high: int | None = None
+    why: str = ""
+
+    def takes(self, value: Any) -> bool:
+        return not isinstance(value, bool) and isinstance(value, numbers.Integral)
+
+    def within(self, name: str, value: Any) -> int:
+        number = int(value)  # in eight bits of NumPy, products of them would wrap around
+        if number < self.low or (self.high is not None and number > self.high):
+            raise refusal(f"{name}.range", f"{option(name)} must be {self._range}{self.why}, got {brief(number)}")
+        return number
+
+    @property
+    def _range(self) -> str:
+        return f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
+
+    @property
+    def span(self) -> str:
+        return f"an integer, {self._range}"
+
+    def parse(self, text: str) -> int:
+        if re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d{1,2}", text) and float(text).is_integer():  # 1e6 is one too
+            return int(float(text))
+        if not re.fullmatch(r"\d+", text):
+            raise ValueError(text)
+        return int(text)
+
+    def __str__(self) -> str:
+        return "an integer"
+
+
+@dataclass(frozen=True)
+class Bytes(Integer):
+    """A number of bytes; text may have a unit, in powers of 1024."""
+
+    low: int = 1 << 20
+    high: int | None = 1 << 62
+
+    def within(self, name: str, value: Any) -> int:
+        Integer(self.low).within(name, value)  # too little is the usual mistake
+        return super().within(name, value)
+
+    @property
+    def text(self) -> str:
+        return "a size such as 4G or 500M, at least 1M"
+
+    def parse(self, text: str) -> int:
+        match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
+        if match is None:
+            raise ValueError(text)
+        size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+        if size < self.low:
+            raise ValueError(text)
+        return size
+
+
+class Words(Constraint):
+    """One of several words."""
+
+    kind = ValueError
+    code = "choice"
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def takes(self, value: Any) -> bool:
+        return isinstance(value, str) and value in self.words
+
+    def parse(self, text: str) -> str:
+        if text not in self.words:
+            raise ValueError(text)
+        return text
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self.words))}" if len(self.words) > 1 else repr(self.words[0])
+
+
+class Metric(Words):
+    """One of our metrics; the error for another one says how to have it all the same."""
+
+    def refuse(self, name: str, value: Any, advice: str = "") -> NoReturn:
+        if isinstance(value, str) and not get_close_matches(value, self.words, n=1):
+            way = (
+                "graph=sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', "
+                f"{option('metric', value)}) instead of X"
+            )
+            if "precomputed" in self.words:
+                way = f"{option('metric', 'precomputed')} and sklearn's pairwise_distances(X, {brief(value)}) as X"
+            advice = f"for other distances pass {way}"
+        raise refusal("metric.choice", f"{option(name)} must be {self}, got {brief(value)}", advice)
+
+
+class Device(Constraint):
+    """The name of a device."""
+
+    kind = ValueError
+    code = "choice"
+
+    def takes(self, value: Any) -> bool:
+        return isinstance(value, str) and re.fullmatch(r"auto|cpu|cuda(:\d{1,6})?", value) is not None
+
+    def parse(self, text: str) -> str:
+        if not self.takes(text):
+            raise ValueError(text)
+        return text
+
+    def __str__(self) -> str:
+        return "'auto', 'cpu', 'cuda' or 'cuda:N'"
+
+
+class Switch(Constraint):
+    """True or False, in Python's form or NumPy's."""
+
+    def takes(self, value: Any) -> bool:
+        kind = type(value)
+        return kind is bool or (kind.__module__ == "numpy" and kind.__name__ in ("bool", "bool_"))
+
+    def within(self, name: str, value: Any) -> bool:
+        return bool(value)
+
+    def __str__(self) -> str:
+        return "True or False"
+
+
+class Seed(Integer):
+    """A seed, or what NumPy and scikit-learn call a random state; one is drawn from a generator, or for None."""
+
+    def takes(self, value: Any) -> bool:
+        return value is None or self._draws(value) or super().takes(value)
+
+    def within(self, name: str, value: Any) -> int:
+        if value is None:
+            import numpy
+
+            value = numpy.random.mtrand._rand  # NumPy's global state, as in scikit-learn
+        if self._draws(value):
+            value = value.integers(2**31) if hasattr(value, "integers") else value.randint(2**31 - 1)
+        return super().within(name, value)
+
+    @staticmethod
+    def _draws(value: Any) -> bool:
+        kind = type(value)
+        return kind.__module__.startswith("numpy.random") and kind.__name__ in ("Generator", "RandomState")
+
+
+class Path(Constraint):
+    """The name of a file or folder."""
+
+    def takes(self, value: Any) -> bool:
+        return isinstance(value, str | os.PathLike)
+
+    def __str__(self) -> str:
+        return "a path"
+
+
+class Nothing(Constraint):
+    """None."""
+
+    def takes(self, value: Any) -> bool:
+        return value is None
+
+    def parse(self, text: str) -> None:
+        raise ValueError(text)
+
+    def __str__(self) -> str:
+        return "None"
+
+
+@dataclass(frozen=True)
+class Either(Constraint):
+    """What any of several constraints accepts; the first is the usual kind."""
+
+    parts: tuple[Constraint, ...]
+
+    def takes(self, value: Any) -> bool:
+        return any(part.takes(value) for part in self.parts)
+
+    def check(self, name: str, value: Any) -> Any:
+        taker = next((part for part in self.parts if part.takes(value)), None)
+        if taker is None:
+            word = isinstance(value, str) and any(isinstance(part, Words) for part in self.parts)
+            kind = ValueError if word else self.parts[0].kind
+            raise refusal(f"{name}.type", f"{option(name)} must be {self}, got {brief(value)}", kind=kind)
+        return taker.within(name, value)
+
+    def parse(self, text: str) -> Any:
+        for part in reversed(self.parts):  # words before numbers
+            try:
+                return part.parse(text)
+            except ValueError:
+                continue
+        raise ValueError(text)
+
+    def __str__(self) -> str:
+        return self._joined(str)
+
+    @property
+    def span(self) -> str:
+        return self._joined(lambda part: part.span)
+
+    @property
+    def text(self) -> str:
+        return self._joined(lambda part: part.text)
+
+    def _joined(self, said: Callable[[Constraint], str]) -> str:
+        kinds = [said(part) for part in self.parts if not isinstance(part, Nothing | Words)]
+        kinds += [repr(word) for part in self.parts if isinstance(part, Words) for word in part.words]
+        last = ", or " if any("," in kind for kind in kinds) else " or "
+        return last.join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))

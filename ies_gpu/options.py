@@ -1,0 +1,444 @@
+"""The table of options: what each accepts, what it means, its flag, and which of them go together. Written once.
+
+It drives the checks, the command line with its variables and job files, the docstrings of ``select_coordinates`` and of
+the estimators, and a table in ``docs/input.md``. Only the standard library is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from math import comb
+from typing import Any, TypeVar
+
+from .constraints import (
+    Bytes,
+    Constraint,
+    Device,
+    Integer,
+    Length,
+    Metric,
+    Nothing,
+    Number,
+    Path,
+    Percentile,
+    Seed,
+    Switch,
+    Words,
+)
+from .findings import option, refusal
+
+AUTO, LOCAL, FIXED = "auto", "local", "fixed"
+ENTRIES = ("X", "graph", "kernel", "laplacian")
+INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Laplacian
+METRICS = ("euclidean", "cosine", "correlation")
+MAX_SUBSETS = 2_000_000  # sets that an exhaustive search scores
+Owner = TypeVar("Owner")
+
+
+@dataclass(frozen=True)
+class About:
+    """What the table knows of one option.
+
+    Attributes
+    ----------
+    accepts : Constraint
+    kind : str
+        Its type in a docstring.
+    help : str
+        For the command line.
+    doc : str
+        For a docstring.
+    flag : str
+        Another spelling on the command line than ``--name-with-dashes``, or a short one.
+    metavar : str
+    entries : tuple of str
+        What it works with.
+    cluster : str
+        Where it does not work on a cluster: what to do instead.
+    decides : bool
+        Whether it decides the result, or only where and how it is computed.
+    """
+
+    accepts: Constraint
+    kind: str
+    help: str
+    doc: str
+    flag: str = ""
+    metavar: str = ""
+    entries: tuple[str, ...] = ENTRIES
+    cluster: str = ""
+    decides: bool = True
+
+
+def row(default: Any, accepts: Constraint, kind: str, help: str, doc: str = "", **more: Any) -> Any:
+    """Return a line of the table."""
+    return field(default=default, metadata={"about": About(accepts, kind, help, textwrap.dedent(doc).strip(), **more)})
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of :func:`ies_gpu.select_coordinates`, checked as far as they can be without the data."""
+
+    entry: str = row("X", Words(*ENTRIES), "str", "what the run starts from")
+    intrinsic_dim: Any = row(AUTO, Integer(1) | Words(AUTO), 'int or "auto"', "dimension of the manifold", """
+        The dimension d of the manifold. "auto" estimates it from ``X``; a graph, kernel or Laplacian needs a number.
+        """, flag="-d", metavar="D")  # fmt: skip
+    subset_size: Any = row(AUTO, Integer(1) | Words(AUTO), 'int or "auto"', "how many coordinates to choose", """
+        How many coordinates to choose, at least ``intrinsic_dim``. "auto" adds coordinates while each explains enough
+        of the variance of ``X``; a graph, kernel or Laplacian needs a number.
+        """, flag="-s", metavar="S")  # fmt: skip
+    bandwidth: Any = row(
+        AUTO, Length() | Words(AUTO, FIXED, LOCAL) | Nothing(), 'float, "auto", "fixed" or "local"',
+        "bandwidth of the kernel in the units of the data, or auto, fixed or local", """
+        The length eps in the Gaussian kernel ``exp(-distance^2 / eps^2)``. "fixed" tries several on ``X`` and takes the
+        one whose chosen coordinates explain ``X`` best. "local" follows the density: points with distant neighbours get
+        a longer one [2]_. "auto" is "fixed", or "local" where the density is uneven and that explains more;
+        ``diagnostics["automatic"]`` shows what was compared. A graph needs a number; a kernel or Laplacian needs none.
+        """, metavar="EPS")  # fmt: skip
+    n_neighbors: int | None = row(
+        None, Integer(2) | Nothing(), "int", "connect each point to its K nearest ones", """
+        Make the graph of this many nearest neighbours of each point instead of all within the radius; two points are
+        neighbours if either is among the nearest of the other. The bandwidth is then "local" unless you pass a number.
+        """, flag="--neighbors", metavar="K", entries=("X",),
+        cluster=f"pass a number for {option('bandwidth')}")  # fmt: skip
+    radius: Any = row(None, Length() | Nothing(), "float", "largest distance between neighbours (3 * EPS)", """
+        Points no further apart than this are neighbours, by default ``3 * bandwidth``. A sparse graph is used as given
+        unless you pass a radius; a dense one, which has a distance for every pair, is cut at the default too.
+        """, metavar="R", entries=("X", "graph"))  # fmt: skip
+    self_loops: bool = row(
+        True, Switch(), "bool", "do not count a point as its own neighbour; use for high-dimensional noise", """
+        Whether each point is its own neighbour, ``K_ii = 1``, as in the paper. With noise in many dimensions a point
+        can outweigh all its neighbours, and single points get coordinates of their own; False prevents that. A kernel
+        is used with the diagonal that it has.
+        """, entries=("X", "graph"))  # fmt: skip
+    metric: str = row(
+        "euclidean", Metric(*METRICS), '{"euclidean", "cosine", "correlation"}',
+        "how distances are measured", """
+        How distances between the rows of ``X`` are measured. "cosine" and "correlation" are chords between rows of unit
+        length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". For other distances, pass ``graph``, for example from
+        ``sklearn.neighbors.radius_neighbors_graph(X, radius, mode="distance", metric="manhattan")``.
+        """, metavar="NAME", entries=("X",), cluster="only 'euclidean' does")  # fmt: skip
+    alpha: float = row(1.0, Number(0, 1, closed=True), "float", "how strongly sampling density is corrected for", """
+        How strongly the sampling density is corrected for, from 0 to 1: 1 as in the paper, so that only the shape
+        counts; 1/2 for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the
+        graph, which is slow to leave dense regions. It changes eigenvectors and eigenvalues, and so the choice.
+        """, metavar="A", entries=ENTRIES[:3], cluster="only 1.0 does")  # fmt: skip
+    n_components: int = row(20, Integer(1), "int", "how many eigenvectors to choose from", """
+        How many eigenvectors to choose from.
+        """, flag="-m", metavar="M")  # fmt: skip
+    zeta: Any = row(
+        AUTO, Number(0, closed=True) | Words(AUTO), 'float or "auto"', "weight of the smoothness penalty", """
+        The weight of the smoothness penalty. "auto" lowers it from infinity to the first set that passes the
+        leave-one-out regret test, and takes the middle of the range on which that set is the best.
+        """, metavar="Z")  # fmt: skip
+    percentile: float = row(75, Percentile(), "float", "percentile of the regret, for --zeta auto", """
+        The percentile of the regret that must not be positive for "auto" to accept a set.
+        """, metavar="P")  # fmt: skip
+    search: str = row(
+        "exhaustive", Words("exhaustive", "greedy", "submodular", "branch_and_bound"),
+        '{"exhaustive", "greedy", "submodular", "branch_and_bound"}', "how to search", """
+        Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
+        exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
+        """, cluster="use 'exhaustive'")  # fmt: skip
+    scale: str = row(
+        "rms", Words("rms", "unit", "diffusion"), '{"rms", "unit", "diffusion"}', "scale of the coordinates", """
+        How the coordinates are scaled: to root mean square 1, so that an entry does not depend on the number of points;
+        to Euclidean length 1, as in the paper; or to lengths ``(1 - lambda_k)^t``, so that distances in all coordinates
+        are the diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
+        """, entries=ENTRIES[:3])  # fmt: skip
+    diffusion_time: float = row(1.0, Number(0, closed=True), "float", "time of --scale diffusion", """
+        The time t of ``scale="diffusion"``: the larger it is, the shorter the fast coordinates become.
+        """, metavar="T")  # fmt: skip
+    disconnected: str = row(
+        AUTO, Words(AUTO, "raise", "most", "largest"), '{"auto", "raise", "most", "largest"}',
+        "what to do if the graph is disconnected", """
+        What to do with a disconnected graph: raise an error, continue with its largest part if that holds at least 95 %
+        of the points, or 90 % where all others are scattered ("most"), or continue in any case ("largest"). A warning
+        names the points that are left out. "auto" is "most" while the bandwidth is being found, and "raise" with a
+        given one. :func:`select_each_part` makes one map per part.
+        """)  # fmt: skip
+    device: str = row(AUTO, Device(), '{"auto", "cpu", "cuda", "cuda:N"}', "auto, cpu, cuda or cuda:N", """
+        Where to compute. "auto" uses CUDA if it works and the CPU otherwise.
+        """, metavar="DEV", decides=False)  # fmt: skip
+    dtype: str = row(
+        "float64", Words("float64", "mixed", "float32"), '{"float64", "mixed", "float32"}', "precision", """
+        "mixed" stores the graph in float32 and computes in float64, which takes two thirds of the memory. "float32"
+        also computes tangent bases and scores in float32. The eigensolver and all sums always use float64.
+        """)  # fmt: skip
+    memory_limit: int | None = row(
+        None, Bytes() | Nothing(), "int", "memory to use, such as 4G or 500M (half of what is free)", """
+        How many bytes the run may use, on top of what the process holds at the start and the libraries take (some 220
+        MB); by default half of the memory that is free. Where the graph does not fit, slower ways are announced by a
+        warning; ``diagnostics["storage"]`` says what was done.
+        """, metavar="SIZE", cluster="set it when you start the workers", decides=False)  # fmt: skip
+    n_threads: int | None = row(
+        None, Integer(1, 65_536) | Nothing(), "int", "CPU threads (all that the process may use)", """
+        How many CPU threads to use, by default all that the process may.
+        """, flag="--threads", metavar="N", cluster="set it when you start the workers", decides=False)  # fmt: skip
+    random_state: Any = row(0, Seed(0), "int, RandomState, Generator or None", "seed of the eigensolver", """
+        The seed for the eigensolver's start vector, for the samples behind "auto", and for the random starts of the
+        submodular search; ``diagnostics["parameters"]`` has the one that was used. Signs do not depend on it.
+        """, flag="--seed", metavar="N")  # fmt: skip
+    tol: float = row(1e-8, Number(0, 1), "float", "upper bound on eigenvector residuals", """
+        The largest residual that an eigenpair may have.
+        """, metavar="T")  # fmt: skip
+    keep_bases: bool | None = row(None, Switch() | Nothing(), "bool", "keep the tangent bases", """
+        Whether to keep the tangent bases, which :meth:`Selection.score` needs. By default they are kept up to 512 MB,
+        and with ``client`` not at all.
+        """, decides=False)  # fmt: skip
+    checkpoint: str | os.PathLike[str] | None = row(
+        None, Path() | Nothing(), "str or path-like", "save each finished stage in a local folder", """
+        A local folder in which to save each finished stage. A folder that already holds stages is an error unless
+        ``resume`` is True.
+        """, metavar="DIR", decides=False)  # fmt: skip
+    resume: bool = row(False, Switch(), "bool", "continue from the stages in DIR, if there are any", """
+        Continue from the stages in ``checkpoint``; the result is the same to the bit. Damaged stages and stages of a
+        different job are recomputed with a warning; an empty folder starts a new job.
+        """, decides=False)  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for name, about in TABLE.items():
+            self._keep(name, about.accepts.check(name, getattr(self, name)))
+        for rule in RULES:
+            rule(self)
+
+    def _keep(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def check_shape(self, n: int, columns: int) -> None:
+        """Check that the points suffice, in number and in columns, for what is asked."""
+        d = self.intrinsic_dim
+        if not is_auto(d) and d > columns:
+            text = f"{option('intrinsic_dim')} must be at most {columns}, the number of columns of X, got {d}"
+            raise refusal("intrinsic_dim.range", text)
+        self.check_sizes(n)
+
+    def check_sizes(self, n: int | None = None) -> None:
+        """Check that dimension, subset size and number of eigenvectors fit together, and the number n of points."""
+        least = 1 if is_auto(self.intrinsic_dim) else self.intrinsic_dim
+        d, s, m = check_sizes(n, least, least if is_auto(self.subset_size) else self.subset_size, self.n_components)
+        check_counts(self.search, m, d, s)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        return {name: value for name in TABLE if (value := getattr(self, name)) != DEFAULTS[name]}
+
+    @property
+    def nearest(self) -> bool:
+        """Whether nearest neighbours make the graph."""
+        return self.n_neighbors is not None or is_local(self.bandwidth)
+
+    @property
+    def automatic(self) -> list[str]:
+        """The names of the parameters to find from the points."""
+        names = [name for name in ("intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
+        return ["bandwidth", *names] if is_found(self.bandwidth) else names
+
+    @property
+    def own_radius(self) -> bool:
+        """Whether a radius was set that does not follow from the bandwidth."""
+        return isinstance(self.bandwidth, float) and self.radius not in (None, 3 * self.bandwidth)
+
+    @property
+    def zeta_given(self) -> float | None:
+        """The given zeta, or None if the regret decides."""
+        return None if is_auto(self.zeta) else self.zeta
+
+    @property
+    def storage(self) -> str:
+        """The precision of everything that is as large as the graph."""
+        return "float64" if self.dtype == "float64" else "float32"
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one such number."""
+        return 8 if self.storage == "float64" else 4
+
+    @property
+    def arithmetic(self) -> str:
+        """The precision of tangent bases and scores."""
+        return "float32" if self.dtype == "float32" else "float64"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What decides the result, as plain values: stored with it, and used to recognise the job of a checkpoint."""
+        return {name: getattr(self, name) for name, about in TABLE.items() if about.decides}
+
+
+TABLE: dict[str, About] = {each.name: each.metadata["about"] for each in fields(Options)}
+DEFAULTS = {each.name: each.default for each in fields(Options)}
+
+
+# --- what values mean ------------------------------------------------------------------------------------------------
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter is "auto"."""
+    return isinstance(value, str) and value == AUTO
+
+
+def is_local(value: Any) -> bool:
+    """Whether a bandwidth is to follow the density."""
+    return isinstance(value, str) and value == LOCAL
+
+
+def is_found(value: Any) -> bool:
+    """Whether a bandwidth is to be found from the points."""
+    return isinstance(value, str) and value in (AUTO, FIXED)
+
+
+# --- rules between options -------------------------------------------------------------------------------------------
+
+
+def check_entry(options: Options) -> None:
+    """Each option works with some of the inputs: the column ``entries`` of the table."""
+    for name, value in options.changed.items():
+        if options.entry not in TABLE[name].entries:
+            works = f"{option(name, value)} works only with {' or '.join(TABLE[name].entries)}"
+            raise refusal(f"{name}.entry", f"{works}, not with {options.entry}, which has its own")
+
+
+def check_together(options: Options) -> None:
+    """Some options mean nothing without another."""
+    if options.diffusion_time != 1 and options.scale != "diffusion":
+        works = f"{option('diffusion_time', options.diffusion_time)} works only with {option('scale', 'diffusion')}"
+        raise refusal("diffusion_time.scale", f"{works}, got {option('scale', options.scale)}")
+    if options.resume and options.checkpoint is None:
+        text = f"{option('resume', True)} needs {option('checkpoint')}, the folder with the finished stages"
+        raise refusal("resume.checkpoint", text)
+    if is_local(options.bandwidth) and options.alpha != 1:
+        text = f"{option('bandwidth', LOCAL)} corrects for the density itself"
+        raise refusal("alpha.local", text, f"leave {option('alpha', options.alpha)} out")
+
+
+def settle_neighbors(options: Options) -> None:
+    """Nearest neighbours come with points, have no radius, and a local bandwidth unless one is given."""
+    if not options.nearest:
+        return
+    near = options.n_neighbors
+    asked = option("bandwidth", LOCAL) if near is None else option("n_neighbors", near)
+    if options.entry != "X":
+        text = f"{asked} works only with X"
+        raise refusal("n_neighbors.entry", text, f"a {options.entry} already has its neighbours")
+    if options.radius is not None:
+        text = f"{asked} takes the nearest neighbours, so {option('radius')} does not apply"
+        raise refusal("radius.n_neighbors", text, "leave one of them out")
+    if is_auto(options.disconnected):
+        options._keep("disconnected", "most" if isinstance(options.bandwidth, str) else "raise")
+    if is_auto(options.bandwidth):
+        options._keep("bandwidth", LOCAL)
+    if is_found(options.bandwidth):
+        needed = f"{asked} needs {option('bandwidth', LOCAL)} or a number"
+        raise refusal("bandwidth.n_neighbors", f"{needed}, got {option('bandwidth', options.bandwidth)}")
+
+
+def settle_lengths(options: Options) -> None:
+    """Only points let a bandwidth be found; the radius follows from it."""
+    entry = options.entry
+    if entry in ("kernel", "laplacian") and is_found(options.bandwidth):
+        options._keep("bandwidth", None)  # it has gone into the kernel already
+    if is_auto(options.disconnected):  # with a given bandwidth a graph in parts may be a slip
+        options._keep("disconnected", "most" if is_found(options.bandwidth) else "raise")
+    if options.automatic and entry != "X":
+        text = f"{option(options.automatic[0])} is required with {entry}: 'auto' needs the points, X"
+        raise refusal("entry.automatic", text)
+    if is_found(options.bandwidth) and options.radius is not None:
+        text = f"{option('radius', options.radius)} needs a number for {option('bandwidth')} too"
+        raise refusal("radius.automatic", text, "with one that is found, the radius is 3 * bandwidth")
+    if entry in ("X", "graph") and options.bandwidth is None:
+        text = f"{option('bandwidth')} is required with {entry}: the length scale of the kernel"
+        raise refusal("bandwidth.missing", text)
+    if options.radius is None and entry == "X" and not is_found(options.bandwidth) and not options.nearest:
+        options._keep("radius", 3 * options.bandwidth)
+
+
+RULES: tuple[Callable[[Options], None], ...] = (
+    check_together,
+    settle_neighbors,
+    check_entry,
+    settle_lengths,
+    Options.check_sizes,
+)
+
+
+def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_components: Any) -> tuple[int, int, int]:
+    """Check that d, s and m fit together and, if it is known, the number n of points."""
+    m = Integer(1).check("n_components", n_components)
+    if n is not None and m > n - 2:
+        if n < 3:
+            text = f"{n} points are too few for a map"
+            raise refusal("points.too_few", text, f"at least {option('n_components')} + 2 are needed, here {m + 2}")
+        text = f"{n} points are too few for {option('n_components', m)}, which may be {n - 2} at most"
+        raise refusal("points.too_few", text, "lower it or add points")
+    d = Integer(1, m, f" ({option('n_components')} is {m})").check("intrinsic_dim", intrinsic_dim)
+    why = f" ({option('intrinsic_dim')} is {d}, {option('n_components')} is {m})"
+    return d, Integer(d, m, why).check("subset_size", subset_size), m
+
+
+def count_subsets(m: int, s: int) -> int:
+    """Return how many sets there are; an error if there are too many to enumerate."""
+    count = comb(m - 1, s - 1)
+    if count > MAX_SUBSETS:
+        raise refusal(
+            "search.too_many",
+            f"{option('n_components', m)} and {option('subset_size', s)} give "
+            f"{f'{count:,}' if count < 10**30 else 'too many'} sets, more than {MAX_SUBSETS:,}",
+            f"lower one of them, or use {option('search', 'greedy')}, 'submodular' or 'branch_and_bound', which do not "
+            "score every set",
+        )
+    return count
+
+
+def check_counts(method: str, m: int, d: int, s: int) -> None:
+    """Raise an error if a method would have to enumerate too many sets."""
+    if method == "exhaustive" or (method == "greedy" and s == d):
+        count_subsets(m, s)
+    elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
+        text = (
+            f"{option('search', 'greedy')} starts from all sets of {option('intrinsic_dim', d)} of "
+            f"{option('n_components', m)} coordinates, {comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}"
+        )
+        raise refusal("search.too_many", text, f"use {option('search', 'submodular')}")
+
+
+def check_on_cluster(options: Options) -> None:
+    """Refuse what a cluster run does not do: the column ``cluster`` of the table, and what must be a number there."""
+    if options.entry != "X":
+        raise refusal("client.entry", f"{option('client')} works only with X, not with {options.entry}")
+    for name, value in options.changed.items():
+        if TABLE[name].cluster:
+            text = f"{option(name, value)} does not work with {option('client')}"
+            raise refusal(f"client.{name}", text, TABLE[name].cluster)
+    words = [*options.automatic, *(["bandwidth"] if is_local(options.bandwidth) else [])]
+    if words:
+        text = f"{option(words[0], getattr(options, words[0]))} does not work with {option('client')}"
+        raise refusal("client.automatic", text, "find it on a sample of the points on one machine, and pass the number")
+
+
+# --- docstrings and pages --------------------------------------------------------------------------------------------
+
+
+def parameters(*names: str) -> list[str]:
+    """Return the lines of a numpydoc section on some options."""
+    lines = []
+    for name in names:
+        default = DEFAULTS[name]
+        tail = ", optional" if default is None else f', default="{default}"' if isinstance(default, str) else ""
+        lines.append(f"{name} : {TABLE[name].kind}{tail or f', default={default}'}")
+        lines += [f"    {line}" for line in TABLE[name].doc.splitlines()]
+    return lines
+
+
+def documented(owner: Owner) -> Owner:
+    """Decorator: a line ``{alpha, tol}`` of a docstring becomes the documentation of these options."""
+
+    def filled(match: re.Match[str]) -> str:
+        return "\n".join(f"{match[1]}{line}" for line in parameters(*re.split(r",\s*", match[2])))
+
+    owner.__doc__ = re.sub(r"^( *)\{([a-z_,\s]+)\}$", filled, owner.__doc__ or "", flags=re.MULTILINE)
+    return owner

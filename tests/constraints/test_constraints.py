@@ -1,0 +1,105 @@
+"""Constraints: what they take, what they read from text, and what they say."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ies_gpu.constraints import (
+    Bytes,
+    Device,
+    Integer,
+    Length,
+    Metric,
+    Nothing,
+    Number,
+    Path,
+    Percentile,
+    Seed,
+    Switch,
+    Words,
+)
+
+LENGTH = Length() | Words("auto", "fixed") | Nothing()
+
+
+@pytest.mark.parametrize(
+    ("accepts", "value", "used"),
+    [
+        (Number(), np.float32(0.5), 0.5),
+        (Number(0, 1, closed=True), Fraction(1, 2), 0.5),
+        (Integer(1), np.int8(3), 3),
+        (Switch(), np.True_, True),
+        (LENGTH, "auto", "auto"),
+        (LENGTH, None, None),
+        (LENGTH, 2, 2.0),
+        (Seed(0), 7, 7),
+        (Seed(0), np.random.default_rng(3), int(np.random.default_rng(3).integers(2**31))),
+        (Seed(0), np.random.RandomState(3), int(np.random.RandomState(3).randint(2**31 - 1))),
+    ],
+)
+def test_a_value_is_taken_as_plain_python(accepts, value, used):
+    found = accepts.check("name", value)
+    assert found == used and type(found) is type(used)
+
+
+@pytest.mark.parametrize(
+    ("accepts", "value", "kind", "words"),
+    [
+        (Number(), True, TypeError, "must be a number"),
+        (Number(), 10**400, ValueError, "finite number greater than 0"),
+        (Number(0, 1, closed=True), 2, ValueError, "between 0 and 1"),
+        (Integer(1), 2.0, TypeError, "must be an integer"),
+        (Integer(2, 5), 6, ValueError, "between 2 and 5"),
+        (Length(), 1e200, ValueError, "so that its square is a float"),
+        (Percentile(), 0.75, ValueError, "pass 75 if that is a share"),
+        (Bytes(), 10, ValueError, "at least 1048576"),
+        (LENGTH, "wide", ValueError, "must be a number, 'auto' or 'fixed', got 'wide'"),
+        (LENGTH, [], TypeError, "must be a number, 'auto' or 'fixed', got"),
+        (Words("a", "b"), 3, ValueError, "one of 'a', 'b'"),
+        (Switch(), 1, TypeError, "True or False"),
+        (Device(), "tpu", ValueError, "'cuda:N'"),
+        (Path(), 3, TypeError, "a path"),
+        (Metric("euclidean"), "manhattan", ValueError, "radius_neighbors_graph.*metric='manhattan'"),
+        (Seed(0), -1, ValueError, "at least 0"),
+    ],
+)
+def test_what_is_refused_is_named_with_what_is_accepted(accepts, value, kind, words):
+    with pytest.raises(kind, match=f"^name .*{words}"):
+        accepts.check("name", value)
+
+
+@pytest.mark.parametrize(
+    ("accepts", "text", "value"),
+    [
+        (Integer(1), "1e6", 10**6),
+        (Bytes(), "1.5G", 3 << 29),
+        (Bytes(), "500MB", 500 << 20),
+        (LENGTH, "auto", "auto"),
+        (LENGTH, "0.25", 0.25),
+        (Device(), "cuda:3", "cuda:3"),
+    ],
+)
+def test_text_is_read_as_the_value_it_means(accepts, text, value):
+    assert accepts.check("name", accepts.parse(text)) == value
+
+
+@pytest.mark.parametrize(
+    ("accepts", "text"), [(Integer(1), "1.5"), (Integer(1), "-3"), (Bytes(), "10"), (Words("a"), "b"), (LENGTH, "x")]
+)
+def test_text_without_a_value_is_refused(accepts, text):
+    with pytest.raises(ValueError, match=r".*"):
+        accepts.check("name", accepts.parse(text))
+
+
+def test_none_is_the_global_state_of_numpy():
+    state = np.random.get_state()  # noqa: NPY002
+    try:
+        np.random.seed(5)  # noqa: NPY002
+        first = Seed(0).check("name", None)
+        np.random.seed(5)  # noqa: NPY002
+        assert Seed(0).check("name", None) == first
+    finally:
+        np.random.set_state(state)  # noqa: NPY002

@@ -1,0 +1,114 @@
+"""One table of options: signatures, estimators, flags, variables and documentation are those of the table."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from ies_gpu import DiffusionMap, IndependentCoordinates, select_coordinates
+from ies_gpu.cli.options import Parser, add_options, flags_of, options_of
+from ies_gpu.constraints import Switch
+from ies_gpu.options import DEFAULTS, ENTRIES, INPUTS, TABLE, Options
+
+NAMES = [name for name in TABLE if name != "entry"]
+KNOWN = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.25}
+HOSTILE = [
+    None, True, False, 0, 1, 2, -1, 3.5, 0.0, 1.0, 0.5, 75, 100, 101, float("nan"), float("inf"), -0.0, 1e-200, 1e200,
+    10**400, "auto", "fixed", "local", "exhaustive", "rms", "float64", "cosine", "x", "", b"x",
+    [], [1], {}, (), np.float64(0.25), np.int8(3),
+    np.array(3), np.array([1, 2]), np.True_, Fraction(1, 2), 1 << 20, (1 << 20) - 1, 1 << 62, (1 << 62) + 1, object(),
+    complex(1, 0), np.random.default_rng(0),
+]  # fmt: skip
+
+
+def test_the_signature_is_that_of_the_table():
+    found = inspect.signature(select_coordinates).parameters
+    assert [name for name in found if name not in INPUTS] == [*NAMES, "progress", "client"]
+    assert {name: found[name].default for name in NAMES} == {name: DEFAULTS[name] for name in NAMES}
+    assert all(found[name].kind is inspect.Parameter.KEYWORD_ONLY for name in NAMES)
+
+
+@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+def test_the_parameters_of_the_estimators_are_those_of_the_table(make):
+    own = inspect.signature(make).parameters
+    positional = [name for name, each in own.items() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    assert positional == ["n_components"]
+    assert {name: own[name].default for name in own if name in TABLE} == {
+        name: DEFAULTS[name] for name in own if name in TABLE
+    }
+    missing = {name for name in NAMES if name not in own} - {"keep_bases", "checkpoint", "resume"}
+    choice = {"intrinsic_dim", "subset_size", "zeta", "percentile", "search"}
+    assert missing == (choice if make is DiffusionMap else set())
+
+
+@pytest.mark.parametrize("owner", [select_coordinates, DiffusionMap, IndependentCoordinates])
+def test_every_option_is_documented_once(owner):
+    text = owner.__doc__
+    for name in inspect.signature(owner).parameters:
+        assert text.count(f"\n    {name} : ") == 1, name
+    assert "{alpha" not in text and TABLE["alpha"].doc.split("\n")[0] in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hostile_value_is_taken_as_it_is_or_refused_by_name(name):
+    taken = 0
+    for value in HOSTILE:
+        try:
+            found = getattr(Options(**KNOWN | {name: value}), name)
+        except (TypeError, ValueError) as error:
+            assert name in str(error) or name in ("intrinsic_dim", "subset_size", "n_components"), (value, error)
+            continue
+        taken += 1
+        settled = {"bandwidth": ("local",), "disconnected": ("raise",), "radius": (0.75,)}.get(name, ())
+        same = found == (float(value) if isinstance(found, float) and value is not None else value)
+        assert same or found in settled or name == "random_state", (value, found)
+        assert isinstance(found, str | bool | int | float | None), (value, found)
+    assert taken and taken < len(HOSTILE)
+
+
+def test_the_defaults_are_sound_and_settled_options_stay():
+    options = Options()
+    assert options.changed == {"disconnected": "most"}
+    again = replace(Options(**KNOWN), search="greedy")
+    assert again.radius == pytest.approx(0.75) and again.disconnected == "raise"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_option_works_with_its_inputs_only(name):
+    other = {
+        "metric": "cosine", "alpha": 0.5, "scale": "unit", "n_neighbors": 5, "radius": 2.0, "self_loops": False,
+    }  # fmt: skip
+    for entry in ENTRIES:
+        allowed = entry in TABLE[name].entries
+        if name not in other:
+            assert allowed
+            continue
+        lengths = {"bandwidth": None} if entry in ENTRIES[2:] else {}
+        given = KNOWN | lengths | {name: other[name], "entry": entry}
+        if allowed:
+            Options(**given)
+        else:
+            with pytest.raises(ValueError, match=f"{name}=.* works only with "):
+                Options(**given)
+
+
+def test_flags_give_what_python_takes():
+    command = Parser(prog="fit")
+    names = [name for name in NAMES if name != "keep_bases"]
+    add_options(command, *names)
+    assert options_of(command.parse_args([])) == {name: DEFAULTS[name] for name in names}
+    words = {
+        "intrinsic_dim": "3", "bandwidth": "local", "memory_limit": "1G", "random_state": "5", "zeta": "auto",
+        "device": "cuda:1", "metric": "cosine", "n_components": "1e2", "checkpoint": "folder",
+    }  # fmt: skip
+    read = {"intrinsic_dim": 3, "memory_limit": 1 << 30, "random_state": 5, "n_components": 100}
+    for name, word in words.items():
+        found = options_of(command.parse_args([flags_of(name)[0], word]))
+        assert found == {key: DEFAULTS[key] for key in names} | {name: read.get(name, word)}
+    for name in names:
+        if isinstance(TABLE[name].accepts, Switch):
+            assert options_of(command.parse_args(flags_of(name)))[name] is not DEFAULTS[name]
