@@ -121,7 +121,7 @@ def diffusion_map(
     start = backend.asarray(start_vector(n, seed))
     with backend.active():
         operator = SymmetricTransition(laplacian, backend)
-        ordered = solver == "multilevel" or (solver == "auto" and wants_order(operator, m + 1))
+        ordered = solver == "multilevel" or (solver == "auto" and wants_order(operator.transition, m + 1))
     if not ordered:
         found = eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
         return replace(found, info=found.info | {"random_state": seed})

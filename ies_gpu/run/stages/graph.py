@@ -24,7 +24,7 @@ from ...embedding.connectivity import (
 from ...embedding.cost import Size, block_bytes, needs, over_limit
 from ...embedding.diffusion import Embedding
 from ...embedding.eigensolvers.accuracy import accuracy_of
-from ...embedding.eigensolvers.eigenpairs import may_be_ordered
+from ...embedding.eigensolvers.eigenpairs import wants_order
 from ...embedding.graph import check_sides, csr, permuted
 from ...embedding.laplacian import (
     Laplacian,
@@ -190,7 +190,7 @@ def from_kernel(run: Run, matrix: Array, *approximations: str) -> Graph:
     degree = (kernel.nnz - int((run.backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(points)
     facts = {"n_input": n_input, "points": points, "components": parts, "mean_degree": degree}
     facts |= {"approximations": approximations}
-    if may_be_ordered(kernel, run.options.n_components + 1):
+    if wants_order(kernel, run.options.n_components + 1):
         order, kernel, edges = run.stage(MATRIX_ORDER, kernel)
         facts |= {"order": order, "spatial": edges}
     return Graph.around(run.stage(NORMALISED, kernel), **facts)
