@@ -25,7 +25,7 @@ _HOME = {
     "Laplacian": "embedding.laplacian",
     "gaussian_kernel": "embedding.laplacian",
     "graph_laplacian": "embedding.laplacian",
-    "laplacian_of_points": "embedding.laplacian",
+    "laplacian_of_points": "embedding.points",
     "Embedding": "embedding.diffusion",
     "diffusion_map": "embedding.diffusion",
     "cometric": "choice.rmetric",
@@ -94,8 +94,9 @@ if TYPE_CHECKING:
     )
     from .embedding.diffusion import Embedding, diffusion_map
     from .embedding.graph import knn_graph, radius_graph
-    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian, laplacian_of_points
+    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .embedding.nystrom import nystrom_extension
+    from .embedding.points import laplacian_of_points
     from .errors import CheckpointWarning, ClusterError, DeviceError, DisconnectedGraphError, IESWarning
     from .findings import Finding
     from .interop import anndata

@@ -11,10 +11,10 @@ from ..backend import at_home
 from ..backend.array import Array
 from ..findings import Judged
 from ..options import FIXED, Options, is_auto
-from ..run.inputs import Inputs
-from ..run.stage import Run
+from ..run.inputs import Inputs, checked_points
+from ..run.run import Run
 from ..validation import check_choice, check_integer, check_number, check_points, check_seed
-from .automatic import POINTS, calibrate
+from .automatic import calibrate
 from .bandwidth import (
     DEGREE,
     bandwidth_grid,
@@ -303,4 +303,4 @@ def _report(X: Array, sample_size: int, options: Options) -> dict[str, Any]:
     size = check_integer("sample_size", sample_size, low=2)
     given = Inputs.of(X=subsample(check_points(X), size, options.random_state))
     with Run(options, given) as run:
-        return calibrate(run, run.stage(POINTS, given.value), sample_size=size).report
+        return calibrate(run, run(checked_points, given.value, options, run.backend), sample_size=size).report

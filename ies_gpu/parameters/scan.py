@@ -11,10 +11,11 @@ from math import comb
 import numpy as np
 
 from ..backend.array import Array
+from ..backend.steps import report, step
 from ..errors import DisconnectedGraphError
 from ..options import MAX_SUBSETS, is_auto
-from ..run.log import HeldLog, Report
-from ..run.stage import Run, Stage
+from ..run.log import HeldLog
+from ..run.run import Run
 from .bandwidth import Distances, mean_degree
 from .thin import some_rows, thin_trial
 from .trial import Estimated, Trial, trial
@@ -131,9 +132,9 @@ def largest_size(d: int, m: int) -> int:
     return max(s for s in range(d, min(2 * d, d + 3, m) + 1) if s == d or can_search(m, s))
 
 
+@step("scan")
 def scan(
     run: Run,
-    report: Report,
     X: Array,
     centre: float,
     bandwidths: Sequence[float],
@@ -197,6 +198,3 @@ def explains_all(trials: list[Trial], eps: float, size: int) -> Trial | None:
     """A narrower trial of all points that leaves so little that a wider bandwidth could not explain visibly more."""
     narrower = (t for t in trials if t.bandwidth < eps and t.share == 1)
     return next((t for t in narrower if t.fvu(size) <= VISIBLE), None)
-
-
-SCAN = Stage("scan", scan)

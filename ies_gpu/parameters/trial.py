@@ -13,19 +13,18 @@ from ..backend.kernels.arrays import column_units
 from ..backend.sampling import spaced_rows
 from ..choice.collapse import touching_share
 from ..choice.criterion import log_volumes
+from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
 from ..choice.stray import candidates
 from ..embedding.diffusion import Embedding
+from ..embedding.laplacian import Laplacian
 from ..embedding.local import local_bandwidths
 from ..findings import Finding
-from ..run.inputs import Inputs
+from ..run.fit import fit, searched
+from ..run.inputs import Inputs, laplacian_of
 from ..run.log import HeldLog, Log
-from ..run.stage import Run
-from ..run.stages.eigenvectors import EIGENVECTORS
-from ..run.stages.graph import GRAPH, LAPLACIAN, Graph
-from ..run.stages.search import SEARCH
-from ..run.stages.tangents import TANGENTS, Tangents
+from ..run.run import Run
 from .bandwidth import REACH
 from .explained import unexplained_variance
 
@@ -52,8 +51,8 @@ class Trial:
     bandwidth: float  # the median one, where it follows the density
     bandwidths: Array | float  # at each point, or everywhere
     X: Array  # in the order of the coordinates
-    graph: Graph
-    embedding: Embedding
+    graph: Laplacian  # without its matrix
+    embedding: Embedding  # its coordinates stand in the order of X
     tangents: Tangents
     run: Run
     is_thin: bool = False  # eigenvectors and tangents are those of some of the points, and the former were extended
@@ -65,14 +64,14 @@ class Trial:
     @property
     def share(self) -> float:
         """Of the points, in the part that was embedded."""
-        return len(self.graph.points) / self.graph.n_input
+        return len(self.graph.rows.used) / self.graph.rows.n_input
 
     def search(self, s: int) -> SearchResult:
         """The chosen set of size s."""
         if s not in self.found:
             log = HeldLog(self.run.log)
             own = self.run.apart(replace(self.run.options, subset_size=s), log, self.run.audit)
-            self.found[s] = own.stage(SEARCH, self.tangents, self.embedding)
+            self.found[s] = searched(self.tangents, self.embedding, own.options, own)
             self.findings[s] = log.findings
         return self.found[s]
 
@@ -89,7 +88,7 @@ class Trial:
 
     def _own_order(self) -> Array:
         """The user's order of points, which the blur goes by."""
-        return self.run.backend.asarray(np.argsort(self.graph.order))
+        return self.run.backend.asarray(np.argsort(self.graph.rows.order))
 
     def limit(self, s: int) -> Estimated:
         """What the chosen set of size s would leave of X with infinitely many points, from all points and from halves.
@@ -159,22 +158,18 @@ class Trial:
 
 def graph_at(
     X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str
-) -> tuple[Run, Inputs, Graph]:
+) -> tuple[Run, Laplacian]:
     """The graph of points on the device at one bandwidth, and the run of its own; errors of the graph come through."""
     options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, disconnected=disconnected)
-    own, given = run.apart(options, log, {}), Inputs.of(X=X)
-    return own, given, own.stage(GRAPH, given)
+    own = run.apart(options, log, {})
+    return own, own(laplacian_of, Inputs.of(X=X), options)
 
 
 def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str) -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth."""
-    own, given, graph = graph_at(X, bandwidth, d, run, log, disconnected)
-    laplacian = own.stage(LAPLACIAN, given, graph)
-    embedding = own.stage(EIGENVECTORS, graph, laplacian)
-    tangents = own.stage(TANGENTS, laplacian, embedding)
-    # the matrix has done its work, and several would not fit beside each other
-    graph = graph._replace(laplacian=None)
-    rows = run.backend.asarray(graph.points[graph.order])
+    own, laplacian = graph_at(X, bandwidth, d, run, log, disconnected)
     bandwidths = local_bandwidths(laplacian) if isinstance(bandwidth, str) else bandwidth
     typical = float(run.backend.xp.median(run.backend.asarray(bandwidths)))
-    return Trial(typical, bandwidths, X[rows], graph, embedding, tangents, own)
+    graph, embedding, tangents = fit(laplacian, own.options, own)
+    rows = run.backend.asarray(graph.rows.numbers)
+    return Trial(typical, bandwidths, X[rows], graph, replace(embedding, rows=None), tangents, own)

@@ -10,7 +10,7 @@ from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
 from ..run.log import HeldLog
-from ..run.stage import Run
+from ..run.run import Run
 from .bandwidth import Distances
 from .scan import CHEAP, DENSEST, TIE, VISIBLE, Scan, largest_size
 from .trial import trial

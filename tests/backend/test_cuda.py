@@ -20,11 +20,11 @@ import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, get_backend
+from ies_gpu.backend.audit import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.embedding.cost import WORDS
 from ies_gpu.errors import DeviceError, IESWarning
-from ies_gpu.run.audit import ROWS
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
 from tests.real_cupy import plugged_in
@@ -276,7 +276,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
     stored_as(monkeypatch, "tiles" if stored else "recomputed")
     expected = select_coordinates(X, device="cpu", **arguments)
-    monkeypatch.setattr("ies_gpu.run.stages.kernel.MANY", 1000)
+    monkeypatch.setattr("ies_gpu.embedding.points.MANY", 1000)
     said = "memory_limit is 0.00 GB on cuda:0, so .* computed anew for every product: .* would avoid it"
     with nullcontext() if stored else pytest.warns(IESWarning, match=said):
         found = select_coordinates(X, device="cuda", **arguments)

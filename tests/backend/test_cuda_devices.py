@@ -35,7 +35,10 @@ ON_DEVICE = {
     "laplacian_of_points": lambda at: ies_gpu.laplacian_of_points(at.X, bandwidth=BANDWIDTH),
     "Laplacian.matrix": lambda at: at.laplacian.matrix,
     "Laplacian.scaled": lambda at: at.laplacian.scaled,
-    "Laplacian.arranged": lambda at: at.laplacian.arranged,
+    "Laplacian.arranged": lambda at: at.laplacian.arranged.transition,
+    "Laplacian.transition": lambda at: at.laplacian.transition,
+    "Laplacian.weights": lambda at: at.laplacian.weights,
+    "Laplacian.anchor": lambda at: at.laplacian.anchor,
     "diffusion_map": lambda at: ies_gpu.diffusion_map(at.laplacian, n_components=6),
     "cometric": lambda at: ies_gpu.cometric(at.Y, at.laplacian),
     "tangent_bases": lambda at: ies_gpu.tangent_bases(at.Y, at.laplacian, intrinsic_dim=2),
@@ -124,7 +127,8 @@ ON_HOST = {
 # no arrays go in, or none that could be on a device; "fit" is behind every other method of an estimator
 NO_ARRAYS = {
     "__version__", "candidate_subsets", "estimate_resources", "load", "load_model", "anndata", "datasets", "plot",
-    "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Selection.names",
+    "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Laplacian.mean_degree",
+    "Laplacian.replaced", "Laplacian.without_matrix", "Selection.names",
     "Selection.findings", "Model.names", "Diagnosis", "Stability", "Finding",
     "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
     "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",
@@ -180,6 +184,8 @@ def devices_in(value) -> set[int]:
         return {value.device.id}
     if sparse.issparse(value):
         return {value.data.device.id}
+    if isinstance(value, ies_gpu.Laplacian):
+        value = value.transition, value.weights
     if dataclasses.is_dataclass(value):
         value = tuple(getattr(value, field.name) for field in dataclasses.fields(value))
     return set().union(*map(devices_in, value)) if isinstance(value, tuple) else set()

@@ -22,6 +22,7 @@ from ies_gpu.findings import (
     option,
     refusal,
     tell,
+    teller,
     verdict_on,
     warning,
     warnings_for,
@@ -107,3 +108,15 @@ def test_sentences_of_older_files_are_findings_without_a_code():
     doubtful = {"warnings": (whole,), "automatic": {"verdict": "doubtful", "reasons": ["no set passes"]}}
     assert findings_in(doubtful) == (Finding("old", "warning", whole),)  # which repeats the reasons
     assert findings_in({"warnings": ()}) == ()
+
+
+def test_who_listens_first_hears_and_a_teller_reaches_those_who_listened_before():
+    found = warning("graph.left_out", "40 rows")
+    with listen() as beyond:
+        speak = teller()
+        with listen(RuntimeWarning) as other, listen(IESWarning, lambda finding: speak(finding)):
+            tell(found)  # to the log of a run, say, which passes it on
+        assert beyond == [found] and other == []
+        with listen(RuntimeWarning) as other:
+            tell(found)
+        assert beyond == [found, found] and other == []

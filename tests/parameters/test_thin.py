@@ -12,13 +12,12 @@ from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend.sampling import sample_rows
 from ies_gpu.options import Options
 from ies_gpu.parameters import trial as trials
-from ies_gpu.parameters.automatic import POINTS
 from ies_gpu.parameters.scan import FACTORS, Scan
 from ies_gpu.parameters.thin import FEW, NEARLY_ALL, some_rows, thin_trial
 from ies_gpu.parameters.trial import trial
-from ies_gpu.run.inputs import Inputs
+from ies_gpu.run.inputs import Inputs, checked_points
 from ies_gpu.run.log import HeldLog
-from ies_gpu.run.stage import Run
+from ies_gpu.run.run import Run
 from tests.manifolds import rectangle
 
 EVERY = pytest.mark.parametrize("backend", ["cpu", "cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
@@ -29,7 +28,7 @@ def run_of(X, device="cpu", **options):
     """A run on points, and the points where it runs."""
     given = Inputs.of(X=X)
     with Run(Options(device=device, **options), given) as run:
-        yield run, run.stage(POINTS, given.value)
+        yield run, run(checked_points, given.value, run.options, run.backend)
 
 
 @pytest.fixture
@@ -94,9 +93,9 @@ def entries(monkeypatch):
     built = trials.graph_at
 
     def counting(X, bandwidth, *rest):
-        own, given, graph = built(X, bandwidth, *rest)
-        counted.append((bandwidth, len(X), graph.laplacian.operator.nnz))
-        return own, given, graph
+        own, laplacian = built(X, bandwidth, *rest)
+        counted.append((bandwidth, len(X), laplacian.operator.nnz))
+        return own, laplacian
 
     monkeypatch.setattr(trials, "graph_at", counting)
     return counted

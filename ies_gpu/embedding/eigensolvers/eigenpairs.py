@@ -44,13 +44,13 @@ class SymmetricTransition:
     """
 
     def __init__(self, laplacian: Laplacian, backend: Backend) -> None:
-        if laplacian.weights is None:
+        if laplacian.operator_weights is None:
             raise ValueError("the weights of the Laplacian are not known; pass what graph_laplacian returns")
         xp = backend.xp
         self.backend = backend
         self.transition = laplacian.operator
         self.n = self.transition.shape[0]
-        self.root = xp.sqrt(laplacian.weights)
+        self.root = xp.sqrt(laplacian.operator_weights)
         self.root = self.root / self.root.mean()
         self.products = 0
         self._cost: Cost | None = None
