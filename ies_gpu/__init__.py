@@ -59,14 +59,10 @@ _HOME = {
     "volume_histogram": "analysis.volumes",
     "nystrom_extension": "embedding.nystrom",
     "Model": "results.model",
-    "model_of": "results.model",
-    "save_model": "results.model",
-    "load_model": "results.model",
     "DiffusionMap": "interop.scikit_learn",
     "IndependentCoordinates": "interop.scikit_learn",
     "estimate_resources": "resources",
     "umap_init": "interop.umap",
-    "save": "results.storage",
     "load": "results.storage",
 }
 _MODULES = {"anndata": "interop.anndata", "datasets": "datasets", "plot": "plot"}
@@ -105,9 +101,9 @@ if TYPE_CHECKING:
     from .parameters.explained import unexplained_variance
     from .parameters.levina_bickel import levina_bickel_dimension
     from .resources import estimate_resources
-    from .results.model import Model, load_model, model_of, save_model
+    from .results.model import Model
     from .results.selection import Selection
-    from .results.storage import load, save
+    from .results.storage import load
     from .select import select_coordinates
 
 

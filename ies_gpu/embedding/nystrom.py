@@ -102,7 +102,7 @@ def nystrom_extension(
 
     See Also
     --------
-    model_of : Keep all that new points need in one object.
+    Selection.model : Keep all that new points need in one object.
 
     Examples
     --------

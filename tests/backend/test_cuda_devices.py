@@ -55,7 +55,7 @@ ON_DEVICE = {
     "select_coordinates(cuda:0)": lambda at: select_coordinates(at.X, device="cuda:0", **ALL),
     "Selection.embedding": lambda at: at.selection.embedding,
     "Selection.score": lambda at: at.selection.score((0, 2)),
-    "model_of": lambda at: ies_gpu.model_of(at.selection, at.X),
+    "Selection.model": lambda at: at.selection.model(at.X),
     "Model.transform": lambda at: at.model.transform(at.X[:7]),
     "Model.inverse_transform": lambda at: at.model.inverse_transform(at.selection.embedding),
     **{
@@ -94,10 +94,10 @@ ON_HOST = {
     "diagnose": lambda at: ies_gpu.diagnose(at.selection, laplacian=at.laplacian),
     "selection_stability": lambda at: ies_gpu.selection_stability(at.selection, X=at.X, n_bootstrap=3, n_refits=2),
     "umap_init": lambda at: ies_gpu.umap_init(at.selection),
-    "save": lambda at: (ies_gpu.save(at.selection, at.folder / "run.npz"), ies_gpu.load(at.folder / "run.npz")),
-    "save_model": lambda at: (
-        ies_gpu.save_model(at.model, at.folder / "model.npz"),
-        ies_gpu.load_model(at.folder / "model.npz"),
+    "Selection.save": lambda at: (at.selection.save(at.folder / "run.npz"), ies_gpu.load(at.folder / "run.npz")),
+    "Model.save": lambda at: (
+        at.model.save(at.folder / "model.npz"),
+        ies_gpu.load(at.folder / "model.npz"),
     ),
     "anndata.select(X)": lambda at: ies_gpu.anndata.select(cells(at, sparse=True), use="X", **ALL),
     "anndata.select(connectivities)": lambda at: ies_gpu.anndata.select(
@@ -123,7 +123,7 @@ ON_HOST = {
 }
 # no arrays go in, or none that could be on a device; "fit" is behind every other method of an estimator
 NO_ARRAYS = {
-    "__version__", "candidate_subsets", "estimate_resources", "load", "load_model", "anndata", "datasets", "plot",
+    "__version__", "candidate_subsets", "estimate_resources", "load", "anndata", "datasets", "plot",
     "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Selection.names",
     "Model.names", "Diagnosis", "Stability",
     "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
@@ -212,7 +212,7 @@ def at(tmp_path_factory):
                     "DiffusionMap": ies_gpu.DiffusionMap(**GIVEN).fit(X),
                     "IndependentCoordinates": ies_gpu.IndependentCoordinates(**ALL).fit(X),
                 }
-                model = ies_gpu.model_of(selection, X)
+                model = selection.model(X)
                 sparse_X = sys.modules["cupyx.scipy.sparse"].csr_matrix(X)
             assert machine.current == 0
             made = {"X": X, "Y": Y, "values": values, "U": U, "R": R, "graph": graph, "kernel": kernel}

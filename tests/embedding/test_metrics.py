@@ -7,7 +7,7 @@ import pytest
 import sklearn.neighbors
 from sklearn.metrics import pairwise_distances
 
-from ies_gpu import laplacian_of_points, model_of, nystrom_extension, radius_graph, select_coordinates
+from ies_gpu import laplacian_of_points, nystrom_extension, radius_graph, select_coordinates
 from ies_gpu.embedding.metrics import METRICS, SPHERICAL
 from ies_gpu.run.options import CHOICES
 
@@ -50,7 +50,7 @@ def test_a_map_is_that_of_its_distances(points, metric):
     found = select_coordinates(X, bandwidth=bandwidth, metric=metric, **SIZES)
     by_graph = select_coordinates(graph=dense, bandwidth=bandwidth, **SIZES)
     np.testing.assert_allclose(found.eigenvalues, by_graph.eigenvalues, atol=1e-6)
-    model = model_of(found, X)
+    model = found.model(X)
     np.testing.assert_allclose(model.transform(X, columns=range(3)), found.coordinates[:, :3], atol=1e-6)
     new = X[:9] + 0.01
     extended = nystrom_extension(

@@ -10,7 +10,6 @@ from ies_gpu import (
     IESWarning,
     datasets,
     load,
-    save,
     select_coordinates,
     unexplained_variance,
 )
@@ -112,7 +111,7 @@ def test_a_sample_stands_for_many_points(strip, monkeypatch):
 
 
 def test_results_with_reports_are_saved_and_loaded(automatic, tmp_path):
-    save(automatic, tmp_path / "run.npz")
+    automatic.save(tmp_path / "run.npz")
     assert load(tmp_path / "run.npz").diagnostics["automatic"] == automatic.diagnostics["automatic"]
 
 

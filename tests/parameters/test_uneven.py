@@ -10,7 +10,6 @@ from ies_gpu import (
     DisconnectedGraphError,
     IndependentCoordinates,
     estimate_bandwidth,
-    model_of,
     select_coordinates,
     unexplained_variance,
 )
@@ -90,9 +89,9 @@ def test_a_fixed_bandwidth_is_found_on_request_and_has_a_place_for_new_points(fo
     report = fixed.diagnostics["automatic"]
     assert report["local"] is None and report["fvu"] > found.diagnostics["automatic"]["fvu"]
     assert estimate_bandwidth(X, device="cpu").value == pytest.approx(report["chosen"]["bandwidth"])
-    assert model_of(fixed, X).transform(X[:3]).shape == (3, len(fixed.subset))
+    assert fixed.model(X).transform(X[:3]).shape == (3, len(fixed.subset))
     with refused("model.nearest"):
-        model_of(found, X)
+        found.model(X)
     estimator = IndependentCoordinates(device="cpu").fit(X)
     assert estimator.bandwidth_ == pytest.approx(report["chosen"]["bandwidth"])
     with refused("bandwidth.n_neighbors"):

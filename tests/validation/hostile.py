@@ -67,9 +67,9 @@ def sound() -> dict[str, Any]:
     )
     subsets = ies_gpu.candidate_subsets(6, 2)
     folder = tempfile.mkdtemp()
-    model = ies_gpu.model_of(selection, X)
-    ies_gpu.save(selection, f"{folder}/result.npz")
-    ies_gpu.save_model(model, f"{folder}/model.npz")
+    model = selection.model(X)
+    selection.save(f"{folder}/result.npz")
+    model.save(f"{folder}/model.npz")
     np.savez(f"{folder}/molecule.npz", R=rng.normal(size=(4, 2, 3)), z=[1, 1])
     return {
         "X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian, "selection": selection, "model": model,
@@ -143,10 +143,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
             "eigenvalues": s["eigenvalues"],
             "bandwidth": EPS,
         },
-        "model_of": {"selection": S, "X": X},
-        "save_model": {"model": s["model"], "path": f"{s['folder']}/again.npz"},
-        "load_model": {"path": f"{s['folder']}/model.npz"},
-        "save": {"selection": S, "path": f"{s['folder']}/again.npz"},
         "load": {"path": f"{s['folder']}/result.npz"},
         "estimate_resources": {"n": 100, "dim": 3, "degree": 20.0},
         "umap_init": {"selection": S},
@@ -155,6 +151,9 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
     atoms = np.random.default_rng(1).normal(size=(6, 5, 3))
     file = f"{s['folder']}/again"
     methods = {
+        "Model.save": (s["model"].save, {"path": f"{file}.npz"}),
+        "Selection.save": (S.save, {"path": f"{file}.npz"}),
+        "Selection.model": (S.model, {"X": X}),
         "Model.transform": (s["model"].transform, {"X_new": X[:5]}),
         "Model.inverse_transform": (s["model"].inverse_transform, {"Y": Y[:5, :2]}),
         "Selection.score": (S.score, {"subset": (0, 1)}),

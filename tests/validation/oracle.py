@@ -26,8 +26,8 @@ CHECKS: dict[str, Callable[[Problem], None]] = {
 # fmt: off
 CHECKS |= {
     "get_backend": results.devices, "backend_of": results.devices,
-    "save_model": results.save_and_load_model, "load_model": results.save_and_load_model,
-    "save": results.save_and_load, "load": results.save_and_load,
+    "Selection.save": results.saved_selection, "load": results.saved_selection, "Model.save": results.saved_model,
+    "Selection.model": results.selection_model,
     "Model.transform": results.model_transform, "Model.inverse_transform": results.model_inverse_transform,
     "Selection.score": results.selection_score,
     "Selection.to_pandas": results.selection_exports, "Selection.to_json": results.selection_exports,

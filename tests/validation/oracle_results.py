@@ -78,7 +78,7 @@ def nystrom_extension(p: Problem) -> None:
     check_extension(p, lambda new: ies_gpu.nystrom_extension(new, *given, **p.kernel_options), range(p.m))
 
 
-def model_of(p: Problem) -> None:
+def selection_model(p: Problem) -> None:
     same(p.model.degrees, (p.K - (0 if p.self_loops else np.eye(p.n))).sum(axis=1))
     assert p.model.subset == p.selection.subset
 
@@ -95,22 +95,22 @@ def model_inverse_transform(p: Problem) -> None:
     same(p.model.inverse_error.unexplained, unexplained(p.X, Y, 10))
 
 
-def round_trip(p: Problem, save: Any, load: Any, value: Any, names: tuple[str, ...]) -> None:
+def round_trip(value: Any, names: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        save(value, Path(folder, "file.npz"))
-        again = load(Path(folder, "file.npz"))
+        value.save(Path(folder, "file.npz"))
+        again = ies_gpu.load(Path(folder, "file.npz"))
     for name in names:
         assert_array_equal(getattr(again, name), getattr(value, name))
 
 
-def save_and_load(p: Problem) -> None:
+def saved_selection(p: Problem) -> None:
     names = ("subset", "zeta", "coordinates", "eigenvalues", "regrets", "bases", "singular_values", "log_volumes")
-    round_trip(p, ies_gpu.save, ies_gpu.load, p.selection, names)
+    round_trip(p.selection, names)
 
 
-def save_and_load_model(p: Problem) -> None:
+def saved_model(p: Problem) -> None:
     names = ("X", "degrees", "coordinates", "eigenvalues", "bandwidth", "radius", "subset", "alpha")
-    round_trip(p, ies_gpu.save_model, ies_gpu.load_model, p.model, names)
+    round_trip(p.model, names)
 
 
 def selection_score(p: Problem) -> None:
