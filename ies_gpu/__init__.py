@@ -42,11 +42,9 @@ _HOME = {
     "leave_one_out_regret": "choice.regularization",
     "CheckpointWarning": "errors",
     "estimate_dimension": "parameters.dimension",
-    "levina_bickel_dimension": "parameters.levina_bickel",
-    "two_nn_dimension": "parameters.dimension",
+    "estimate_parameters": "analysis.parameters",
+    "Parameters": "analysis.parameters",
     "unexplained_variance": "parameters.explained",
-    "estimate_bandwidth": "parameters.estimates",
-    "suggest_subset_size": "parameters.estimates",
     "Selection": "results.selection",
     "select_coordinates": "select",
     "Diagnosis": "analysis.diagnosis.diagnose",
@@ -72,6 +70,7 @@ if TYPE_CHECKING:
     from . import datasets, plot
     from .analysis.diagnosis.diagnose import Diagnosis, diagnose
     from .analysis.llr import llr_ranking
+    from .analysis.parameters import Parameters, estimate_parameters
     from .analysis.procrustes import procrustes_error
     from .analysis.stability.replicates import selection_stability
     from .analysis.stability.result import Stability
@@ -96,10 +95,8 @@ if TYPE_CHECKING:
     from .interop import anndata
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
     from .interop.umap import umap_init
-    from .parameters.dimension import estimate_dimension, two_nn_dimension
-    from .parameters.estimates import estimate_bandwidth, suggest_subset_size
+    from .parameters.dimension import estimate_dimension
     from .parameters.explained import unexplained_variance
-    from .parameters.levina_bickel import levina_bickel_dimension
     from .resources import estimate_resources
     from .results.model import Model
     from .results.selection import Selection

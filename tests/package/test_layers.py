@@ -22,7 +22,7 @@ ROOMS = [
     "cli", "__main__",
 ]  # fmt: skip
 # what a result draws of itself is loaded when it is drawn
-DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report")}
+DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report"), ("analysis", "plot")}
 
 
 def imports(path: Path, text: str | None = None):

@@ -9,7 +9,7 @@ from benchmarks import shapes
 from ies_gpu import (
     DisconnectedGraphError,
     IndependentCoordinates,
-    estimate_bandwidth,
+    estimate_parameters,
     select_coordinates,
     unexplained_variance,
 )
@@ -88,9 +88,11 @@ def test_a_fixed_bandwidth_is_found_on_request_and_has_a_place_for_new_points(fo
     fixed = select_coordinates(X, bandwidth="fixed", device="cpu")
     report = fixed.diagnostics["automatic"]
     assert report["local"] is None and report["fvu"] > found.diagnostics["automatic"]["fvu"]
-    assert estimate_bandwidth(X, device="cpu").value == pytest.approx(report["chosen"]["bandwidth"])
+    assert estimate_parameters(X, bandwidth="fixed", device="cpu").bandwidth == pytest.approx(
+        report["chosen"]["bandwidth"]
+    )
     assert fixed.model(X).transform(X[:3]).shape == (3, len(fixed.subset))
-    with refused("model.nearest"):
+    with refused("model.local"):
         found.model(X)
     estimator = IndependentCoordinates(device="cpu").fit(X)
     assert estimator.bandwidth_ == pytest.approx(report["chosen"]["bandwidth"])

@@ -32,6 +32,7 @@ CHECKS |= {
     "Selection.score": results.selection_score,
     "Selection.to_pandas": results.selection_exports, "Selection.to_json": results.selection_exports,
     "Selection.to_html": results.selection_pages, "Selection.explore": results.selection_pages,
+    "Parameters.plot": data.pictures,
     "DiffusionMap.fit": results.diffusion_map_fit, "IndependentCoordinates.fit": results.independent_coordinates_fit,
     "anndata.select": results.anndata, "anndata.transform": results.anndata,
     "datasets.load": data.load_data, "datasets.names": data.load_data,
