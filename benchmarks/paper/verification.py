@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ies_gpu import backend_of, procrustes_error
+from ies_gpu import backend_of
+from ies_gpu.analysis.procrustes import procrustes_error
 from ies_gpu.choice.naming import set_text
 from ies_gpu.parameters.levina_bickel import levina_bickel_dimension
 from ies_gpu.plot.panels import new_figure

@@ -27,7 +27,7 @@ from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
-from ies_gpu.parameters.explained import points_at
+from ies_gpu.parameters.explained import points_at, unexplained_variance
 from tests.backend.test_cuda_faults import quietly
 from tests.backend.test_cuda_memory import Watch, small_run, undisturbed
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
@@ -245,7 +245,7 @@ def test_f3_sums_maxima_and_spreads_of_columns(cupy, machine, rng, k):
         found, expected = ((made,) if not isinstance(made, tuple) else made for made in (function(there), function(A)))
         for part, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(part.get(), other, rtol=1e-10, atol=1e-10)
-    ies_gpu.unexplained_variance(cupy.asarray(rng.normal(size=(20_001, 3))), there[:, :3])
+    unexplained_variance(cupy.asarray(rng.normal(size=(20_001, 3))), there[:, :3])
     assert min(blocks for shape, blocks in machine.reductions if np.prod(shape) >= 20_000) >= 32
 
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    IndependentCoordinates,
-    cometric,
-    diffusion_map,
-    laplacian_of_points,
-    load,
-    select_coordinates,
-    unexplained_variance,
-)
+from ies_gpu import IndependentCoordinates, cometric, diffusion_map, laplacian_of_points, load, select_coordinates
 from ies_gpu.backend import backend_of
 from ies_gpu.embedding.local import local_bandwidths, local_kernel, local_laplacian
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.manifolds import rectangle
 
 RATIO = 100.0

@@ -7,8 +7,9 @@ import pytest
 import sklearn.neighbors
 from sklearn.metrics import pairwise_distances
 
-from ies_gpu import laplacian_of_points, nystrom_extension, radius_graph, select_coordinates
+from ies_gpu import laplacian_of_points, radius_graph, select_coordinates
 from ies_gpu.embedding.metrics import METRICS, SPHERICAL
+from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.run.options import CHOICES
 
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6}

@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    DisconnectedGraphError,
-    IESWarning,
-    datasets,
-    load,
-    select_coordinates,
-    unexplained_variance,
-)
+from ies_gpu import DisconnectedGraphError, IESWarning, datasets, load, select_coordinates
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
 from tests.said import refused, warned

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import shapes
-from ies_gpu import (
-    DisconnectedGraphError,
-    IndependentCoordinates,
-    estimate_parameters,
-    select_coordinates,
-    unexplained_variance,
-)
+from ies_gpu import DisconnectedGraphError, IndependentCoordinates, estimate_parameters, select_coordinates
 from ies_gpu.parameters.bandwidth import sampled_distances
+from ies_gpu.parameters.explained import unexplained_variance
 from ies_gpu.parameters.uneven import UNEVEN, unevenness
 from tests.manifolds import plane
 from tests.said import refused

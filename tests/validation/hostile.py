@@ -24,6 +24,7 @@ import scipy.sparse
 
 import ies_gpu
 from ies_gpu import datasets
+from ies_gpu.choice.criterion import candidate_subsets
 
 PACKAGE = str(Path(ies_gpu.__file__).parent)
 EPS = 0.3
@@ -65,7 +66,7 @@ def sound() -> dict[str, Any]:
     selection = ies_gpu.select_coordinates(
         X, bandwidth=EPS, intrinsic_dim=2, subset_size=2, n_components=6, keep_bases=True, device="cpu"
     )
-    subsets = ies_gpu.candidate_subsets(6, 2)
+    subsets = candidate_subsets(6, 2)
     folder = tempfile.mkdtemp()
     model = selection.model(X)
     selection.save(f"{folder}/result.npz")
@@ -100,7 +101,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
     search = {"bases": U, "eigenvalues": s["eigenvalues"], "subset_size": 2}
     late = {"laplacian": L, "coordinates": Y, "eigenvalues": s["eigenvalues"], "intrinsic_dim": 2, "subset_size": 2}
     arguments: dict[str, dict[str, Any]] = {
-        "get_backend": {"device": "cpu", "memory_limit": 1 << 30, "n_threads": 1},
         "backend_of": {"array": X},
         "radius_graph": {"X": X, "radius": 3 * EPS},
         "knn_graph": {"X": X, "n_neighbors": 5},
@@ -111,17 +111,14 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "cometric": {"coordinates": Y, "laplacian": L},
         "tangent_bases": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},
         "riemannian_metric": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},
-        "candidate_subsets": {"n_components": 6, "subset_size": 2},
         "score_subsets": {"bases": U, "subsets": s["subsets"]},
         "search_exhaustive": search,
         "search_greedy": search,
-        "greedy_order": {"bases": U, "eigenvalues": s["eigenvalues"], "zeta": 0.1},
         "search_submodular": search,
         "search_branch_and_bound": search,
         "regularization_path": {"scores": s["scores"], "subsets": s["subsets"], "eigenvalues": s["eigenvalues"]},
         "leave_one_out_regret": {"bases": U, "subsets": s["subsets"][:2], "candidates": s["subsets"]},
         "estimate_dimension": {"X": X, "bandwidth": EPS},
-        "unexplained_variance": {"X": X, "coordinates": Y[:, :2]},
         "estimate_parameters": {"X": X, "bandwidth": EPS, "intrinsic_dim": 2, "n_components": 6},
         "select_coordinates": {"X": X, "bandwidth": EPS, **sizes},
         "select_coordinates(graph)": {"graph": s["graph"], "bandwidth": EPS, **sizes},
@@ -129,19 +126,7 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "select_coordinates(laplacian)": late,
         "diagnose": {"selection": S, "laplacian": L},
         "selection_stability": {"selection_or_X": S, "n_bootstrap": 3, "n_refits": 2},
-        "llr_ranking": {"coordinates": Y, "n_samples": 50},
-        "procrustes_error": {"truth": X[:, :2], "embedding": Y[:, :2]},
-        "size_verdict": {"selection": S},
-        "volume_histogram": {"selection": S},
-        "nystrom_extension": {
-            "X_new": X[:5],
-            "X": X,
-            "coordinates": Y,
-            "eigenvalues": s["eigenvalues"],
-            "bandwidth": EPS,
-        },
         "load": {"path": f"{s['folder']}/result.npz"},
-        "estimate_resources": {"n": 100, "dim": 3, "degree": 20.0},
         "umap_init": {"selection": S},
     }
     fitted = ies_gpu.IndependentCoordinates(bandwidth=EPS, device="cpu", **sizes).fit(X)
@@ -257,11 +242,7 @@ def outcome(place: tuple[str, str], value: Any) -> str:
             result = function(**own | {argument: value})
         except Exception as error:
             return judged(error)
-    return (
-        "answer"
-        if finite(result, nan_allowed=name in ("nystrom_extension", "Model.transform", "llr_ranking"))
-        else "not finite"
-    )
+    return "answer" if finite(result, nan_allowed=name == "Model.transform") else "not finite"
 
 
 def judged(error: Exception) -> str:

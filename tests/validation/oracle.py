@@ -23,9 +23,16 @@ CHECKS: dict[str, Callable[[Problem], None]] = {
     for name, check in inspect.getmembers(module, inspect.isfunction)
     if inspect.isfunction(getattr(ies_gpu, name, None))
 }
+# what public functions are made of
+INTERNAL = {
+    name.removeprefix("check_"): check
+    for module in (steps, results)
+    for name, check in inspect.getmembers(module, inspect.isfunction)
+    if name.startswith("check_") and list(inspect.signature(check).parameters) == ["p"]
+}
 # fmt: off
-CHECKS |= {
-    "get_backend": results.devices, "backend_of": results.devices,
+CHECKS |= INTERNAL | {
+    "backend_of": results.devices, "DimensionEstimate.plot": data.pictures,
     "Selection.save": results.saved_selection, "load": results.saved_selection, "Model.save": results.saved_model,
     "Selection.model": results.selection_model,
     "Model.transform": results.model_transform, "Model.inverse_transform": results.model_inverse_transform,

@@ -12,6 +12,9 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 import ies_gpu
+from ies_gpu.choice.criterion import candidate_subsets
+from ies_gpu.choice.greedy import greedy_order
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.validation.oracle_problem import Problem, log_volumes, same
 
 # --- graph, kernel, Laplacian ---
@@ -94,8 +97,8 @@ def riemannian_metric(p: Problem) -> None:
     assert_allclose((found.G @ found.H)[apart], onto[apart], atol=1e-5)
 
 
-def candidate_subsets(p: Problem) -> None:
-    assert [tuple(row) for row in ies_gpu.candidate_subsets(p.m, p.s).tolist()] == p.sets
+def check_candidate_subsets(p: Problem) -> None:
+    assert [tuple(row) for row in candidate_subsets(p.m, p.s).tolist()] == p.sets
 
 
 def score_subsets(p: Problem) -> None:
@@ -135,10 +138,10 @@ def search_submodular(p: Problem) -> None:
     check_search(p, ies_gpu.search_submodular, best=False)
 
 
-def greedy_order(p: Problem) -> None:
+def check_greedy_order(p: Problem) -> None:
     """Every step is the best one from where it starts."""
     zeta = float(p.rng.uniform(0, 2) / p.map.eigenvalues[-1])
-    order = ies_gpu.greedy_order(p.U, p.map.eigenvalues, zeta=zeta)
+    order = greedy_order(p.U, p.map.eigenvalues, zeta=zeta)
     assert sorted(order) == list(range(p.m))
 
     def loss(chosen: tuple[int, ...]) -> float:
@@ -201,9 +204,9 @@ def unexplained(X: np.ndarray, Y: np.ndarray, k: int) -> float:
     return float((error**2).sum() / (centred**2).sum())
 
 
-def unexplained_variance(p: Problem) -> None:
+def check_unexplained_variance(p: Problem) -> None:
     Y = p.map.coordinates[:, :2]
-    same(ies_gpu.unexplained_variance(p.X, Y, n_neighbors=5), unexplained(p.X, Y, 5))
+    same(unexplained_variance(p.X, Y, n_neighbors=5), unexplained(p.X, Y, 5))
 
 
 def estimate_parameters(p: Problem) -> None:

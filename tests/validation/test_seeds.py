@@ -30,9 +30,6 @@ CALLS = {
     ),
     "diffusion_map": lambda state: diffusion_map(LAPLACIAN, n_components=4, random_state=state).coordinates,
     "estimate_dimension": lambda state: ies_gpu.estimate_dimension(X, random_state=state).value,
-    "llr_ranking": lambda state: (
-        ies_gpu.llr_ranking(SELECTION.coordinates, n_samples=100, random_state=state).residuals
-    ),
     "search_submodular": lambda state: (
         ies_gpu.search_submodular(BASES, SELECTION.eigenvalues, subset_size=2, random_state=state).zeta
     ),
