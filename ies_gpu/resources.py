@@ -142,6 +142,15 @@ def estimate_resources(
     -------
     Estimate
         Memory and seconds per stage, peak memory, and disk space for a checkpoint.
+
+    Examples
+    --------
+    >>> from ies_gpu.resources import estimate_resources
+    >>> job = estimate_resources(n=100_000, dim=3, degree=170)
+    >>> [stage.stage for stage in job.stages]
+    ['checks', 'graph', 'laplacian', 'eigenvectors', 'tangents', 'result']
+    >>> print(f"{job.peak_bytes / 1e9:.1f} GB")
+    0.7 GB
     """
     n, D = check_integer("n", n, low=3, high=10**12), check_integer("dim", dim, low=1, high=10**12)
     degree = check_number("degree", degree, high=n)
