@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ies_gpu import DisconnectedGraphError, Selection, datasets, select_coordinates, unexplained_variance
+from ies_gpu import DisconnectedGraphError, Selection, datasets, select_coordinates
+from ies_gpu.parameters.explained import unexplained_variance
 
 from . import shapes
 

@@ -51,15 +51,6 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
         If the device is unknown.
     DeviceError
         If you asked for CUDA and it cannot be used.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> backend = ies_gpu.get_backend("cpu", n_threads=2)
-    >>> backend.device
-    'cpu'
-    >>> backend.xp.__name__
-    'numpy'
     """
     name, reason = "device", f"requested by {option('device', device)}"
     if not isinstance(device, str):

@@ -66,7 +66,7 @@ class DiffusionMap(SpectralTransformer):
     bandwidth_ : float
         The bandwidth that was used.
     model_ : Model
-        What ``transform`` uses; :func:`save_model` writes it.
+        What ``transform`` uses; :meth:`Model.save` writes it.
     inverse_error_ : InverseError
         How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int
@@ -178,7 +178,7 @@ class IndependentCoordinates(SpectralTransformer):
     intrinsic_dim_, subset_size_ : int
         The dimension and the number of coordinates that were used.
     model_ : Model
-        What ``transform`` uses; :func:`save_model` writes it.
+        What ``transform`` uses; :meth:`Model.save` writes it.
     inverse_error_ : InverseError
         How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int

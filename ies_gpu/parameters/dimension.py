@@ -1,4 +1,4 @@
-"""How many dimensions the points have: local principal components, nearest neighbours, the growth of a kernel sum."""
+"""How many dimensions the points have: local principal components, or distances to nearest neighbours."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from ..findings import Judged, refusal
 from ..validation import check_choice, check_integer, check_length, check_points, check_seed
 from .bandwidth import (
     Distances,
-    bandwidth_grid,
     degree_bandwidth,
-    kernel_sum_slopes,
     neighbours_of,
     sampled_distances,
     subsample,
@@ -27,7 +25,7 @@ from .levina_bickel import levina_bickel_dimension
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METHODS = ("local_pca", "levina_bickel", "two_nn", "slope")
+METHODS = ("local_pca", "levina_bickel", "two_nn")
 THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
 COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
@@ -49,7 +47,7 @@ class DimensionEstimate:
     scales, curve : ndarray of shape (n_values,)
         "local_pca": 1, 2, ... and the local spectrum, which is 1 for a direction of the manifold and 0 otherwise.
         "levina_bickel": numbers of neighbours and their estimates. "two_nn": quantiles of ``log(r2 / r1)`` and of what
-        remains, whose slope is the dimension. "slope": bandwidths and slopes.
+        remains, whose slope is the dimension.
     bandwidth : float or None
         The bandwidth at which the spectrum was computed.
     doubtful : tuple of float
@@ -77,7 +75,7 @@ class DimensionEstimate:
         """
         from ..plot.estimates import dimension_figure
 
-        return dimension_figure(self, THRESHOLD, DOUBTFUL)
+        return dimension_figure(self)
 
 
 @at_home
@@ -95,10 +93,10 @@ def estimate_dimension(
     ----------
     X : array-like of shape (n_samples, n_features)
         The points, one row per point.
-    method : {"local_pca", "levina_bickel", "two_nn", "slope"}, default="local_pca"
+    method : {"local_pca", "levina_bickel", "two_nn"}, default="local_pca"
         "local_pca" counts the directions in which neighbours spread at least 0.55 times as far (in variance) as on a
-        flat sample. The others measure how the number of neighbours grows with the distance, and count noise as
-        dimensions.
+        flat sample. The others compare the distances to the nearest neighbours, by maximum likelihood [1]_ or
+        from the first two alone [2]_, and count noise as dimensions.
     bandwidth : float or "auto", default="auto"
         The scale of "local_pca". "auto" puts 6 % of all points within 3 bandwidths of a point.
     sample_size : int, default=10000
@@ -110,6 +108,12 @@ def estimate_dimension(
     -------
     DimensionEstimate
         The dimension as ``value``, with the curve behind it and its ``confidence``.
+
+    References
+    ----------
+    .. [1] E. Levina and P. J. Bickel, "Maximum likelihood estimation of intrinsic dimension", NIPS 2004.
+    .. [2] E. Facco, M. d'Errico, A. Rodriguez and A. Laio, "Estimating the intrinsic dimension of datasets by a minimal
+           neighborhood information", Scientific Reports 7, 2017.
 
     Examples
     --------
@@ -127,8 +131,6 @@ def estimate_dimension(
     if method == "two_nn":
         return _two_nn(X)
     distances = sampled_distances(X, random_state=seed)
-    if method == "slope":
-        return _slope(distances)
     automatic = isinstance(bandwidth, str) and bandwidth == "auto"
     return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))
 
@@ -222,44 +224,11 @@ def _levina_bickel(X: Array) -> DimensionEstimate:
     ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
     if not ks:
         raise refusal("points.too_few", f"levina_bickel needs at least 6 points, got {len(X)}")
-    curve = levina_bickel_dimension(X, neighbors=ks).by_neighbors
+    curve = levina_bickel_dimension(X, ks)
     middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
     raw = float(np.mean(middle))
     sure = _judged(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
     return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), sure)
-
-
-@at_home
-def two_nn_dimension(X: Array) -> float:
-    """Estimate the intrinsic dimension from the two nearest neighbours of each point (TwoNN).
-
-    The estimate is ``(N - 1) / sum log(r2 / r1)`` over the points without a copy [1]_.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The points, one row per point.
-
-    Returns
-    -------
-    float
-        The estimate, not rounded.
-
-    References
-    ----------
-    .. [1] E. Facco, M. d'Errico, A. Rodriguez and A. Laio, "Estimating the intrinsic dimension of datasets by a minimal
-           neighborhood information", Scientific Reports 7, 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ies_gpu
-    >>> plane = np.random.default_rng(0).random((500, 2))
-    >>> round(ies_gpu.two_nn_dimension(plane))
-    2
-    """
-    logs = _log_ratios(check_points(X))
-    return (len(logs) - 1) / float(logs.sum())
 
 
 def _log_ratios(X: Array) -> np.ndarray:
@@ -280,11 +249,3 @@ def _two_nn(X: Array) -> DimensionEstimate:
     shown = spaced_rows(len(logs) - 1, 100)
     remaining = -np.log(1 - (shown + 1) / len(logs))
     return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _judged(raw))
-
-
-def _slope(distances: Distances) -> DimensionEstimate:
-    grid = bandwidth_grid(degree_bandwidth(distances))
-    curve = kernel_sum_slopes(distances, grid)
-    raw = float(curve.max())
-    best = float(grid[int(curve.argmax())])
-    return DimensionEstimate(_rounded(raw), raw, "slope", grid, curve, best, (), _judged(raw))

@@ -24,6 +24,7 @@ from ies_gpu.backend.audit import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.embedding.cost import WORDS
+from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.errors import DeviceError, IESWarning
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
@@ -104,8 +105,8 @@ def test_steps_take_and_return_device_arrays_and_agree_with_the_cpu(cupy):
     assert (found.subset, found.chosen, found.passed) == (expected.subset, expected.chosen, expected.passed)
     np.testing.assert_allclose(found.percentiles, expected.percentiles, atol=1e-10)
     new, values = X[:50] + 0.2, embedding.eigenvalues
-    found = ies_gpu.nystrom_extension(upload(new), upload(X), upload(Y), values, bandwidth=bandwidth)
-    close(found, ies_gpu.nystrom_extension(new, X, Y, values, bandwidth=bandwidth), 1e-12)
+    found = nystrom_extension(upload(new), upload(X), upload(Y), values, bandwidth=bandwidth)
+    close(found, nystrom_extension(new, X, Y, values, bandwidth=bandwidth), 1e-12)
 
 
 # --- the whole ---

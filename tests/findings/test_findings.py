@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ies_gpu import IESWarning, load, save, select_coordinates
+from ies_gpu import IESWarning, load, select_coordinates
 from ies_gpu.errors import DisconnectedGraphError
 from ies_gpu.findings import (
     LIGHT,
@@ -95,7 +95,7 @@ def test_one_thread_listens_and_no_other():
 def test_a_result_keeps_its_findings_in_a_file(tmp_path):
     found = select_coordinates(X, n_components=8)
     assert found.findings and found.verdict == verdict_on(found.findings)
-    save(found, tmp_path / "run.npz")
+    found.save(tmp_path / "run.npz")
     again = load(tmp_path / "run.npz")
     assert again.findings == found.findings and again.verdict == found.verdict
 

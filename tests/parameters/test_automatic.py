@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    DisconnectedGraphError,
-    IESWarning,
-    datasets,
-    load,
-    save,
-    select_coordinates,
-    unexplained_variance,
-)
+from ies_gpu import DisconnectedGraphError, IESWarning, datasets, load, select_coordinates
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
 from tests.said import refused, warned
@@ -113,7 +106,7 @@ def test_a_sample_stands_for_many_points(strip, monkeypatch):
 
 
 def test_results_with_reports_are_saved_and_loaded(automatic, tmp_path):
-    save(automatic, tmp_path / "run.npz")
+    automatic.save(tmp_path / "run.npz")
     assert load(tmp_path / "run.npz").diagnostics["automatic"] == automatic.diagnostics["automatic"]
 
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from ies_gpu import (
-    unexplained_variance,
-)
+from ies_gpu.parameters.explained import unexplained_variance
 from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all, largest_size
 from ies_gpu.parameters.trial import Estimated
 from ies_gpu.run.log import Log
