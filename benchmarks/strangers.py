@@ -38,7 +38,7 @@ TABLE = [
 
 def load(name: str, n: int, seed: int) -> shapes.Shape:
     """A shape, or one of the paper's sets."""
-    if name in shapes.SHAPES | shapes.UNEVEN_SHAPES:
+    if name in shapes.SHAPES | shapes.UNEVEN_SHAPES | shapes.FRESH_SHAPES:
         return shapes.load(name, n, seed)
     data = datasets.load(name, n_samples=n, random_state=seed)
     return shapes.Shape(data.X, data.intrinsic_dim, data.colors)
@@ -130,7 +130,9 @@ def calibration(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks.strangers")
     parser.add_argument(
-        "--calibrate", choices=("tuned", "set-aside", "uneven"), help="count right verdicts on a list of cases"
+        "--calibrate",
+        choices=("tuned", "set-aside", "uneven", "afresh"),
+        help="count right verdicts on a list of cases",
     )
     parser.add_argument("--json", help="append each row to this file, and take from it those already there")
     options = parser.parse_args()
@@ -138,6 +140,7 @@ def main() -> None:
         "tuned": shapes.TUNED,
         "set-aside": shapes.SET_ASIDE,
         "uneven": shapes.UNEVEN,
+        "afresh": shapes.AFRESH,
     }
     lists |= {None: [(name, n, 0) for name, n in TABLE]}
     path = Path(options.json) if options.json else None
