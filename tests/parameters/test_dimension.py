@@ -33,7 +33,7 @@ def test_the_local_spectrum_of_a_flat_sample_is_one_along_it_and_zero_across(d):
 
 @pytest.mark.parametrize("d", [3, 4, 5])
 def test_few_neighbours_do_not_flatten_the_spectrum(d):
-    """All directions of a cube are alike, but a spectrum measured on the points that chose them falls from 1.4 to .4."""
+    """All directions of a cube are alike; a spectrum of the points that chose them would fall from 1.4 to .4."""
     X = np.random.default_rng(d).uniform(size=(1500, d))
     spectrum = estimate_dimension(X).curve
     assert spectrum.min() > 0.7 and spectrum.max() < 1.3
