@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from ies_gpu import Selection, datasets, select_coordinates, unexplained_variance
 
@@ -24,6 +25,7 @@ SETS = tuple(f"D{k}" for k in range(1, 13))
 MOLECULES = ("ethanol", "malondialdehyde")
 DATA = Path(os.environ.get("IES_GPU_SHARED_DATA", Path(__file__).parents[2] / "shared" / "data"))
 ANGLES = ("alpha", "beta", "tau1", "tau2")
+MARKS = {"e": "bandwidth.narrow", "d": "dimension.close", "s": "size.largest_tried", "r": "search.regret"}
 
 
 def quality(selection: Selection, truth: dict[str, np.ndarray]) -> float:
@@ -44,7 +46,7 @@ def molecule(name: str, seed: int, n: int = 10_000) -> tuple[np.ndarray, dict[st
         R, tau = file["R"].astype(np.float64), file["tau"]
     step = len(R) / n
     frames = (np.arange(n) * step + (3 * seed) % int(step)).astype(int)
-    X = datasets.pca(R[frames], 50, transform=datasets.planar_angles).scores
+    X = PCA(50, random_state=0).fit_transform(datasets.planar_angles(R[frames]))
     return X, {"tau1": tau[frames, 0], "tau2": tau[frames, 1]}
 
 
@@ -72,7 +74,7 @@ def case(name: str, seed: int, n_threads: int | None) -> dict[str, Any]:
     ratio = auto["bandwidth"] / (data.bandwidth if name not in MOLECULES else 0.68)
     row |= {"quality": quality(found, truth), "subset": found.subset, "ratio": ratio, "seconds": seconds}
     row["fits"] = seconds / once
-    row |= {"good": row["quality"] >= aim, "automatic": auto, "warnings": found.diagnostics["warnings"]}
+    row |= {"good": row["quality"] >= aim, "automatic": auto, "codes": [finding.code for finding in found.findings]}
     return row
 
 
@@ -90,11 +92,7 @@ def named(subset: Any) -> str:
 def line(row: dict[str, Any]) -> str:
     auto = row["automatic"]
     published = "  - " if row["published"] is None else f"{row['published']:4.2f}"
-    marks = "".join(
-        mark
-        for mark, word in (("e", "narrow"), ("d", "uncertain"), ("s", "largest that"), ("r", "every set on"))
-        if any(word in message for message in row["warnings"])
-    )
+    marks = "".join(mark for mark, code in MARKS.items() if code in row["codes"])
     return (
         f"{row['name']:<16}{row['seed']:>2}  {row['ratio']:5.2f} {auto['intrinsic_dim']:>2} {auto['subset_size']:>2}  "
         f"{named(row['subset']):<12}{row['quality']:5.2f}   {named(row['published_subset']):<9}{published}  "

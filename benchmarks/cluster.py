@@ -1,7 +1,7 @@
 """``python -m benchmarks.cluster N [--workers 4] [--memory 3e9]``: a strip on worker processes of one machine, as JSON.
 
 Processor time is that of all processes together, and peaks are those of each worker. ``--alone`` runs one process on as
-many threads instead. ``--room 0.01`` makes coarse levels stay in blocks that one worker has room for.
+many threads instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from ies_gpu import select_coordinates
-from ies_gpu.cluster import levels
 from ies_gpu.cluster.client import connected
 
 from .problems import strip
@@ -40,7 +39,6 @@ def on_workers(path: Path, given: argparse.Namespace, options: dict[str, Any], s
         first = path.with_name("first.npy")
         np.save(first, X)
         select_coordinates(first, bandwidth=width, client=client, **options)
-        levels.ROOM = given.room
         before = client.run(used) | {"client": used()}
         begin = time.perf_counter()
         found = select_coordinates(path, bandwidth=small, client=client, progress=told, **options)
@@ -86,7 +84,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--components", type=int, default=20)
     parser.add_argument("--memory", type=float, help="bytes that each worker may use")
-    parser.add_argument("--room", type=float, default=levels.ROOM, help="of a worker's memory for a coarse level")
     parser.add_argument("--alone", action="store_true", help="one process with as many threads")
     given = parser.parse_args()
     options: dict[str, Any] = {"intrinsic_dim": 2, "subset_size": 2, "device": "cpu", "dtype": given.dtype}

@@ -20,8 +20,7 @@ from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import score_pass
 from ies_gpu.choice.rmetric import tangents
-from ies_gpu.choice.search import choose
-from ies_gpu.choice.search.exhaustive import all_sets
+from ies_gpu.choice.search import independent_coordinates
 from ies_gpu.embedding.diffusion import eigenmap, start_vector
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.graph import permuted
@@ -76,8 +75,7 @@ def select_from(laplacian: Laplacian, Y: np.ndarray, values: np.ndarray, backend
     """From the co-metric on: tangent bases, all scores, path, regret, choice, at d = s = 2."""
     with backend.active():
         U, _ = tangents(Y, laplacian, 2, backend)
-        sets = all_sets(Y.shape[1], 2)
-        return choose(U, values, sets, score_pass(U, sets.subsets), None, 75.0)
+        return independent_coordinates(U, values, 2)
 
 
 def selection(n: int = 100_000) -> list[Row]:

@@ -67,7 +67,11 @@ def chosen(name: str, n: int, seed: int) -> tuple[dict[str, Any], shapes.Shape, 
             return row | {"error": str(error)}, data, None
     automatic = found.diagnostics["automatic"]
     row |= {"seconds": time.perf_counter() - begin, "verdict": found.verdict, "names": found.names}
-    row |= {"intrinsic_dim": automatic["intrinsic_dim"], "reasons": automatic["reasons"], "fvu": automatic["fvu"]}
+    row |= {
+        "intrinsic_dim": automatic["intrinsic_dim"],
+        "reasons": [str(finding) for finding in found.findings],
+        "fvu": automatic["fvu"],
+    }
     row |= {"spectrum": automatic["spectrum"], "confidence": automatic["confidence"]}
     row["chosen"] = quality(found.embedding, data.truth, found.points)
     row["first"] = quality(found.coordinates[:, : len(found.subset)], data.truth, found.points)

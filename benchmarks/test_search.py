@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu.choice.criterion import candidate_subsets, score_pass
+from ies_gpu.choice.criterion import all_sets, candidate_subsets, score_pass
 from ies_gpu.choice.rmetric import tangents
-from ies_gpu.choice.search import choose
-from ies_gpu.choice.search.exhaustive import all_sets
+from ies_gpu.choice.search import independent_coordinates
 
 
 @pytest.mark.parametrize(("d", "s"), [(2, 2), (2, 3), (3, 4)])
@@ -21,4 +20,5 @@ def test_scores(benchmark, backend, d, s):
 def test_path_regret_choice(benchmark, problem, backend):
     U, _ = tangents(problem.embedding.coordinates, problem.laplacian, 2, backend)
     sets = all_sets(20, 2)
-    benchmark(choose, U, problem.embedding.eigenvalues, sets, score_pass(U, sets.subsets), None, 75.0)
+    known = sets, score_pass(U, sets.subsets)
+    benchmark(independent_coordinates, U, problem.embedding.eigenvalues, 2, do=lambda *_: known)

@@ -4,7 +4,7 @@
 #   docker/run.sh points.npy 2 2 0.25 run.npz       # intrinsic dimension, subset size, bandwidth
 #
 # IMAGE=ies-gpu:cpu GPUS= docker/run.sh ... runs without a GPU. MEMORY is the limit of the host's memory; what a job
-# needs is told by: docker run --rm ies-gpu estimate --n 100000 --dim 3 --degree 170
+# needs is told by: ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 --dry-run
 set -euo pipefail
 if (($# != 5)); then
     sed -n '2,7p' "$0" >&2

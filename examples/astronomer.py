@@ -43,8 +43,9 @@ truth = {"temperature / K": kelvin[selection.points], "metals": metals[selection
 plot.embedding(selection, colors=truth).savefig("astronomer.png")
 
 # %%
-# The same from a shell, from file to table.
+# The same from a shell, from table to table. The command line reads CSV and Parquet, among others.
 
-command = "fit stars.fits --index-col name --columns ug,gr,ri,iz -d 2 -s 2 --bandwidth 0.06 --coordinates map.csv -q"
+frame.to_csv("stars.csv")
+command = "fit stars.csv --index-col name --columns ug,gr,ri,iz -d 2 -s 2 --bandwidth 0.06 --coordinates map.csv -q"
 subprocess.run([sys.executable, "-m", "ies_gpu", *command.split()], check=True)
 print(pandas.read_csv("map.csv", index_col="name").head())

@@ -4,14 +4,15 @@ A chemist's first half hour
 
 Ethanol from ASE: two torsions turn, all atoms vibrate, and the map finds the torsions by itself.
 
-Run it with ``python examples/chemist.py [number of frames]`` (``pip install ase``). **The frames are made up**; pass
-your own list of ``ase.Atoms``, or an mdtraj or MDAnalysis trajectory, to ``datasets.trajectory_of``.
+Run it with ``python examples/chemist.py [number of frames]`` (``pip install 'ies-gpu[molecules]'``). **The frames are
+made up**; pass your own list of ``ase.Atoms``, an MDAnalysis universe or a file to ``datasets.load_molecule``.
 """
 
 import sys
 
 import ase.build
 import numpy as np
+from sklearn.decomposition import PCA
 
 from ies_gpu import IndependentCoordinates, datasets, plot
 
@@ -29,9 +30,9 @@ for hydroxyl, methyl in rng.uniform(0, 360, (n, 2)):
 # %%
 # The features are the angles of all triangles of atoms. They do not change when the molecule moves or turns as a whole.
 
-trajectory = datasets.trajectory_of(frames)
+trajectory = datasets.load_molecule(frames)
 print(trajectory)
-X = datasets.pca(trajectory.R, 20, transform=datasets.planar_angles).scores
+X = PCA(20, random_state=0).fit_transform(datasets.planar_angles(trajectory.R))
 
 # %%
 # Vibrations are noise in many dimensions, so we pass ``self_loops=False``: no frame counts as its own neighbour. This

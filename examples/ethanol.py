@@ -13,6 +13,7 @@ import sys
 
 import numpy as np
 from scipy.spatial.transform import Rotation
+from sklearn.decomposition import PCA
 
 from ies_gpu import datasets, plot, select_coordinates
 
@@ -45,7 +46,7 @@ R = R[:: max(1, len(R) // n)]
 # The features are the principal components of the angles of all triangles of atoms. They do not change when the
 # molecule moves or turns as a whole.
 
-X = datasets.pca(R, 50, transform=datasets.planar_angles).scores
+X = PCA(50, random_state=0).fit_transform(datasets.planar_angles(R))
 print(X.shape)
 
 # %%

@@ -18,6 +18,7 @@ _HOME = {
     "ClusterError": "errors",
     "DeviceError": "errors",
     "DisconnectedGraphError": "errors",
+    "Finding": "findings",
     "IESWarning": "errors",
     "radius_graph": "embedding.graph",
     "knn_graph": "embedding.graph",
@@ -34,7 +35,7 @@ _HOME = {
     "score_subsets": "choice.criterion",
     "search_exhaustive": "choice.search",
     "search_greedy": "choice.search",
-    "greedy_order": "choice.search",
+    "greedy_order": "choice.greedy",
     "search_submodular": "choice.search",
     "search_branch_and_bound": "choice.search",
     "regularization_path": "choice.regularization",
@@ -81,10 +82,10 @@ if TYPE_CHECKING:
     from .analysis.volumes import size_verdict, volume_histogram
     from .backend import backend_of, get_backend
     from .choice.criterion import candidate_subsets, score_subsets
+    from .choice.greedy import greedy_order
     from .choice.regularization import leave_one_out_regret, regularization_path
     from .choice.rmetric import cometric, riemannian_metric, tangent_bases
     from .choice.search import (
-        greedy_order,
         search_branch_and_bound,
         search_exhaustive,
         search_greedy,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian, laplacian_of_points
     from .embedding.nystrom import nystrom_extension
     from .errors import CheckpointWarning, ClusterError, DeviceError, DisconnectedGraphError, IESWarning
+    from .findings import Finding
     from .interop import anndata
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
     from .interop.umap import umap_init

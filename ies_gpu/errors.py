@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
 INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn wraps our methods
-_held: ContextVar[tuple[type[Warning], list[str]] | None] = ContextVar("held", default=None)
 
 
 def brief(value: Any) -> str:
@@ -40,6 +37,13 @@ def first_line(error: BaseException) -> str:
     return lines[0][:160] if lines else type(error).__name__
 
 
+def in_bytes(size: float) -> str:
+    """A size for people, in powers of 1000."""
+    if size < 1e6:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.2f} GB"
+
+
 class DeviceError(RuntimeError):
     """The requested device cannot be used. The message says why and what to do."""
 
@@ -52,33 +56,14 @@ class IESWarning(UserWarning):
     """The result may be wrong. The message says why and what to do."""
 
 
-def warn_caller(message: str, category: type[Warning] = IESWarning) -> None:
+def warn_caller(message: str | Warning, category: type[Warning] = IESWarning) -> None:
     """Warn at the line outside this package that called it, however deep inside the reason was found."""
-    held = _held.get()
-    if held is not None and issubclass(category, held[0]):
-        held[1].append(message)
-        return
     frame, level, ours = sys._getframe(), 1, 1
     while frame.f_back is not None:
         frame, level = frame.f_back, level + 1
         if frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
             ours = level
     warnings.warn(message, category, stacklevel=ours + 1)
-
-
-@contextmanager
-def warnings_held(category: type[Warning] = Warning) -> Iterator[list[str]]:
-    """Collect what this thread would warn its caller of, as messages, instead of warning.
-
-    ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
-    of the other behind.
-    """
-    messages: list[str] = []
-    token = _held.set((category, messages))
-    try:
-        yield messages
-    finally:
-        _held.reset(token)
 
 
 class OutOfMemoryError(MemoryError):

@@ -24,8 +24,8 @@ from .embedding.cost import (
     block_bytes,
     least_bytes,
     needs,
+    over_limit,
     plan,
-    refusal,
     storage_on_gpu,
 )
 from .embedding.cost import seconds as storage_seconds
@@ -188,7 +188,7 @@ def stored(size: Size, limit: float) -> tuple[str, bool, float]:
     """Return how the kernel is stored on the CPU, whether multilevel has room, and how many times as long it takes."""
     found = plan(size, limit)
     if found is None:
-        raise refusal(size, limit, 1.02 * least_bytes(size), True)
+        raise over_limit(size, limit, 1.02 * least_bytes(size), True)
     return found.storage, found.multilevel, found.factor
 
 

@@ -6,6 +6,7 @@ import os
 from typing import Any, Literal, overload
 
 from .backend.array import Array
+from .keywords import answers
 from .parameters.automatic import PARAMETERS
 from .results.assembly import RESULT, labelled, labels_of, told
 from .results.parts import each_part
@@ -98,6 +99,7 @@ def select_coordinates(
 ) -> Selection: ...
 
 
+@answers
 def select_coordinates(
     X: Array = None,
     *,
@@ -125,7 +127,7 @@ def select_coordinates(
     dtype: str = "float64",
     memory_limit: int | None = None,
     n_threads: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
     tol: float = 1e-8,
     keep_bases: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -180,11 +182,10 @@ def select_coordinates(
     self_loops : bool, default=True
         Whether each point is its own neighbour, ``K_ii = 1``, as in the paper. With noise in many dimensions a point
         can outweigh all its neighbours, and single points get coordinates of their own; False prevents that.
-    metric : str, default="euclidean"
+    metric : {"euclidean", "cosine", "correlation"}, default="euclidean"
         How distances between the rows of ``X`` are measured. "cosine" and "correlation" are chords between rows of unit
-        length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". "manhattan", "chebyshev", "canberra", "braycurtis",
-        "hamming" and "haversine" are measured by scikit-learn on the CPU, and need numbers for everything that may be
-        "auto". For your own distances, pass ``graph``.
+        length, ``sqrt(2 - 2 cos)``, and as fast as "euclidean". For other distances, pass ``graph``, for example from
+        ``sklearn.neighbors.radius_neighbors_graph(X, radius, mode="distance", metric="manhattan")``.
     alpha : float, default=1.0
         How strongly the sampling density is corrected for, from 0 to 1: 1 as in the paper, so that only the shape
         counts; 1/2 for the process whose density the points have (Fokker-Planck); 0 for the plain random walk on the
@@ -221,7 +222,7 @@ def select_coordinates(
         warning; ``diagnostics["storage"]`` says what was done.
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed for the eigensolver's start vector, for the samples behind "auto", and for the random starts of the
         submodular search. The signs of the coordinates do not depend on it; see Notes.
     tol : float, default=1e-8
@@ -240,9 +241,9 @@ def select_coordinates(
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
     client : dask.distributed.Client, optional
         Compute on the workers of a Dask cluster, for points that outgrow one machine. ``X`` is then an array, a Dask
-        array, or the path of an ``.npy``, ``.zarr`` or ``.parquet`` file that all workers can read; from the last two,
-        the arrays of the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers,
-        and searches exhaustively. The folder ``checkpoint`` must be one that all workers see.
+        array, or the path of an ``.npy`` or ``.zarr`` file that all workers can read; from the last two, the arrays of
+        the result are Dask arrays. Needs ``intrinsic_dim``, ``subset_size`` and ``bandwidth`` as numbers, and searches
+        exhaustively. The folder ``checkpoint`` must be one that all workers see.
 
     Returns
     -------
@@ -268,8 +269,8 @@ def select_coordinates(
     Warns
     -----
     IESWarning
-        If the result may be wrong, for example because no set passes the regret. The messages are also in
-        ``diagnostics["warnings"]``.
+        If the result may be wrong, for example because no set passes the regret. What was found is
+        also in ``selection.findings``.
 
     See Also
     --------

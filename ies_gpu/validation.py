@@ -13,6 +13,7 @@ import scipy.sparse
 from .backend import Backend, at_home, backend_of
 from .backend.array import Array
 from .errors import brief, first_few, one_line
+from .findings import option, refusal
 
 LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 
@@ -20,7 +21,7 @@ LARGEST = 1e153  # squares of numbers up to here, and sums of them, are floats
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
     """A finite real number in (low, high), or [low, high] when closed."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
-        raise TypeError(f"{name} must be a number, got {brief(value)}")
+        raise refusal(f"{name}.type", f"{option(name)} must be a number, got {brief(value)}", kind=TypeError)
     try:
         number = float(value)
     except Exception:  # an integer or fraction beyond the largest float
@@ -31,7 +32,7 @@ def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.
             wanted = f"be between {low:g} and {high:g}" if high < math.inf else f"be a finite number, at least {low:g}"
         else:
             wanted = f"be a finite number greater than {low:g}" + (f" and below {high:g}" if high < math.inf else "")
-        raise ValueError(f"{name} must {wanted}, got {brief(value)}")
+        raise refusal(f"{name}.range", f"{option(name)} must {wanted}, got {brief(value)}")
     return number
 
 
@@ -39,48 +40,55 @@ def check_length(name: str, value: Any) -> float:
     """A positive length whose square is a float, and one over it too."""
     length = check_number(name, value)
     if not 1 / LARGEST < length < LARGEST:
-        raise ValueError(
-            f"{name} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, so that its square is a float, got "
-            f"{brief(value)}; measure the points in another unit"
+        text = (
+            f"{option(name)} must be between {1 / LARGEST:.0e} and {LARGEST:.0e}, so that its square is a float, got "
+            f"{brief(value)}"
         )
+        raise refusal(f"{name}.range", text, "measure the points in another unit")
     return length
 
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
     """An integer in [low, high]."""
-    if isinstance(value, np.random.Generator | np.random.RandomState):
-        draw = "integers" if isinstance(value, np.random.Generator) else "randint"
-        raise TypeError(
-            f"{name} must be an integer, so that the run can be repeated, got a {type(value).__name__}; "
-            f"draw one from it: {name}=int(rng.{draw}(2**31))"
-        )
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer, got {brief(value)}")
+        raise refusal(f"{name}.type", f"{option(name)} must be an integer, got {brief(value)}", kind=TypeError)
     number = int(value)
     if number < low or (high is not None and number > high):
         span = f"be at least {low}" if high is None else f"be between {low} and {high}"
-        raise ValueError(f"{name} must {span}{why}, got {brief(number)}")
+        raise refusal(f"{name}.range", f"{option(name)} must {span}{why}, got {brief(number)}")
     return number
+
+
+def check_seed(random_state: Any) -> int:
+    """A seed from what NumPy and scikit-learn call a random state; one is drawn from a generator, or for None."""
+    if random_state is None:
+        return int(np.random.randint(2**31 - 1))  # noqa: NPY002 - None is NumPy's global state, as in scikit-learn
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return check_integer("random_state", random_state, low=0)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of several words."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {brief(value)}")
+        text = f"{option(name)} must be one of {', '.join(map(repr, choices))}, got {brief(value)}"
+        raise refusal(f"{name}.choice", text)
     return value
 
 
 def check_flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {brief(value)}")
+        raise refusal(f"{name}.type", f"{option(name)} must be True or False, got {brief(value)}", kind=TypeError)
     return bool(value)
 
 
 def check_text(name: str, value: Any) -> str:
     """Text."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, got {brief(value)}")
+        raise refusal(f"{name}.type", f"{option(name)} must be text, got {brief(value)}", kind=TypeError)
     return value
 
 
@@ -91,46 +99,58 @@ def check_members(name: str, value: Any, wanted: str) -> list[Any]:
             return list(value)
     except Exception:  # not iterable, or an iterator that fails
         pass
-    raise TypeError(f"{name} must be {wanted}, got {brief(value)}") from None
+    raise refusal(f"{name}.type", f"{option(name)} must be {wanted}, got {brief(value)}", kind=TypeError) from None
 
 
 @at_home
 def check_real_array(
-    name: str, array: Array, ndim: int, dtype: Any = np.float64, *, largest: float = LARGEST, columns: Any = None
+    name: str,
+    array: Array,
+    ndim: int,
+    dtype: Any = np.float64,
+    *,
+    largest: float = LARGEST,
+    columns: Any = None,
+    pairs: bool = False,
 ) -> Array:
     """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
-    names of the columns for messages, where the array is no frame that has them.
+    names of the columns for messages, where the array is no frame that has them; ``pairs`` says that rows and columns
+    are the same points.
     """
     _check_container(name, array)
     if isinstance(array, str | os.PathLike):
-        raise TypeError(
-            f"{name} must be an array, got the path {brief(array)}; load the file first, e.g. with np.load, "
-            "or pass client= to let the workers of a cluster read it"
-        )
+        text = f"{option(name)} must be an array, got the path {brief(array)}"
+        advice = "load the file first, e.g. with np.load, or pass client= to let the workers of a cluster read it"
+        raise refusal(f"{name}.path", text, advice, TypeError)
     if scipy.sparse.issparse(array):
-        raise TypeError(f"{name} must be a dense array, got a sparse {type(array).__name__}; use {name}.toarray()")
+        text = f"{option(name)} must be a dense array, got a sparse {type(array).__name__}"
+        raise refusal(f"{name}.sparse", text, f"use {name}.toarray()", TypeError)
     given, backend, array = array, backend_of(array), check_array(name, array)
     if array.dtype.kind == "c":
-        raise TypeError(f"{name} must be real, got dtype {array.dtype}; pass its real and imaginary parts as columns")
+        text = f"{option(name)} must be real, got dtype {array.dtype}"
+        raise refusal(f"{name}.complex", text, "pass its real and imaginary parts as columns", TypeError)
     if array.dtype.kind not in "buifO":
-        raise TypeError(f"{name} must be numeric, got dtype {array.dtype}")
+        text, way = f"{option(name)} must be numeric, got dtype {array.dtype}", _way_out_of_bfloat16(name, given)
+        raise refusal(f"{name}.type", text, way, TypeError)
     if array.ndim != ndim:
         one = f"{name}.to_frame()" if hasattr(given, "to_frame") else f"{name}.reshape(-1, 1)"
-        hint = f"; use {one} for one column" if (array.ndim, ndim) == (1, 2) else ""
-        raise ValueError(f"{name} must have {ndim} axes, got shape {array.shape}{hint}")
+        advice = f"use {one} for one column" if (array.ndim, ndim) == (1, 2) else ""
+        if array.ndim > ndim == 2:  # images
+            advice = f"use {name}.reshape(len({name}), -1) to make each of the {len(array)} a row"
+        raise refusal(f"{name}.shape", f"{option(name)} must have {ndim} axes, got shape {array.shape}", advice)
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
-    _check_finite(name, array, backend, largest, columns=_names_of_columns(given) or columns)
+    _check_finite(name, array, backend, largest, columns=_names_of_columns(given) or columns, pairs=pairs)
     return array
 
 
 def check_unmasked(name: str, array: Any) -> None:
     """Raise if entries of an array are masked: plain arrays would show what is behind the mask."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise ValueError(f"{name} has masked entries; drop those rows or fill them")
+        raise refusal(f"{name}.masked", f"{option(name)} has masked entries", "drop those rows or fill them")
 
 
 def check_array(name: str, array: Array) -> Array:
@@ -142,23 +162,27 @@ def check_array(name: str, array: Array) -> Array:
         raise
     except Exception as error:  # objects may convert themselves, and fail as they like
         why = one_line(error) or type(error).__name__
-        raise TypeError(f"{name} must be an array of numbers: {why}") from None
+        text, way = f"{option(name)} must be an array of numbers: {why}", _way_out_of_bfloat16(name, array)
+        raise refusal(f"{name}.type", text, way, TypeError) from None
+
+
+def _way_out_of_bfloat16(name: str, array: Any) -> str:
+    """Return the call that makes NumPy's numbers of an array or tensor in bfloat16; nothing for others."""
+    if not str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return ""
+    return f"use {name}.float()" if hasattr(array, "float") else f'use {name}.astype("float32")'
 
 
 def _check_container(name: str, value: Any) -> None:
     """Say how to get points out of objects that hold them among other things."""
     kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
     if ("anndata", "AnnData") in kinds:
-        raise TypeError(
-            f"{name} is an AnnData object; use ies_gpu.anndata.select({name}), or pass an array of it such as "
-            f"{name}.obsm['X_pca']"
-        )
+        advice = f"use ies_gpu.anndata.select({name}), or pass an array of it such as {name}.obsm['X_pca']"
+        raise refusal(f"{name}.anndata", f"{option(name)} is an AnnData object", advice, TypeError)
     if ("astropy", "Table") in kinds:
         columns = ", ".join(repr(str(column)) for column in value.colnames[:2])
-        raise TypeError(
-            f"{name} is an astropy Table; pass the columns you need as an array, e.g. "
-            f"np.column_stack([{name}[c] for c in ({columns}, ...)])"
-        )
+        advice = f"pass the columns you need as an array, e.g. np.column_stack([{name}[c] for c in ({columns}, ...)])"
+        raise refusal(f"{name}.astropy", f"{option(name)} is an astropy Table", advice, TypeError)
 
 
 def _from_objects(name: str, array: Array) -> Array:
@@ -169,11 +193,12 @@ def _from_objects(name: str, array: Array) -> Array:
         array[missing.reshape(array.shape)] = np.nan
     if not all(isinstance(value, numbers.Real | np.number) for value in array.flat):
         odd = next(v for v in array.flat if not isinstance(v, numbers.Real | np.number))
-        raise TypeError(f"{name} must be numeric, but it contains {brief(odd)}")
+        raise refusal(f"{name}.type", f"{option(name)} must be numeric, but it contains {brief(odd)}", kind=TypeError)
     try:
         return array.astype(np.float64)
     except (OverflowError, ValueError, TypeError):
-        raise ValueError(f"{name} contains numbers that no float can hold; scale them down") from None
+        text = f"{option(name)} contains numbers that no float can hold"
+        raise refusal(f"{name}.too_large", text, "scale them down") from None
 
 
 def _check_finite(
@@ -183,6 +208,7 @@ def _check_finite(
     largest: float = LARGEST,
     indptr: Array | None = None,
     columns: Any = None,
+    pairs: bool = False,
 ) -> None:
     """Refuse entries that are no numbers, or too large; with ``indptr`` they are those of a CSR."""
     xp = backend.xp
@@ -196,20 +222,20 @@ def _check_finite(
         where = _counted("row" if array.ndim > 1 or indptr is not None else "entry", rows)
         axes = {1: "", 2: ".all(axis=1)"}.get(array.ndim, f".all(axis={tuple(range(1, array.ndim))})")
         these = "the rows" if array.ndim == 2 else "them"
-        way = f"drop {these}, e.g. {name}[np.isfinite({name}){axes}]"
-        if name in ("graph", "kernel"):
+        kind, way = "not_finite", f"drop {these}, e.g. {name}[np.isfinite({name}){axes}]"
+        if pairs:
             way = f"drop these rows and the same columns, e.g. {name}[keep][:, keep]"
         elif array.ndim == 2:
             numbers = backend.to_host(xp.nonzero(bad.any(axis=0))[0])
             where += f" and {_counted('column', numbers if columns is None else [columns[k] for k in numbers])}"
             if 2 * len(rows) > len(array) and len(numbers) < array.shape[1]:
+                kind = "not_finite_columns"
                 of = name if columns is None else f"{name}.loc"  # of a frame
                 way = f"drop the columns, e.g. {of}[:, np.isfinite({name}).all(axis=0)]"
-        raise ValueError(f"{name} contains NaN or infinite values in {where}; {way}")
+        raise refusal(f"{name}.{kind}", f"{option(name)} contains NaN or infinite values in {where}", way)
     peak = float(xp.maximum(array.max(), -array.min()))
-    raise ValueError(
-        f"{name} has entries as large as {peak:.0e}, whose squares no float can hold; divide {name} by a constant"
-    )
+    text = f"{option(name)} has entries as large as {peak:.0e}, whose squares no float can hold"
+    raise refusal(f"{name}.too_large", text, f"divide {name} by a constant")
 
 
 def _names_of_columns(given: Any) -> list[str] | None:
@@ -241,13 +267,12 @@ def check_points(X: Array) -> Array:
 def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
     """Raise if there are fewer than two points, if none ``differ``, or if no entry has a square that is ``seen``."""
     if shape[0] < 2 or shape[1] < 1:
-        raise ValueError(f"X must hold at least 2 points with at least 1 column, got shape {shape}")
+        raise refusal("X.shape", f"X must hold at least 2 points with at least 1 column, got shape {shape}")
     if not differ:
-        raise ValueError(f"X must not consist of {shape[0]} copies of one point")
+        raise refusal("X.copies", f"X must not consist of {shape[0]} copies of one point")
     if not seen:
-        raise ValueError(
-            f"X has no entry above {1 / LARGEST:.0e}, and smaller squares vanish; multiply X by a constant"
-        )
+        text = f"X has no entry above {1 / LARGEST:.0e}, and smaller squares vanish"
+        raise refusal("X.too_small", text, "multiply X by a constant")
 
 
 @at_home
@@ -259,15 +284,22 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
     """
     backend = backend_of(matrix)
     if not backend.sparse.issparse(matrix):
-        matrix = check_real_array(name, matrix, 2, dtype)
+        matrix = check_real_array(name, matrix, 2, dtype, pairs=True)
         if matrix.shape[0] == matrix.shape[1]:
             matrix = backend.sparse.csr_array(matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"{name} must be square, got shape {matrix.shape}")
+        raise refusal(f"{name}.shape", f"{option(name)} must be square, got shape {matrix.shape}")
     if matrix.shape[0] < 2:
-        raise ValueError(f"{name} must cover at least 2 points, got shape {matrix.shape}")
+        raise refusal(f"{name}.shape", f"{option(name)} must cover at least 2 points, got shape {matrix.shape}")
+    return check_sparse(name, matrix, dtype, add=add)
+
+
+def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
+    """A sparse matrix as such a CSR, of any shape."""
+    backend = backend_of(matrix)
     if matrix.dtype.kind not in "buif":
-        raise TypeError(f"{name} must be real and numeric, got dtype {matrix.dtype}")
+        text = f"{option(name)} must be real and numeric, got dtype {matrix.dtype}"
+        raise refusal(f"{name}.type", text, kind=TypeError)
     check_sparse_storage(name, matrix)
     stored = matrix.nnz if matrix.format in ("coo", "csr", "csc", "bsr") else None  # elsewhere nothing is stored twice
     matrix = matrix.tocsr()
@@ -279,11 +311,12 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
         matrix = type(matrix)(tuple(parts), shape=matrix.shape)
         matrix.sum_duplicates()
     if not add and stored is not None and matrix.nnz < stored:
-        raise ValueError(
-            f"{name} must store each pair once, but {stored - matrix.nnz} of its {stored} entries repeat a pair; keep "
-            f"one distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
+        text = (
+            f"{option(name)} must store each pair once, but {stored - matrix.nnz} of its {stored} entries repeat a pair"
         )
-    _check_finite(name, matrix.data, backend, indptr=matrix.indptr)
+        advice = f"keep one distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
+        raise refusal(f"{name}.repeated", text, advice)
+    _check_finite(name, matrix.data, backend, indptr=matrix.indptr, pairs=True)
     return matrix
 
 
@@ -298,24 +331,25 @@ def check_sparse_storage(name: str, matrix: Array) -> None:
         ends = (int(starts[0]), int(starts[-1])) if len(starts) == major + 1 else None
         stored = len(matrix.indices)
         if ends is None or ends != (0, stored) or len(matrix.data) != stored or bool((starts[1:] < starts[:-1]).any()):
-            raise ValueError(
-                f"{name} is damaged: its indptr must rise from 0 to {stored}, the number of its indices and data, "
-                f"in {major + 1} steps; build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
-            )
+            text = f"{option(name)} is damaged: its indptr must rise from 0 to {stored}, the number of its indices and "
+            advice = "build the matrix again, e.g. from its entries as scipy.sparse.coo_array"
+            raise refusal(f"{name}.damaged", f"{text}data, in {major + 1} steps", advice)
         _check_indices(name, "indices", matrix.indices, minor)
     elif matrix.format == "coo":
         if not len(matrix.row) == len(matrix.col) == len(matrix.data):
-            raise ValueError(f"{name} is damaged: its row, col and data must be of equal length; build it again")
+            text = f"{option(name)} is damaged: its row, col and data must be of equal length"
+            raise refusal(f"{name}.damaged", text, "build it again")
         _check_indices(name, "row", matrix.row, matrix.shape[0])
         _check_indices(name, "col", matrix.col, matrix.shape[1])
 
 
 def _check_indices(name: str, part: str, indices: Array, size: int) -> None:
     if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-        raise ValueError(
-            f"{name}.{part} must be between 0 and {size - 1} to fit its shape, got {int(indices.min())} to "
-            f"{int(indices.max())}; build the matrix again with indices that count from 0"
+        text = (
+            f"{option(name)}.{part} must be between 0 and {size - 1} to fit its shape, got {int(indices.min())} to "
+            f"{int(indices.max())}"
         )
+        raise refusal(f"{name}.damaged", text, "build the matrix again with indices that count from 0")
 
 
 def _rising(matrix: Array, backend: Backend) -> bool:
@@ -337,7 +371,8 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
     if matrix.nnz == 0:
         return True
     if bool((matrix.data < 0).any()):
-        raise ValueError(f"{name} must not have negative entries, got {float(matrix.data.min()):g}")
+        text = f"{option(name)} must not have negative entries, got {float(matrix.data.min()):g}"
+        raise refusal(f"{name}.negative", text)
     largest = float(matrix.data.max())
     matrix = backend_of(matrix.data).uniform(matrix)
     if stored_zeros:
@@ -349,21 +384,22 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
     most = float(difference.data.max())
     if most > 1e-8 * (largest or 1.0):
         way = "store each distance at both (i, j) and (j, i)" if stored_zeros else f"use 0.5 * ({name} + {name}.T)"
-        raise ValueError(f"{name} must be symmetric, but it differs from its transpose by up to {most:.3g}; {way}")
+        text = f"{option(name)} must be symmetric, but it differs from its transpose by up to {most:.3g}"
+        raise refusal(f"{name}.asymmetric", text, way)
     return float((difference - 1e-10 * matrix).data.max()) <= 0
 
 
 @at_home
-def check_kernel(kernel: Array) -> Array:
+def check_kernel(kernel: Array, name: str = "kernel") -> Array:
     """A user's kernel as a CSR of its own, symmetric but for rounding: averaged with its transpose if it is not yet.
 
     What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite
     symmetric has no orthogonal eigenvectors. Ours are taken as they are, so that the steps from points to Laplacian
     give what ``laplacian_of_points`` gives, to the last digit.
     """
-    matrix = check_square_sparse("kernel", kernel)
+    matrix = check_square_sparse(name, kernel)
     backend = backend_of(matrix.data)
-    if not check_symmetric("kernel", matrix):
+    if not check_symmetric(name, matrix):
         matrix = backend.uniform(matrix)
         both = (0.5 * (matrix + matrix.T)).tocsr()
         both.sort_indices()
@@ -376,10 +412,10 @@ def check_sizes(n: int | None, intrinsic_dim: Any, subset_size: Any, n_component
     m = check_integer("n_components", n_components, low=1)
     if n is not None and m > n - 2:
         if n < 3:
-            raise ValueError(f"{n} points are too few for a map; at least n_components + 2 are needed, here {m + 2}")
-        raise ValueError(
-            f"{n} points are too few for n_components={m}, which may be {n - 2} at most; lower it or add points"
-        )
-    d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=m, why=f" (n_components is {m})")
-    why = f" (intrinsic_dim is {d}, n_components is {m})"
+            text = f"{n} points are too few for a map"
+            raise refusal("points.too_few", text, f"at least {option('n_components')} + 2 are needed, here {m + 2}")
+        text = f"{n} points are too few for {option('n_components', m)}, which may be {n - 2} at most"
+        raise refusal("points.too_few", text, "lower it or add points")
+    d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=m, why=f" ({option('n_components')} is {m})")
+    why = f" ({option('intrinsic_dim')} is {d}, {option('n_components')} is {m})"
     return d, check_integer("subset_size", subset_size, low=d, high=m, why=why), m

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from ies_gpu.backend import Backend, get_backend
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.eigensolvers import eigenpairs, returns
+from ies_gpu.embedding.diffusion import eigenmap
+from ies_gpu.run.stages import eigenvectors
 from tests.fake_cupy import missing, standing_in
 from tests.fake_cupy.machine import Machine
 
@@ -30,10 +31,9 @@ needs_cupy = pytest.mark.skipif(bool(missing()), reason=missing() or "CuPy")
 SIZES = {"D1": (1500, 1.0), "D6": (1000, 0.8), "D7": (1500, 1.0)}
 
 
-def ask_for_multilevel(monkeypatch: pytest.MonkeyPatch, wanted: bool = True) -> None:
-    """The multilevel method is taken, or not, whatever is expected of it."""
-    monkeypatch.setattr(eigenpairs, "prefers_multilevel", lambda *_: wanted)
-    monkeypatch.setattr(returns, "check_crowd", lambda *_: None)
+def ask_for(monkeypatch: pytest.MonkeyPatch, solver: str) -> None:
+    """Let whole runs use this eigensolver, whatever is expected of it."""
+    monkeypatch.setattr(eigenvectors, "eigenmap", partial(eigenmap, solver=solver))
 
 
 def cpu_backend(kernels: str) -> CpuBackend:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def messages_in_one_line():
         patch.setenv("COLUMNS", "1000")
         patch.delenv("FORCE_COLOR", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ctrl_c_is_heard():
+    """A shell starts background jobs with SIGINT ignored; they and all their children would be deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

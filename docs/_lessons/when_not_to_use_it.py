@@ -29,7 +29,7 @@ def side_by_side(left, right, colors, titles, name):
 def told(selection):
     """What the result says against itself."""
     print(selection.names)
-    for message in selection.diagnostics["warnings"]:
+    for message in map(str, selection.findings):
         print("-", message)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend import Backend, at_home, backend_of
 from ..backend.array import Array
-from ..validation import check_integer, check_real_array
+from ..findings import refusal
+from ..validation import check_integer, check_real_array, check_seed
 
 MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most this many points
 RIDGE = 1e-10  # of the mean diagonal: negligible where a fit is determined, and singular fits still have an answer
@@ -22,7 +23,8 @@ class LLRRanking(NamedTuple):
     order : tuple of int
         0-based, largest residual first; ties stay in order.
     residuals : ndarray of shape (n_components,)
-        ``r_k``: 1 for the first coordinate, about 0 for a function of the earlier ones, about 1 for a new direction.
+        ``r_k``: 1 for the first coordinate, about 0 for a function of the earlier ones, and more for a new direction,
+        though less than 1 the more earlier coordinates there are to predict it from: about .5 to 1 on rectangles.
     bandwidths : ndarray of shape (n_components,)
         The bandwidth h of each regression; NaN for the first coordinate, which has none.
     """
@@ -33,7 +35,7 @@ class LLRRanking(NamedTuple):
 
 
 @at_home
-def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_state: int = 0) -> LLRRanking:
+def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_state: Any = 0) -> LLRRanking:
     """Rank coordinates by local linear regression on the earlier ones.
 
     For k = 2..m a weighted linear fit with intercept predicts ``phi_k`` at each point from ``phi_1..phi_{k-1}`` at the
@@ -46,7 +48,7 @@ def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_stat
         Eigenvectors, without the constant one.
     n_samples : int or None, default=2000
         How many points to use, drawn at random; None uses all. The work grows with its square, the memory does not.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed for drawing the points.
 
     Returns
@@ -69,8 +71,8 @@ def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_stat
     """
     Y = check_real_array("coordinates", coordinates, 2)
     if Y.shape[0] < 3 or Y.shape[1] < 1:
-        raise ValueError(f"coordinates must have at least 3 rows and 1 column, got shape {Y.shape}")
-    seed = check_integer("random_state", random_state, low=0)
+        raise refusal("coordinates.shape", f"coordinates must have at least 3 rows and 1 column, got shape {Y.shape}")
+    seed = check_seed(random_state)
     backend = backend_of(Y)
     rng = np.random.default_rng(seed)
     n = len(Y)
@@ -79,7 +81,8 @@ def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_stat
         n = n_samples
     flat = np.flatnonzero(backend.to_host((Y[:1] == Y).all(axis=0)))
     if len(flat):
-        raise ValueError(f"column {flat[0]} of coordinates is constant on the {n} points used; leave it out")
+        text = f"column {flat[0]} of coordinates is constant on the {n} points used"
+        raise refusal("coordinates.constant", text, "leave it out")
     few = np.sort(rng.choice(n, MEDIAN_POINTS, replace=False)) if n > MEDIAN_POINTS else np.arange(n)
     with backend.active():
         unit = float(abs(Y).max())  # neither h nor r_k depends on it, and squares neither overflow nor vanish
@@ -105,7 +108,8 @@ def median_distances(Y: Array, backend: Backend) -> np.ndarray:
         if middle == 0 and bool((squares > 0).any()):  # most points are copies: let the others define what is near
             middle = float(xp.median(squares[squares > 0]))
         if middle == 0:
-            raise ValueError(f"the first {k} columns of coordinates are constant; leave constant coordinates out")
+            text = f"the first {k} columns of coordinates are constant"
+            raise refusal("coordinates.constant", text, "leave constant coordinates out")
         found[k] = np.sqrt(middle)
     return found
 

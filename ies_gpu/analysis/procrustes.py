@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
+from ..findings import option, refusal
 from ..validation import check_real_array
 
 
@@ -37,7 +38,8 @@ def procrustes_error(truth: Array, embedding: Array) -> float:
     """
     A, B = check_real_array("truth", truth, 2), check_real_array("embedding", embedding, 2)
     if len(A) != len(B):
-        raise ValueError(f"truth and embedding must have the same number of rows, got {len(A)} and {len(B)}")
+        text = f"truth and embedding must have the same number of rows, got {len(A)} and {len(B)}"
+        raise refusal("embedding.rows", text)
     xp = backend_of(B).xp
     sides = []
     for name, part in (("truth", to_device(A, backend_of(B))), ("embedding", B)):
@@ -45,7 +47,7 @@ def procrustes_error(truth: Array, embedding: Array) -> float:
         part = part - part.mean(axis=0)
         norm = float(xp.linalg.norm(part))
         if same or norm == 0:
-            raise ValueError(f"{name} must not consist of {len(part)} copies of one point")
+            raise refusal(f"{name}.copies", f"{option(name)} must not consist of {len(part)} copies of one point")
         sides.append(part / norm)
     overlap = float(xp.linalg.svd(sides[0].T @ sides[1], compute_uv=False).sum())
     return max(0.0, 1 - overlap**2)

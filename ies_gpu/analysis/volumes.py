@@ -9,9 +9,10 @@ import numpy as np
 
 from ..backend import at_home, backend_of, to_host
 from ..choice.naming import coordinate_numbers
-from ..choice.search import SearchResult, ranked, search_exhaustive
+from ..choice.search import SearchResult, ranked, renumber, search_exhaustive
 from ..choice.size_rule import SizeVerdict, judge_size, share_near_zero
-from ..choice.stray import others_than
+from ..choice.stray import without_stray
+from ..findings import option, refusal
 from ..results.selection import Selection, bases_of, check_selection
 from ..validation import check_integer
 
@@ -123,15 +124,16 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
         found = _searched(selection, values, subset_size)
         best, subsets = found.subset, found.subsets[ranked(found.subsets, found.scores, values, found.zeta)]
     if len(subsets) < 2:
-        raise ValueError("there is only one set of this size, and no other to compare it with; raise n_components")
+        text = "there is only one set of this size, and no other to compare it with"
+        raise refusal("subset.only_one", text, f"raise {option('n_components')}")
     return judge_size(best, subsets[:2], lambda chosen: volume_histogram(selection, chosen).share_near_zero)
 
 
 def _searched(selection: Selection, values: np.ndarray, subset_size: int) -> SearchResult:
     """The best set of another size, as the run would choose it: by its zeta and percentile, and of no stray."""
     used, m = selection.diagnostics.get("parameters", {}), len(values)
-    kept = others_than(selection.diagnostics.get("stray_coordinates", []), m, subset_size)
+    kept = without_stray(selection.diagnostics.get("stray_coordinates", []), m, subset_size)
     whole = bases_of(selection)
     bases = whole[:, backend_of(whole).asarray(np.array(kept))]
     asked = {"zeta": used.get("zeta", "auto"), "percentile": used.get("percentile", 75)}
-    return search_exhaustive(bases, values[kept], subset_size=subset_size, **asked).renumbered(kept)
+    return renumber(search_exhaustive(bases, values[kept], subset_size=subset_size, **asked), kept)

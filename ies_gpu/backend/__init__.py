@@ -10,7 +10,8 @@ from functools import cache, wraps
 from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import DeviceError, brief, warn_caller
+from ..errors import DeviceError, brief
+from ..findings import option, refusal, tell, warning
 from .array import Array
 from .base import Backend, current
 from .cpu import CpuBackend
@@ -58,9 +59,9 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     >>> backend.xp.__name__
     'numpy'
     """
-    name, reason = "device", f"requested by device={brief(device)}"
+    name, reason = "device", f"requested by {option('device', device)}"
     if not isinstance(device, str):
-        raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
+        raise refusal("device.choice", f"device must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     if device == "auto" and (os.environ.get("IES_GPU_DEVICE") or "auto") != "auto":
         name, device = "the environment variable IES_GPU_DEVICE", os.environ["IES_GPU_DEVICE"]
         reason = f"requested by the environment variable IES_GPU_DEVICE={device}"
@@ -68,7 +69,7 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
         return CpuBackend(reason=reason, **options)
     match = re.fullmatch(r"cuda(?::(\d{1,6}))?", device)
     if device != "auto" and match is None:
-        raise ValueError(f"{name} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
+        raise refusal("device.choice", f"{option(name)} must be 'auto', 'cpu', 'cuda' or 'cuda:N', got {brief(device)}")
     from .cuda import CudaBackend, probe
 
     number = int(match[1] or 0) if match else 0
@@ -76,10 +77,10 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
     if found.ok:
         return CudaBackend(number, reason=found.detail if device == "auto" else reason, **options)
     if device != "auto":
-        raise DeviceError(f"device={device!r} cannot be used: {found.detail}")
+        raise refusal("device.unusable", f"{option('device', device)} cannot be used: {found.detail}", kind=DeviceError)
     if found.code != "not-installed":  # a CuPy that is installed is expected to run
         _warn_once(f"running on the CPU: {found.detail}")
-    return CpuBackend(reason=f"CUDA is not used: {found.detail}", **options)
+    return CpuBackend(reason=f"CUDA is not used: {found.detail}", code=found.code, **options)
 
 
 def device_near(home: Backend, device: str) -> str:
@@ -183,7 +184,7 @@ def at_home(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 @cache
 def _warn_once(message: str) -> None:
     """Warn about the device, once per process: every run meets the same one."""
-    warn_caller(message, RuntimeWarning)
+    tell(warning("device.cpu", message), RuntimeWarning)
 
 
 @cache

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..errors import brief
+from ..findings import Finding
 from .array import Array
 from .out_of_memory import InPieces
 
@@ -46,8 +47,10 @@ class Backend(InPieces):
     is_remote = False
     rows_a_tile: int  # rows of one tile of the neighbour graph: enough to keep the device busy
 
-    def __init__(self, *, reason: str = "", memory_limit: int | None = None, n_threads: int | None = None) -> None:
-        self.reason = reason
+    def __init__(
+        self, *, reason: str = "", code: str = "", memory_limit: int | None = None, n_threads: int | None = None
+    ) -> None:
+        self.reason, self.code = reason, code
         for name, value, most in (("memory_limit", memory_limit, 1 << 62), ("n_threads", n_threads, 1 << 16)):
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= value <= most
@@ -106,16 +109,6 @@ class Backend(InPieces):
         """Distances and numbers (n, k) of each point's k nearest other points."""
         raise NotImplementedError
 
-    def eigsh(
-        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
-    ) -> tuple[Array, Array]:
-        """The library's eigensolver: ``count`` largest eigenpairs of a symmetric operator, unchecked, in any order.
-
-        ``operator`` has ``n`` rows and takes a vector (n,); ``start`` may be overwritten; ``size`` vectors span the
-        Krylov space. Fewer pairs may come back.
-        """
-        raise NotImplementedError
-
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """How many connected parts a symmetric CSR has, and each row's part (n,); entries that are 0 join nothing."""
         raise NotImplementedError
@@ -143,13 +136,13 @@ class Backend(InPieces):
     def synchronise(self) -> None:
         """Wait until all work that was begun is done."""
 
-    def complaints(self) -> list[str]:
-        """What was found wrong with the device's kernels, as sentences for ``diagnostics["warnings"]``."""
+    def complaints(self) -> list[Finding]:
+        """Return what was found wrong with the device's kernels."""
         return []
 
     def describe(self) -> dict[str, Any]:
         """Facts for ``diagnostics`` and ``ies-gpu doctor``."""
-        return {"device": self.device, "device_reason": self.reason}
+        return {"device": self.device, "device_reason": self.reason, "device_code": self.code}
 
     def __reduce__(self) -> tuple[Any, ...]:
         from . import get_backend  # the same device in another process

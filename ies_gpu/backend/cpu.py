@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
-import scipy.sparse.linalg
 import scipy.spatial
 
 from ..errors import OutOfMemoryError
@@ -132,18 +131,6 @@ class CpuBackend(Backend):
     def nearest(self, X: Array, k: int) -> tuple[Array, Array]:
         distances, neighbours = scipy.spatial.KDTree(X).query(X, k + 1, workers=self.n_threads)
         return without_self(distances, neighbours, np.arange(len(X)))
-
-    def eigsh(
-        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
-    ) -> tuple[Array, Array]:
-        linalg = scipy.sparse.linalg
-        wrapped = linalg.LinearOperator((operator.n, operator.n), matvec=operator, dtype=np.float64)
-        try:
-            # SciPy counts restarts, of about size - count products
-            rounds = max(1, max_products // max(1, size - count))
-            return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=rounds)
-        except linalg.ArpackNoConvergence as failure:
-            return failure.eigenvalues, failure.eigenvectors
 
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         if not (matrix.data > 0).all():  # a weight that has rounded to zero joins nothing

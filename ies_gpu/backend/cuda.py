@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DeviceError, first_line
+from ..findings import Finding, option
 from .array import Array
 from .base import Backend, index_type
 from .dlpack import cuda_device, is_foreign, shared
@@ -21,12 +22,13 @@ from .nearest import nearest_by_products, without_self
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
+USE_CPU = f"use {option('device', 'cpu')}"
 STATUS = {
-    3: ("forked", "CUDA does not start; after a fork it never does: start workers with 'spawn', or use device='cpu'"),
+    3: ("forked", "CUDA does not start; after a fork it never does: start workers with 'spawn', or " + USE_CPU),
     100: ("no-device", "the NVIDIA driver finds no CUDA device; check nvidia-smi and CUDA_VISIBLE_DEVICES"),
     803: ("driver-mismatch", "the NVIDIA driver and its library have different versions; reboot, or reinstall it"),
     34: ("driver-missing", "only a stub of the CUDA driver library was found; install the NVIDIA driver"),
-    209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] instead, or use device='cpu'"),
+    209: ("device-too-old", "the GPU is too old for this CuPy; install cupy-cuda12x[ctk] instead, or " + USE_CPU),
 }
 # how NVRTC, CUDA 13's for a V100, and the driver say the same
 TOO_OLD = ("invalid value for --gpu-architecture", "CUDA_ERROR_NO_BINARY_FOR_GPU")
@@ -97,7 +99,7 @@ def _check_device(cupy: Any, number: int) -> Probe | None:
         if status == 35:  # the same status for no driver and for an old one: only the version tells
             version = runtime.driverGetVersion()
             if version == 0:
-                return Probe(False, "driver-missing", "no NVIDIA driver was found; install one, or use device='cpu'")
+                return Probe(False, "driver-missing", f"no NVIDIA driver was found; install one, or {USE_CPU}")
             have, need = (f"{v // 1000}.{v % 1000 // 10}" for v in (version, runtime.runtimeGetVersion()))
             detail = f"the NVIDIA driver supports CUDA {have}, CuPy needs {need}; update the driver"
             return Probe(False, "driver-too-old", detail)
@@ -116,7 +118,7 @@ def _check_libraries(cupy: Any, number: int) -> Probe | None:
     try:
         for name in LIBRARIES:
             getattr(cupy.cuda, name)
-        importlib.import_module("cupyx.scipy.sparse.linalg")
+        importlib.import_module("cupyx.scipy.sparse")
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # ImportError, or pathfinder's own RuntimeError
         advice = f"install them with: pip install '{_wheel()}[ctk]'"
@@ -264,14 +266,6 @@ class CudaBackend(Backend):
                 distances[rows], neighbours[rows] = found
         return distances, neighbours
 
-    def eigsh(
-        self, operator: Any, count: int, start: Array, tol: float, size: int, max_products: int
-    ) -> tuple[Array, Array]:
-        linalg = importlib.import_module("cupyx.scipy.sparse.linalg")
-        # an operator and not a matrix: S is not stored, and P may be in float32
-        wrapped = linalg.LinearOperator((operator.n, operator.n), matvec=operator, dtype=np.dtype("float64"))
-        return linalg.eigsh(wrapped, k=count, which="LA", v0=start, ncv=size, tol=tol, maxiter=max_products)
-
     def connected_components(self, matrix: Array) -> tuple[int, Array]:
         """The smallest row number that each row can reach.
 
@@ -301,9 +295,9 @@ class CudaBackend(Backend):
     def synchronise(self) -> None:
         self.xp.cuda.Device(self.number).synchronize()
 
-    def complaints(self) -> list[str]:
-        complaint = getattr(self.kernels, "complaint", "")
-        return [complaint] if complaint else []
+    def complaints(self) -> list[Finding]:
+        complaint = getattr(self.kernels, "complaint", None)
+        return [] if complaint is None else [complaint]
 
     def describe(self) -> dict[str, Any]:
         properties = self.xp.cuda.runtime.getDeviceProperties(self.number)

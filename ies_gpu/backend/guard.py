@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import first_line, warn_caller
+from ..errors import first_line
+from ..findings import Finding, tell, warning
 from .array import Array
 from .kernels import agreement, plain
 from .kernels.cuda import launch
@@ -80,12 +81,12 @@ class Kernels:
         return (plain if self.fault else launch).scaled_bytes(degree)
 
     @property
-    def complaint(self) -> str:
-        """The fault as a sentence for people."""
-        return self.fault and (
-            f"the CUDA kernels are not used on {self.device}: {self.fault}. Plain code runs instead, slower; "
-            "please report this with the output of 'ies-gpu doctor --selftest'"
-        )
+    def complaint(self) -> Finding | None:
+        """The fault as a finding, if there is one."""
+        if not self.fault:
+            return None
+        text = f"the CUDA kernels are not used on {self.device}: {self.fault}. Plain code runs instead, slower"
+        return warning("kernel.not_used", text, "please report this with the output of 'ies-gpu doctor --selftest'")
 
     def trusted(self, name: str) -> bool:
         """Whether the kernels agree with their twins in a precision; said once if they do not."""
@@ -104,8 +105,8 @@ class Kernels:
                 self.fault = f"{kernel} differs from plain code by {worst:.1e} on a small input"
                 break
         self.compared.add(name)
-        if self.fault:
-            warn_caller(self.complaint)
+        if (said := self.complaint) is not None:
+            tell(said)
         return not self.fault
 
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from ..errors import OutOfMemoryError
+from ..findings import option, refusal
 
 Result = TypeVar("Result")
 # how the CUDA libraries and the driver, whose errors are RuntimeErrors, say that memory ran out
@@ -81,7 +82,7 @@ class InPieces:
                 continue
             self.free_cache()
             if smallest == start:
-                raise OutOfMemoryError(self._too_little(stage, block.failed))
+                raise self._too_little(stage, block.failed)
             step = max(1, (block.rows.stop - start) // 2)
             smallest = start if step == 1 else -1
 
@@ -94,10 +95,9 @@ class InPieces:
         self.free_cache()
         with whole:
             return work()
-        raise OutOfMemoryError(self._too_little(stage, whole.failed))
+        raise self._too_little(stage, whole.failed)
 
-    def _too_little(self, stage: str, failure: str | None) -> str:
-        return (
-            f"{self.device} does not have enough memory for the stage {stage!r}: {failure} Use fewer points or "
-            "components, dtype='mixed', or a device with more memory"
-        )
+    def _too_little(self, stage: str, failure: str | None) -> Exception:
+        text = f"{self.device} does not have enough memory for the stage {stage!r}: {failure}"
+        advice = f"use fewer points or components, {option('dtype', 'mixed')}, or a device with more memory"
+        return refusal("memory.exhausted", text, advice, OutOfMemoryError)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain, combinations
 from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief
+from ..findings import option, refusal
 from ..validation import check_flag, check_integer, check_real_array
 
 MAX_SUBSETS = 2_000_000
@@ -54,10 +55,12 @@ def count_subsets(m: int, s: int) -> int:
     """How many sets there are; an error if there are too many to enumerate."""
     count = comb(m - 1, s - 1)
     if count > MAX_SUBSETS:
-        raise ValueError(
-            f"n_components={brief(m)} and subset_size={brief(s)} give {f'{count:,}' if count < 10**30 else 'too many'} "
-            f"sets, more than {MAX_SUBSETS:,}; lower one of them, "
-            "or use search='greedy', 'submodular' or 'branch_and_bound', which do not score every set"
+        raise refusal(
+            "search.too_many",
+            f"{option('n_components', brief(m))} and {option('subset_size', brief(s))} give "
+            f"{f'{count:,}' if count < 10**30 else 'too many'} sets, more than {MAX_SUBSETS:,}",
+            f"lower one of them, or use {option('search', 'greedy')}, 'submodular' or 'branch_and_bound', which do not "
+            "score every set",
         )
     return count
 
@@ -66,7 +69,8 @@ def check_bases(bases: Array, low: int = 1) -> Array:
     """Tangent bases (n, m, d) of at least ``low`` points."""
     bases = check_real_array("bases", bases, 3)
     if len(bases) < low:
-        raise ValueError(f"bases must hold at least {low} point{'s' * (low > 1)}, got shape {tuple(bases.shape)}")
+        text = f"bases must hold at least {low} point{'s' * (low > 1)}, got shape {tuple(bases.shape)}"
+        raise refusal("bases.shape", text)
     return bases
 
 
@@ -75,7 +79,8 @@ def check_spanning(subsets: Array, bases: Array, name: str = "subsets") -> np.nd
     _, m, d = bases.shape
     sets = check_subsets(subsets, m, name)
     if sets.shape[1] < d:
-        raise ValueError(f"{name} must have at least intrinsic_dim={d} members, got {sets.shape[1]}")
+        text = f"{option(name)} must have at least {option('intrinsic_dim', d)} members, got {sets.shape[1]}"
+        raise refusal(f"{name}.size", text)
     return sets
 
 
@@ -86,12 +91,47 @@ def check_subsets(subsets: Array, m: int, name: str = "subsets") -> np.ndarray:
     except Exception:  # sets of unequal size, or objects that cannot be converted
         array = np.empty(0)
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be sets of integers, all of one size, got {brief(subsets)}")
+        text = f"{option(name)} must be sets of integers, all of one size, got {brief(subsets)}"
+        raise refusal(f"{name}.type", text, kind=TypeError)
     if array.min() < 0 or array.max() >= m:
-        raise ValueError(f"{name} must have members between 0 and {m - 1}, got {array.min()} to {array.max()}")
+        text = f"{option(name)} must have members between 0 and {m - 1}, got {array.min()} to {array.max()}"
+        raise refusal(f"{name}.range", text)
     if array.shape[1] > 1 and (np.diff(np.sort(array, axis=1), axis=1) == 0).any():
-        raise ValueError(f"{name} must not name a coordinate twice")
+        raise refusal(f"{name}.repeated", f"{option(name)} must not name a coordinate twice")
     return np.ascontiguousarray(array, dtype=np.int32)
+
+
+def check_problem(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
+    """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
+    bases = check_real_array("bases", bases, 3)
+    n, m, d = bases.shape
+    if n < 2 or not 1 <= d <= m:
+        raise refusal("bases.shape", f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    if len(values) != m:
+        raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
+    return bases, values
+
+
+def check_size(bases: Array, subset_size: Any, name: str = "subset_size") -> int:
+    """s, between d and m."""
+    _, m, d = bases.shape
+    return check_integer(name, subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
+
+
+class CandidateSets(NamedTuple):
+    """The sets (q, s) that a search names, how it went, and the order in which sets were built, where known."""
+
+    subsets: np.ndarray
+    details: dict[str, Any]
+    orders: Mapping[tuple[int, ...], tuple[int, ...]] = {}
+
+
+def all_sets(m: int, s: int, method: str = "exhaustive") -> CandidateSets:
+    """Name every set of s of m coordinates that contains the first."""
+    subsets = candidate_subsets(m, s)
+    counts = {"pool_size": len(subsets), "sets_scored": len(subsets), "sets_total": len(subsets)}
+    return CandidateSets(subsets, {"method": method, "guarantee": "exact", "path_exact": True, **counts})
 
 
 class Scores(NamedTuple):

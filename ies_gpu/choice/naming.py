@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from ..findings import option, refusal
+
 
 def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:
     """The paper's names: ``("phi1", "phi7")`` for ``(0, 6)``."""
@@ -34,11 +36,14 @@ def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
     for member in check_members("subset", subset, "a set such as (0, 6) or ('phi1', 'phi7')"):
         if isinstance(member, str):
             if not re.fullmatch(r"phi[1-9]\d*", member):
-                raise ValueError(f"subset must contain numbers, or names such as 'phi7', got {brief(member)}")
+                text = f"subset must contain numbers, or names such as 'phi7', got {brief(member)}"
+                raise refusal("subset.type", text)
             if int(member[3:]) > m:
-                raise ValueError(f"subset names {member}, but there are only phi1 to phi{m}; raise n_components")
+                text = f"subset names {member}, but there are only phi1 to phi{m}"
+                raise refusal("subset.range", text, f"raise {option('n_components')}")
             member = int(member[3:]) - 1
         elif not np.isscalar(member):
-            raise TypeError(f"subset must be one set of numbers or names, got {brief(subset)}")
+            text = f"subset must be one set of numbers or names, got {brief(subset)}"
+            raise refusal("subset.type", text, kind=TypeError)
         numbers.append(member)
     return tuple(int(k) for k in check_subsets([numbers], m)[0])

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, to_host
+from ..backend import at_home, backend_of, to_device, to_host
 from ..backend.array import Array
-from ..backend.kernels.arrays import column_sums
+from ..backend.kernels.arrays import column_sums, namespace
+from ..findings import refusal
 from ..validation import check_real_array
 from .criterion import Scores, check_bases, check_spanning, check_subsets, penalties, score_pass
 from .criterion import log_volumes as volumes_of
@@ -79,7 +80,7 @@ def regularization_path(scores: Array, subsets: Array, eigenvalues: Array) -> tu
     sets = check_subsets(to_host(subsets) if hasattr(subsets, "shape") else subsets, len(values))
     heights = to_host(check_real_array("scores", scores, 1))
     if len(heights) != len(sets):
-        raise ValueError(f"scores has {len(heights)} entries for {len(sets)} subsets")
+        raise refusal("scores.number", f"scores has {len(heights)} entries for {len(sets)} subsets")
     slopes = penalties(sets, values)
     # the best at zeta = 0; among equal ones the smallest penalty, then the first
     current = int(np.lexsort((slopes, -heights))[0])
@@ -135,20 +136,34 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
     bases = check_bases(bases, 2)  # one is left out
     sets, among = check_spanning(subsets, bases), check_spanning(candidates, bases, "candidates")
     if sets.shape[1] != among.shape[1]:
-        raise ValueError(f"candidates must have {sets.shape[1]} members like subsets, got {among.shape[1]}")
-    return regret_of(bases, sets, score_pass(bases, among))
+        text = f"candidates must have {sets.shape[1]} members like subsets, got {among.shape[1]}"
+        raise refusal("candidates.size", text)
+    return regret_of(bases, sets, among, score_pass(bases, among))
 
 
-def regret_of(bases: Array, subsets: np.ndarray, scores: Scores) -> Array:
-    """The same from a finished pass over the candidates."""
-    own = volumes_of(bases, subsets)
-    return regret_at(own, column_sums(own), scores, len(bases))
+def regret_of(bases: Array, subsets: np.ndarray, candidates: np.ndarray, scores: Scores) -> Array:
+    """Return the regret of sets at every point, given the scores of all candidates."""
+    own, places = volumes_of(bases, subsets), to_device(places_among(subsets, candidates), backend_of(bases))
+    sums = backend_of(bases).xp.where(places >= 0, scores.totals[places], column_sums(own))
+    return regret_at(own, sums, places, scores, len(bases))
 
 
-def regret_at(own: Array, sums: Array, scores: Scores, n: int) -> Array:
-    """The same at some of n points, from volumes (r, q) there and their sums (q,) over all points."""
+def regret_at(own: Array, sums: Array, places: Array, scores: Scores, n: int) -> Array:
+    """Return it at r of n points, from volumes (r, q) there and their sums (q,) over all points.
+
+    Sets with a place among the candidates have the sum of their scores, not one of volumes that were computed again: in
+    float32 the two differ, and the regret would not be 0 where the set is the best.
+    """
     best_elsewhere = scores.totals[scores.best] - scores.best_scores
-    return (best_elsewhere[:, None] - (sums - own)) / (n - 1)
+    regret = (best_elsewhere[:, None] - (sums - own)) / (n - 1)
+    return namespace(own).where(scores.best[:, None] == places, 0.0, regret)
+
+
+def places_among(subsets: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Return the number of each set among the candidates, -1 if it is none of them."""
+    subsets, candidates = np.sort(subsets, axis=1), np.sort(candidates, axis=1)
+    found = [np.flatnonzero((candidates == subset).all(axis=1)) for subset in subsets]
+    return np.array([rows[0] if len(rows) else -1 for rows in found])
 
 
 def first_acceptable(percentiles: np.ndarray) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ..backend import Backend, at_home, backend_of, to_device
 from ..backend.array import Array
 from ..embedding.laplacian import Laplacian, check_laplacian
+from ..findings import refusal
 from ..validation import check_integer, check_real_array
 
 
@@ -165,6 +166,7 @@ def _check(coordinates: Array, laplacian: Any) -> tuple[Array, Laplacian, Backen
     laplacian = check_laplacian(laplacian)
     Y = check_real_array("coordinates", coordinates, 2)
     if len(Y) != laplacian.shape[0]:
-        raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {laplacian.shape[0]} points")
+        text = f"coordinates has {len(Y)} rows but laplacian is for {laplacian.shape[0]} points"
+        raise refusal("coordinates.rows", text)
     backend = backend_of(laplacian.transition.data if laplacian.operator.has_matrix else laplacian.weights)
     return to_device(Y, backend), laplacian, backend

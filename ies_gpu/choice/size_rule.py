@@ -45,19 +45,11 @@ def share_near_zero(log_volumes: Array) -> float:
 
 
 def judge_size(best: tuple[int, ...], ranking: Iterable[Any], share: Callable[[tuple[int, ...]], float]) -> SizeVerdict:
-    """Compare the best set with its union with the runner-up.
+    """Compare the best set with its union with the runner-up in a ranking by falling loss at zeta*.
 
-    The runner-up is the best other set by loss, not by score: the best score may belong to fast coordinates, whose
-    union with the chosen set leaves open a direction that a slower one would show.
-
-    Parameters
-    ----------
-    best : tuple of int
-        The chosen set.
-    ranking : iterable of sets
-        By falling loss at zeta*. Without any other set the best one is its own runner-up.
-    share : callable
-        The share of points with a volume near zero under a set.
+    ``share`` gives the share of points with a volume near zero under a set. The runner-up is the best other set by
+    loss, not by score: the best score may belong to fast coordinates, whose union with the chosen set leaves open a
+    direction that a slower one would show. Without any other set the best one is its own runner-up.
     """
     runner_up = next((other for other in (tuple(map(int, row)) for row in ranking) if other != best), best)
     union = tuple(sorted({*best, *runner_up}))

@@ -18,16 +18,16 @@ from itertools import pairwise
 from typing import Any
 
 from .. import __version__
-from . import data, demo, doctor, estimate, fit, plot, report, reproduce, show, transform
+from ..findings import code_of, finding_of
+from . import data, demo, doctor, fit, flags, plot, report, show, transform
 from .address_space import check_address_space
 from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 from .signals import Terminated, stopped_once
-from .wording import as_options
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
-COMMANDS = (fit, show, plot, report, transform, data, demo, doctor, estimate, reproduce)
+COMMANDS = (fit, show, plot, report, transform, data, demo, doctor)
 # errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError", "ClusterError", "NotConvergedError")
 
@@ -63,8 +63,7 @@ def main(argv: list[str] | None = None) -> int:
         if not debug:
             logging.getLogger().addHandler(SILENT)
         with shown_warnings(console, known), stopped_once():
-            if args.run is not estimate.run:
-                check_address_space()
+            check_address_space()
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)
@@ -88,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
         console.close()
         if debug:
             raise
-        console.error(sentence(error, known), FAILED)
+        console.error(sentence(error, known), FAILED, **coded(error))
         return FAILED
 
 
@@ -100,9 +99,10 @@ def or_help(argv: list[str]) -> list[str]:
 
 
 def sentence(error: Exception, known: Collection[str] = ()) -> str:
-    """An error in one line, in the words of the command line; ``known`` are the options of the command."""
+    """Return an error in one line, with flags for options; ``known`` are the flags of the command."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
-    text = str(error)
+    finding = finding_of(error)
+    text = str(error) if finding is None else flags.say(finding, known)
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'no details'}); set --memory-limit, use --dtype mixed, or use fewer points"
     if isinstance(error, FileNotFoundError) and error.errno and not error.filename:  # of os.getcwd
@@ -111,7 +111,12 @@ def sentence(error: Exception, known: Collection[str] = ()) -> str:
         text = f"{error.filename}: {error.strerror}"
     if not any(kind in kinds for kind in EXPECTED):
         return f"{type(error).__name__}: {text} (unexpected; --debug shows the traceback)"
-    return as_options(text, known)
+    return text
+
+
+def coded(said: BaseException | str) -> dict[str, str]:
+    """Return the code of an error or a warning, if it has one, for a log in JSON."""
+    return {"code": code} if (code := code_of(said)) else {}
 
 
 @contextmanager
@@ -119,7 +124,8 @@ def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
     """Warnings as one clean line each."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        console.warning(as_options(str(message), known))
+        finding = finding_of(message)
+        console.warning(str(message) if finding is None else flags.say(finding, known), **coded(message))
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from ..files.remote import shown
@@ -31,15 +30,14 @@ def is_file(color: str) -> bool:
 
 def is_table(points: str) -> bool:
     """Whether the points are in a file that has columns of other kinds too."""
-    from ..files.columns import READERS
+    from ..files.points import TABLES
 
-    return os.path.splitext(shown(points))[1].lower() in READERS
+    return os.path.splitext(shown(points))[1].lower() in TABLES
 
 
 def read_colors(color: str, points: str | None, table: dict[str, Any] | None = None) -> dict[str, Any]:
     """The columns of a file, or those of the points that are named; ``table`` has the latter if they were read."""
-    from ..files.chosen import Header
-    from ..files.columns import read_columns
+    from ..files.points import read_columns
 
     if is_file(color):
         return read_columns(color)
@@ -51,11 +49,13 @@ def read_colors(color: str, points: str | None, table: dict[str, Any] | None = N
             "instead, such as a .csv file"
         )
 
-    def named(columns: list[str]) -> list[str]:
-        header = Header(Path(shown(str(points))), columns, len(columns))
-        return [columns[k] for name in column_names(color) for k in header.span(name)]
-
-    return {name: table[name] for name in named(list(table))} if table else read_columns(str(points), named)
+    names = column_names(color)
+    if not table:
+        return read_columns(str(points), names)
+    for name in names:
+        if name not in table:
+            raise ValueError(f"{shown(str(points))} has no column {name!r}; its columns are {', '.join(table)}")
+    return {name: table[name] for name in names}
 
 
 def check_length(color: str, colors: dict[str, Any], n: int) -> None:

@@ -130,13 +130,13 @@ class Console:
         if self.style in ("bar", "lines"):
             self._write(text)
 
-    def warning(self, message: str) -> None:
+    def warning(self, message: str, **more: str) -> None:
         """Say in every style that the result may be wrong."""
-        self._say("warning", message)
+        self._say("warning", message, **more)
 
-    def error(self, message: str, status: int = 1) -> None:
+    def error(self, message: str, status: int = 1, **more: str) -> None:
         """Say in every style that the run has failed and ends with this status."""
-        self._say("error", message, status=status)
+        self._say("error", message, status=status, **more)
 
     def end(self, message: str, status: int) -> None:
         """Write the last JSON line: how the run ended, unless by an error. People see that without it."""

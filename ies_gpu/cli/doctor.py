@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
+from ..findings import render
 from ..results.export import plain
 from .console import Console
+from .flags import in_flags
 from .options import add_command, add_talk, check_ending, count, device
 from .output import listed, say, say_json
-from .wording import as_options
 
 if TYPE_CHECKING:
     from .selftest import Outcome, Side
@@ -64,7 +65,7 @@ def tell(facts: dict[str, Any]) -> None:
     listed("memory", [f"{facts['memory_free'] / 2**30:.1f} GiB free; a run uses at most half of it by default"])
     listed("kernels", [facts["kernels"]])
     listed("kernel cache", [facts["kernel_cache"]])
-    listed("device", [as_options(f"{facts['device']}: {facts['device_reason']}")])
+    listed("device", [render(f"{facts['device']}: {facts['device_reason']}", in_flags)])
     listed("GPU status", [facts["gpu_status"]])
 
 

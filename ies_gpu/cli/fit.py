@@ -11,11 +11,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import in_bytes
 from ..files.remote import file_size, is_remote, shown
 from ..run.options import Options
+from . import flags
 from .colours import add_color, by_name, check_length, for_picture, read_colors
 from .console import Console
-from .estimate import duration
+from .dry_run import say_how_long, tell_needs
 from .job_file import layered
 from .molecule import add_molecule, check_molecule, is_molecule, read_frames
 from .options import (
@@ -36,12 +38,10 @@ from .options import (
 from .output import announce_compiling, say, say_json
 from .plot import check_picture, draw
 from .report import address, check_page, name_of
-from .wording import as_options, in_bytes
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
-LONG = 20.0  # seconds from which a run is announced
 # of the options that the command shares with select_coordinates
 DEFAULTS = {field.name: field.default for field in fields(Options) if field.name not in ("entry", "keep_bases")}
 
@@ -85,7 +85,9 @@ def add(commands: Any) -> None:
     option = fit.add_argument_group("a cluster (Dask)").add_argument
     option("--workers", type=count, metavar="N", help="compute in N processes of this machine")
     option("--scheduler", metavar="ADDRESS", help="compute on the workers of a scheduler, such as tcp://node1:8786")
-    add_job(fit.add_argument_group("a job").add_argument)
+    option = fit.add_argument_group("a job").add_argument
+    option("--dry-run", action="store_true", help="read the points, say how much memory and time it takes, and stop")
+    add_job(option)
     add_talk(fit, as_json="print the result as one JSON object")
     for action in fit._actions:
         action.default = DEFAULTS.get(action.dest, action.default)
@@ -106,7 +108,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_different(args.parser, {"--color": args.color, **outputs})
     if args.color and not (args.plot or args.report):
         args.parser.error("--color is for the pictures of --plot and --report; give one of them")
-    if args.quiet and not (any(outputs.values()) or args.json):
+    if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
     if args.components == "each" and args.checkpoint:
         args.parser.error("--checkpoint holds one run, and --components each makes one per part; leave one of them out")
@@ -135,6 +137,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     console.progress("read", 0, 0)
     given = read_given(args, molecule)
     console.progress("read", 1, 1)
+    if args.dry_run:
+        tell_needs(given.points, args)
+        return 0
     if molecule and not args.no_self_loops:
         console.note("frames of a molecule are noisy in many dimensions: --no-self-loops often gives a better map")
     if not args.output:
@@ -193,7 +198,7 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
             {"output": own["-o"] and shown(own["-o"]), "model": own["--model"] and shown(own["--model"])}
             for own in saved
         ]
-        plain = [as_plain(part, **own) for part, own in zip(parts, names, strict=True)]
+        plain = [as_plain(part, flags.in_flags, **own) for part, own in zip(parts, names, strict=True)]
         say_json(plain if args.components == "each" else plain[0])
     elif not args.quiet:
         for part, own in zip(parts, saved, strict=True):
@@ -204,7 +209,7 @@ def summarise(selection: Selection, own: dict[str, str | None], seconds: float) 
     """Print a result and the names of its files."""
     from ..results.summary import summary
 
-    say(summary(selection, as_options), heading=True)
+    say(summary(selection, flags.say), heading=True)
     say(f"  time            {seconds:.1f} s")
     for label, option in (
         ("saved", "-o"),
@@ -273,43 +278,6 @@ def part_name(name: str, number: int) -> str:
     return f"{stem}.part{number}{ending}"
 
 
-def say_how_long(points: Any, args: argparse.Namespace, console: Console) -> None:
-    """Say roughly how long it will take, if that is long; nothing where nobody can tell."""
-    expected = expected_seconds(points, args)
-    if expected is not None and expected > LONG:
-        console.note(f"expect about {duration(expected)}, within a factor of five or so")
-
-
-def expected_seconds(points: Any, args: argparse.Namespace) -> float | None:
-    """From the number of neighbours on a sample; an automatic run tries about seven bandwidths on 10,000 points."""
-    import numpy as np
-
-    from ..backend.cpu import available_threads
-    from ..resources import estimate_resources
-
-    n, columns = points.shape
-    d = 2 if args.intrinsic_dim == "auto" else args.intrinsic_dim
-    s = d if args.subset_size == "auto" else args.subset_size
-    if args.n_neighbors is not None or args.bandwidth == "local" or args.metric != "euclidean":
-        return None
-    if args.device.startswith("cuda") or args.n_components > n - 2:
-        return None
-    known = {"dim": columns, "intrinsic_dim": d, "subset_size": s, "n_components": args.n_components}
-    known["n_threads"] = args.n_threads or available_threads()
-    if args.bandwidth in ("auto", "fixed"):
-        tried = min(n, 10_000)
-        found = estimate_resources(n=tried, degree=0.06 * tried, **known).seconds
-        return None if found is None else 7 * found * max(1.0, n / 30_000)
-    rng = np.random.default_rng(0)
-    some, others = (np.asarray(points[np.sort(rng.choice(n, min(n, k), replace=False))], float) for k in (50, 4000))
-    if columns > 50:
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):  # what is wrong with the points is said when they are checked
-        apart = np.sqrt(((some[:, None, :] - others) ** 2).sum(axis=2))
-    share = float((apart <= (args.radius or 3 * args.bandwidth)).mean())
-    return estimate_resources(n=n, degree=float(np.clip(share * n, 1, n - 1)), **known).seconds
-
-
 def check_numbers(args: argparse.Namespace) -> None:
     """Check that the given numbers fit together."""
     d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
@@ -320,8 +288,10 @@ def check_numbers(args: argparse.Namespace) -> None:
         args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
     if args.workers or args.scheduler:
         check_cluster(args)
-    if args.model and (args.n_neighbors or args.bandwidth == "local"):
-        args.parser.error("--model needs a graph within a radius; leave out --neighbors and --bandwidth local")
+        if args.dry_run:
+            args.parser.error("--dry-run tells what one process needs; leave out --workers and --scheduler")
+    if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
+        args.parser.error("--model needs one bandwidth for all points; pass a number, or leave --neighbors out")
     if args.model and args.bandwidth == "auto":
         args.bandwidth = "fixed"  # which new points have a place with
     if args.bandwidth in ("auto", "fixed") and args.radius is not None:
@@ -364,7 +334,7 @@ def stays_away(args: argparse.Namespace) -> bool:
     if not (args.workers or args.scheduler) or is_remote(args.points):
         return False
     here = (args.model, args.plot, args.report, *chosen_of(args).values())
-    return Path(args.points).suffix.lower() in (".npy", ".zarr", ".parquet") and not any(here)
+    return Path(args.points).suffix.lower() in (".npy", ".zarr") and not any(here)
 
 
 def by_block(args: argparse.Namespace) -> bool:

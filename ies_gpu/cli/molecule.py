@@ -5,13 +5,25 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from math import comb
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import IESWarning
 from ..files.remote import is_remote, shown
+from ..findings import listen
 from .options import chosen_of
 
+if TYPE_CHECKING:
+    from ..datasets.trajectories import Trajectory
+
 COLUMNS = 50  # principal components of the features
-WORDS = {"angles": "angles of triangles of atoms", "distances": "distances between atoms"}
+SAMPLE = 5e7  # numbers that principal components are computed from, and that are in memory at once
+MOST = 1_000_000  # columns of features
+WORDS = {
+    "angles": "angles of triangles of atoms",
+    "distances": "distances between atoms",
+    "torsions": "cosines and sines of torsions",
+}
 
 
 class Frames(NamedTuple):
@@ -26,15 +38,19 @@ def add_molecule(option: Callable[..., Any]) -> None:
     option(
         "--topology",
         metavar="TOP.PDB",
-        help="file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis or mdtraj)",
+        help="file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)",
     )
     option("--atoms", type=atoms, metavar="A,B-C", help="atoms to use, by number from 0, such as 0-21 (all)")
-    option("--features", choices=tuple(WORDS), help="what describes the shape of a frame (angles)")
+    option(
+        "--features",
+        choices=tuple(WORDS),
+        help="what describes the shape of a frame (angles); only torsions tell it from its mirror image",
+    )
 
 
 def is_molecule(args: argparse.Namespace) -> bool:
     """Whether the points are frames of a molecule; what only a molecule has is refused otherwise."""
-    from ..datasets.molecules import holds_molecule
+    from ..datasets.trajectories import holds_molecule
 
     found = args.topology is not None or (args.key is None and holds_molecule(args.points))
     given = [option for option, value in (("--atoms", args.atoms), ("--features", args.features)) if value is not None]
@@ -58,18 +74,49 @@ def check_molecule(args: argparse.Namespace) -> None:
 
 def read_frames(args: argparse.Namespace) -> Frames:
     """Read the frames and reduce the features of their shape to a few columns."""
-    from ..datasets.molecules import load_molecule, pairwise_distances, planar_angles
-    from ..datasets.principal_components import pca
+    from ..datasets.trajectories import load_molecule
 
     molecule = load_molecule(args.points, topology=args.topology, atoms=args.atoms)
+    if len(molecule) < 2:
+        raise ValueError(f"{args.points} holds one frame, and a map needs many")
     kind = args.features or "angles"
-    found = pca(molecule.R, COLUMNS, transform={"angles": planar_angles, "distances": pairwise_distances}[kind])
-    count, columns = found.axes.shape
+    X, found = reduced(molecule, kind)
+    columns, count = found.components_.shape
     about = f"{count:,} {WORDS[kind]} ({len(molecule.z)} atoms)"
     if columns < count:
-        about += f", as {columns} principal components with {found.explained:.1%} of the variance"
+        about += f", as {columns} principal components with {found.explained_variance_ratio_.sum():.1%} of the variance"
     values = {name: value.reshape(-1) for name, value in molecule.values.items() if value.size == len(molecule)}
-    return Frames(found.scores, about, values)
+    return Frames(X, about, values)
+
+
+def reduced(molecule: Trajectory, kind: str) -> tuple[Any, Any]:
+    """Principal components of the features, and scikit-learn's fit, which has seen a sample of many frames."""
+    import numpy as np
+    from sklearn.decomposition import PCA
+
+    make, width = described(molecule, kind)
+    most = max(2 * COLUMNS, int(SAMPLE / width))
+    rng, n = np.random.default_rng(0), len(molecule)
+    sample = make(molecule.R[np.sort(rng.choice(n, most, replace=False))] if n > most else molecule.R)
+    found = PCA(min(COLUMNS, *sample.shape, len(sample) - 1), random_state=0).fit(sample)
+    with listen(IESWarning):  # the sample has been warned about
+        blocks = [found.transform(make(molecule.R[k : k + most])) for k in range(0, n, most)]
+    return np.concatenate(blocks), found
+
+
+def described(molecule: Trajectory, kind: str) -> tuple[Callable[[Any], Any], int]:
+    """What makes the features of some frames, and how many there are of each."""
+    from ..datasets.molecules import bonded_chains, pairwise_distances, planar_angles, torsion_features
+
+    if kind == "torsions":
+        chains = bonded_chains(molecule.R, molecule.z)
+        return lambda R: torsion_features(R, chains), 2 * len(chains)
+    count = len(molecule.z)
+    width = comb(count, 2) if kind == "distances" else 3 * comb(count, 3)
+    if width > MOST:
+        way = "--atoms" if kind == "distances" else "--features distances or torsions, or --atoms"
+        raise ValueError(f"{count:,} atoms have {width:,} {kind}, more than {MOST:,}; use {way}")
+    return (pairwise_distances if kind == "distances" else planar_angles), width
 
 
 def atoms(text: str) -> tuple[int, ...]:

@@ -102,7 +102,7 @@ def add_reading(option: Callable[..., Any]) -> None:
     option(
         "--columns",
         metavar="A,B,...",
-        help="columns of a table to use as coordinates, by name or number from 0; A-F for all from A to F",
+        help="columns of a table to use as coordinates, by name or number from 0",
     )
     option("--index-col", metavar="NAME", help="column of a table that names the rows")
 

@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..errors import in_bytes
 from ..files.remote import file_size, is_remote, shown
 from .colours import add_color, by_name, read_colors
 from .console import Console
 from .options import add_command, add_reading, add_talk, check_different, check_ending, chosen_of
 from .output import say
-from .wording import in_bytes
 
 
 def add(commands: Any) -> None:

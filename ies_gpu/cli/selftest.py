@@ -292,9 +292,7 @@ def wholes(trial: Trial) -> Iterator[Outcome]:
         try:
             found, fast = tested.timed(partial(tested.select, data, dtype))
             difference = selections(found, expected, dtype == "float64")
-            complaints = [
-                said for said in found.diagnostics["warnings"] if said not in expected.diagnostics["warnings"]
-            ]
+            complaints = [str(said) for said in found.findings if said not in expected.findings]
             if complaints:  # what was repeated on plain code agrees, but is no success
                 difference, note = float("inf"), " ".join(complaints)
         except Exception as error:

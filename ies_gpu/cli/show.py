@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
+from . import flags
 from .console import Console
 from .options import add_command, add_talk, check_ending
 from .output import listed, say, say_json
-from .wording import as_options
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
@@ -34,9 +32,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.csv:
         write_csv(selection, args.csv)
     if args.json:
-        say_json(as_plain(selection))
+        say_json(as_plain(selection, flags.in_flags))
         return 0
-    say(summary(selection, as_options), heading=True)
+    say(summary(selection, flags.say), heading=True)
     show_tables(selection)
     if args.csv:
         say(f"  table           {shown(args.csv)}: {len(selection.points):,} rows")
@@ -45,18 +43,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 def write_csv(selection: Selection, path: str) -> None:
     """Write the chosen coordinates, with the row of each point in the input, and its name if it has one."""
-    from ..files.writing import check_output, whole_or_nothing
+    from ..files.writing import check_output, whole_or_nothing, write_lines
 
     check_output(path, ".csv")
-    named = {} if selection.index is None else {"name": [str(label) for label in selection.index]}
+    named = {} if selection.index is None else {"name": selection.index}
+    lines = zip(selection.points.tolist(), *named.values(), selection.embedding.tolist(), strict=True)
     with whole_or_nothing(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(("row", *named, *selection.names))
-        for *about, line in zip(selection.points.tolist(), *named.values(), selection.embedding.tolist(), strict=True):
-            writer.writerow((*about, *(f"{value:.17g}" for value in line)))
-        text.flush()
-        text.detach()
+        write_lines(file, ("row", *named, *selection.names), ((*about, *line) for *about, line in lines))
 
 
 def show_tables(selection: Selection) -> None:

@@ -26,8 +26,8 @@ class Cells:
 
     Attributes
     ----------
-    starts, points : ndarray
-        Where they begin, counted in rows of the level and in points; the last entry is the end.
+    starts : ndarray
+        Where they begin; the last entry is the end.
     held : ndarray
         The points that are cells of their own on all levels.
     norms, weights : array
@@ -35,39 +35,27 @@ class Cells:
     """
 
     starts: np.ndarray
-    points: np.ndarray
     held: np.ndarray
     norms: np.ndarray
     weights: Any
 
 
-def _cells(backend: Backend, starts: np.ndarray, points: np.ndarray, held: np.ndarray, top: Any) -> Cells:
-    xp, begin = backend.xp, backend.asarray(starts)
-    norms = xp.sqrt(xp.add.reduceat(top * top, begin[:-1]))
-    weights = (top / xp.repeat(norms, begin[1:] - begin[:-1])).astype(xp.float32)
-    return Cells(starts, points, held, backend.to_host(norms), weights)
-
-
 def own_cells(
     backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float, root: Any, length: float
 ) -> Cells:
-    """Those of the first level, from chances of return at three looks."""
+    """Return the cells of the first level, from return probabilities after 1, 3 and 7 steps."""
     alone = returns.is_lonely(first, second, last, median, np)
     lonely, held = np.flatnonzero(alone), np.flatnonzero(alone & returns.is_held(first, second, last))
     starts = np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
-    return _cells(backend, starts, starts, held, root[: len(first)] / length)
+    xp, begin, top = backend.xp, backend.asarray(starts), root[: len(first)] / length
+    norms = xp.sqrt(xp.add.reduceat(top * top, begin[:-1]))
+    weights = (top / xp.repeat(norms, begin[1:] - begin[:-1])).astype(xp.float32)
+    return Cells(starts, held, backend.to_host(norms), weights)
 
 
-def coarser_cells(backend: Backend, cells: Cells, cuts: int) -> Cells:
-    """Cells of the level whose rows are the given cells: of at most ``2**cuts`` points."""
-    wider = cells_of(int(cells.points[-1]), True, cuts)
-    points = np.unique(np.concatenate([wider, cells.held, cells.held + 1]))
-    return _cells(backend, np.searchsorted(cells.points, points), points, cells.held, backend.asarray(cells.norms))
-
-
-def counts_of(backend: Backend, cells: Cells) -> tuple[int, int]:
-    """How many cells there are, and how many points that stay cells."""
-    return len(cells.norms), len(cells.held)
+def counts_of(backend: Backend, cells: Cells) -> int:
+    """How many cells there are."""
+    return len(cells.norms)
 
 
 def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray:
@@ -117,22 +105,9 @@ def _parts(matrix: Any) -> Matrix:
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32)
 
 
-def coarse_rows(backend: Backend, merged: Merged) -> Matrix:
-    """The rows of the coarse matrix on the device."""
-    indptr, indices, data = (backend.asarray(part) for part in merged.rows)
-    return indptr, indices, data
-
-
-def extents_of(backend: Backend, merged: Merged, first: np.ndarray) -> tuple[dict[int, int], int]:
-    """How many cells of which blocks a block needs, and the entries of its rows of the coarse matrix."""
-    blocks, counts = np.unique(np.searchsorted(first, merged.wanted, side="right") - 1, return_counts=True)
-    return dict(zip(blocks.tolist(), counts.tolist(), strict=True)), len(merged.rows[2])
-
-
-def cells_wanted(backend: Backend, merged: Merged, near: list[int], first: np.ndarray) -> dict[int, Any]:
-    """Which cells of other blocks a block needs, numbered within those."""
-    wanted = merged.wanted
-    return {j: backend.asarray(wanted[(wanted >= first[j]) & (wanted < first[j + 1])] - first[j]) for j in near}
+def extents_of(backend: Backend, merged: Merged) -> tuple[int, int]:
+    """How many cells a block needs, own ones included, and the entries of its rows of the coarse matrix."""
+    return len(merged.wanted), len(merged.rows[2])
 
 
 def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]:
@@ -140,7 +115,7 @@ def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]
     indptr, indices, data = merged.rows
     width = int(merged.wanted.max()) + 1
     whole = csr_matrix((data, merged.wanted[indices], indptr), shape=(len(indptr) - 1, width))
-    return cells.points, cells.held, cells.norms, _parts(whole)
+    return cells.starts, cells.held, cells.norms, _parts(whole)
 
 
 def hierarchy(backend: Backend, sizes: list[int], count: int, cuts: int, *blocks: tuple[Any, ...]) -> Level:

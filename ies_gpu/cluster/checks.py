@@ -14,8 +14,10 @@ from ..embedding.connectivity import (
     counts_until_many,
     counts_within,
     nearest_square,
-    refuse_degrees,
+    refuse_alike,
+    refuse_lonely,
     sampled_rows,
+    weights_near,
 )
 from ..parameters.levina_bickel import dimension_of_rows, dimension_rows
 from ..run.fingerprint import digest_of_rows, digest_rows
@@ -27,7 +29,7 @@ from .team import Team, member
 
 
 def check_source(team: Team, source: Source, options: Options) -> None:
-    """Refuse points without a shape, and a radius that isolates most of them or joins all: see ``sampled_degree``."""
+    """Refuse points without a shape, and a kernel that isolates most of them or joins all: see ``sampled_degree``."""
     lows, highs = zip(*team.gather(team.map(extremes, source.chunks)), strict=True)
     low, high = np.min(lows, axis=0), np.max(highs, axis=0)
     seen = max(float(high.max()), -float(low.min())) > 1 / LARGEST
@@ -47,7 +49,10 @@ def check_source(team: Team, source: Source, options: Options) -> None:
         return unit * float(np.min(squares, axis=0).max()) ** 0.5
 
     degrees = counts_until_many(len(rows), SAMPLE // 2, counted) - 1
-    refuse_degrees(degrees, rows, source.n, radius, options.components, nearest)
+    refuse_lonely(degrees, rows, radius, options.components, nearest)
+    if (degrees == source.n - 1).all():
+        weights = team.total(team.map(weights_of, source.chunks, some[:SURE], options.bandwidth))
+        refuse_alike(float(weights.mean()) / source.n, source.n, options.bandwidth)
 
 
 def facts_of_points(team: Team, points: list[Any], used: int, n: int) -> dict[str, Any]:
@@ -93,6 +98,11 @@ def counts_near(backend: Backend, X: np.ndarray, some: np.ndarray, radius: float
         return np.zeros(len(some), dtype=np.int64)
     parts = (backend.asarray(some[k : k + SURE]) for k in range(0, len(some), SURE))
     return np.concatenate([counts_within(X, part, radius, backend) for part in parts])
+
+
+def weights_of(backend: Backend, X: np.ndarray, some: np.ndarray, bandwidth: float) -> np.ndarray:
+    """The sum of the weights that some points have for the points of a chunk."""
+    return weights_near(X, some, bandwidth, backend)
 
 
 def squares_near(backend: Backend, X: np.ndarray, some: np.ndarray, places: np.ndarray, unit: float) -> np.ndarray:

@@ -11,6 +11,7 @@ from ..backend import Backend
 from ..backend.base import index_type
 from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel
+from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
 from ..embedding.eigensolvers.eigenpairs import (
     Eigenpairs,
     SymmetricTransition,
@@ -28,8 +29,8 @@ from .team import Pieces, Team
 
 def eigenpairs(
     team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any = None
-) -> tuple[np.ndarray, Pieces, np.ndarray]:
-    """The ``count`` leading pairs of S: values, vectors in pieces, residuals.
+) -> tuple[np.ndarray, Pieces, Accuracy]:
+    """The ``count`` leading pairs of S: values, vectors in pieces, and how accurate they are.
 
     A graph on which the multilevel method is not expected to win, or does not converge, is solved on one worker if it
     fits there: such graphs are small, or so dense that few points make up a neighbourhood.
@@ -45,7 +46,7 @@ def eigenpairs(
 
 def pairs_on_one(
     team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any]
-) -> tuple[np.ndarray, Pieces, np.ndarray]:
+) -> tuple[np.ndarray, Pieces, Accuracy]:
     """The same by one worker, which gets the whole matrix."""
     need, n = 40 * graph.nnz, int(graph.sizes.sum())  # the matrix, its parts on the way, and vectors
     most = team.memory_of(0)
@@ -56,16 +57,16 @@ def pairs_on_one(
             f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker; lower bandwidth or use larger workers"
         )
     pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
-    values, residuals, more = team.gather([team.submit(head, pairs, block=0)])[0]
+    values, accuracy, more = team.gather([team.submit(head, pairs, block=0)])[0]
     info |= more
     ends = np.concatenate([[0], np.cumsum(graph.sizes)]).tolist()
     parts = [team.submit(rows_of, pairs, a, b, block=0) for a, b in itertools.pairwise(ends)]
-    return values, Pieces(team, parts, (n, count)), residuals
+    return values, Pieces(team, parts, (n, count)), accuracy
 
 
 def multilevel_pairs(
     team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any
-) -> tuple[np.ndarray, Pieces, np.ndarray]:
+) -> tuple[np.ndarray, Pieces, Accuracy]:
     """The same by the multilevel method, with everything tall in pieces."""
     level = TopLevel(team, graph)
     level.build(count + multilevel.GUARDS)
@@ -75,18 +76,30 @@ def multilevel_pairs(
         values, X, coarse = multilevel.solve(level, count, aim, 0.0, last_level_pairs, level.exact, history, progress)
     finally:
         info |= {"block_products": level.products, "iterations": len(history), "products": level.columns}
-        info["coarse_sizes"] = [tall.coarse.n for tall in level.in_blocks]  # the last one is on one worker
-        counted = [(tall.travelled, tall.backend.kernels) for tall in level.in_blocks]
-        went = [travelled | {"gram": tall.numbers} for travelled, tall in counted]
-        info["travelled"], info["travelled_below"] = went[0], went[1:]
+        info["coarse_sizes"] = [level.coarse.n]
+        info["travelled"] = level.travelled | {"gram": level.backend.kernels.numbers}
     multilevel.check_interlacing(values, coarse.values, count)
     V = beside_top(team, X[:, :count], level)
-    values = values[:count].copy()
-    squares, gram = team.total(team.map(squares_and_gram, level.exact(V).parts, V.parts, values))
-    residuals = np.sqrt(squares)
-    refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(residuals.max()), tol)
+    values, accuracy, gram, coupling = measured(team, level, values, V)
+    if accuracy.doubtful.size and np.isfinite(accuracy.residuals).all():
+        apart, turn = separated(values[1:count], gram[1:, 1:], coupling[1:, 1:])
+        values = np.concatenate([values[:1], apart, values[count:]])
+        V = Pieces(team, team.map(separate, V.parts, turn), V.shape)
+        values, accuracy, gram, _ = measured(team, level, values, V)
+    refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(accuracy.residuals.max()), tol)
     info["method"] = "multilevel"
-    return values, V, residuals
+    return values[:count].copy(), V, accuracy
+
+
+def measured(
+    team: Team, level: TopLevel, values: np.ndarray, V: Pieces
+) -> tuple[np.ndarray, Accuracy, np.ndarray, np.ndarray]:
+    """The values, the accuracy of vectors in pieces, their inner products, and those with their residuals."""
+    squares, gram, coupling = team.total(
+        team.map(squares_and_gram, level.exact(V).parts, V.parts, values[: V.shape[1]].copy())
+    )
+    noise = max(ROUNDING, float(np.abs(coupling[1:, 0]).max(initial=0.0)))
+    return values, accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
 
 
 def beside_top(team: Team, V: Pieces, level: TopLevel) -> Pieces:
@@ -119,8 +132,8 @@ def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *par
     return leading_eigenpairs(operator, count, start=start, tol=tol)
 
 
-def head(backend: Backend, pairs: Eigenpairs) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    return backend.to_host(pairs.values), backend.to_host(pairs.residuals), pairs.info
+def head(backend: Backend, pairs: Eigenpairs) -> tuple[np.ndarray, Accuracy, dict[str, Any]]:
+    return backend.to_host(pairs.values), pairs.accuracy, pairs.info
 
 
 def rows_of(backend: Backend, pairs: Eigenpairs, first: int, last: int) -> Any:
@@ -137,7 +150,12 @@ def turned(backend: Backend, V: Any, root: Any, length: float, reflection: np.nd
     return V
 
 
-def squares_and_gram(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The squares of residuals, and the inner products of vectors."""
+def squares_and_gram(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The squares of residuals, and the inner products of vectors with each other and with residuals."""
     R = SV - V * backend.asarray(values)
-    return backend.to_host((R * R).sum(axis=0)), backend.to_host(V.T @ V)
+    return tuple(backend.to_host(part) for part in ((R * R).sum(axis=0), V.T @ V, V.T @ R))
+
+
+def separate(backend: Backend, V: Any, turn: np.ndarray) -> Any:
+    """The vectors but the first, turned."""
+    return backend.xp.concatenate([V[:, :1], V[:, 1:] @ backend.asarray(turn)], axis=1)

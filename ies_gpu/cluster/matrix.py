@@ -16,6 +16,7 @@ from ..backend import Backend
 from ..embedding.graph import in_units_of, ordered_radius_graph
 from ..embedding.laplacian import gaussian_of_distances
 from ..embedding.transition import SparseKernel
+from ..findings import option, refusal
 from .blocks import Points, boxes_near, boxes_of, points_near
 from .team import Call, Team, joined, member
 
@@ -84,14 +85,8 @@ def kernel_blocks(
 
 def exchange_by(team: Team, near: list[list[int]], wants: list[Any]) -> None:
     """Let blocks exchange the rows that each wants of those near it."""
-    team.near = near
-    team.outgoing = outgoing_by(team, wants)
-
-
-def outgoing_by(team: Team, wants: list[Any]) -> list[Any]:
-    """Which rows each block sends to which other, from those that each wants of those near it."""
-    near, count = team.near, len(wants)
-    return [
+    count = len(wants)
+    team.near, team.outgoing = near, [
         team.submit(outgoing_of, j, [i for i in range(count) if j in near[i]],
                     *(wants[i] for i in range(count) if j in near[i]), block=j)
         for j in range(count)
@@ -211,7 +206,8 @@ def row_sums(backend: Backend, kernel: Rows) -> Any:
     """``w = K 1``."""
     w = SparseKernel(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
     if not bool((w > 0).all()):
-        raise ValueError("the kernel has rows without a positive entry; raise bandwidth, or use self_loops=True")
+        text = "the kernel has rows without a positive entry"
+        raise refusal("kernel.empty_rows", text, f"raise {option('bandwidth')}, or use {option('self_loops', True)}")
     return w
 
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from ..backend import Backend, get_backend
-from ..embedding.connectivity import disconnected, holds_enough, refuse_small_part
+from ..embedding.connectivity import disconnected, holds_enough, left_out, refuse_small_part
 from ..embedding.diffusion import check_pairs
-from ..errors import ClusterError, DisconnectedGraphError
+from ..errors import ClusterError
+from ..findings import option, refusal
 from ..parameters.verdict import doubts_of
 from ..results.assembly import choice_of
 from ..results.selection import Selection
@@ -23,7 +22,6 @@ from ..run.progress import Progress
 from . import blocks, matrix, returned
 from .checks import check_source, facts_of_points
 from .eigenpairs import eigenpairs
-from .levels import first_share
 from .matrix import Graph
 from .saved import Shelf
 from .scores import coordinates_of, facts_of, searched, stray_among, tangent_blocks
@@ -31,6 +29,7 @@ from .source import Source
 from .team import Team, item
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
+ON_CLUSTER = f"with {option('client')}"
 SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
 
 
@@ -45,8 +44,8 @@ def select_on_cluster(
     with log.stage("order"):
         source = Source(team, given.value)
         options.check_shape(source.n, source.width)
+        team.data = source.n * BYTES_PER_POINT
         returned.check_room(source, options)
-        team.share = first_share(team, source.n, options.n_components)
     shelf = Shelf(team, options, source.chunks, log)
     try:
         # the small matrices of the client: on several threads BLAS takes many times as long for them
@@ -62,16 +61,17 @@ def losses_told(options: Options) -> Iterator[None]:
     from distributed import CancelledError, KilledWorker
     from distributed.comm import CommClosedError
 
-    again = "start it again with checkpoint=... and resume=True" if options.checkpoint is None else "pass resume=True"
+    resume = option("resume", True)
+    again = f"pass {resume}" if options.checkpoint else f"start it again with {option('checkpoint')} and {resume}"
     try:
         yield
     except KilledWorker as error:
-        raise ClusterError(
-            f"several workers died in the same task, probably out of memory ({error.args[0]}); use more or "
-            f"larger workers, or dtype='mixed', and {again}"
-        ) from error
+        text = f"several workers died in the same task, probably out of memory ({error.args[0]})"
+        advice = f"use more or larger workers, or {option('dtype', 'mixed')}, and {again}"
+        raise refusal("cluster.workers_died", text, advice, ClusterError) from error
     except (CancelledError, CommClosedError) as error:
-        raise ClusterError(f"the scheduler was lost ({type(error).__name__}); start a cluster and {again}") from error
+        text = f"the scheduler was lost ({type(error).__name__})"
+        raise refusal("cluster.scheduler_lost", text, f"start a cluster and {again}", ClusterError) from error
 
 
 def run_stages(team: Team, source: Source, options: Options, log: CountingLog, shelf: Shelf) -> Selection:
@@ -79,7 +79,8 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     client = team.client
     graph, known = shelf.get_graph() or computed_graph(team, source, options, log, shelf)
     source.chunks.clear()
-    coordinates, eigenvalues, residuals, info = mapped(team, graph, source.n, options, log, shelf)
+    coordinates, pairs = mapped(team, graph, source.n, options, log, shelf)
+    eigenvalues = pairs["eigenvalues"]
     saved = shelf.get_arrays("tangents", ("bases", "sigma"))
     if saved is not None:
         tangents = team.map(pair, *saved[0])
@@ -97,8 +98,8 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     workers = "1 worker" if len(client.nthreads()) == 1 else f"{len(client.nthreads())} workers"
     diagnostics = facts | {
         "device_reason": f"on {workers} of the Dask cluster at {client.scheduler.address}",
-        "residuals": residuals.tolist(),
-        "solver": info,
+        **{name: pairs[name].tolist() for name in ("residuals", "gaps", "angles")},
+        "solver": pairs["info"],
         "mean_degree": graph.nnz / graph.sizes.sum() - 1,
         "approximations": [],
         "regret_passed": found.passed,
@@ -110,8 +111,8 @@ def run_stages(team: Team, source: Source, options: Options, log: CountingLog, s
     }
     chosen = choice_of(found, eigenvalues, options.bandwidth)
     selection = Selection(**chosen, **arrays, diagnostics=diagnostics)
-    for message in doubts_of(diagnostics, found.subset, int(graph.sizes.sum()), options):
-        log.warn(message)
+    for finding in doubts_of(diagnostics, found.subset, int(graph.sizes.sum()), options):
+        log.warn(finding)
     diagnostics.update(log.results(), parameters=options.parameters, cluster=log.costs)
     diagnostics["cluster"] |= {"blocks": len(graph.sizes), "rows_exchanged": matrix.rows_exchanged(team, graph)}
     diagnostics.update(shelf.results())
@@ -135,21 +136,22 @@ def computed_graph(
 
 def mapped(
     team: Team, graph: Graph, n: int, options: Options, log: CountingLog, shelf: Shelf
-) -> tuple[list[Any], np.ndarray, np.ndarray, dict[str, Any]]:
-    """Coordinates by block, eigenvalues, residuals of the latter, and how they were found."""
+) -> tuple[list[Any], dict[str, Any]]:
+    """Coordinates by block, and what is known of them: eigenvalues, their accuracy, and how they were found."""
     saved = shelf.get_arrays("eigenvectors", ("coordinates",))
     if saved is not None:
         (coordinates,), known = saved
-        return coordinates, known["eigenvalues"], known["residuals"], known["info"]
+        return coordinates, known
     info: dict[str, Any] = {}
     with log.stage("eigenvectors") as report:
-        values, V, residuals = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
-        check_pairs(values, residuals, options.tol, "the workers", log.warn)
+        values, V, accuracy = eigenpairs(team, graph, options.n_components + 1, options.tol, info, report)
+        check_pairs(values, accuracy, options.tol, "the workers", log.warn)
         coordinates = coordinates_of(team, V, graph, n, options.random_state)
         team.wait(coordinates)
-    known = {"eigenvalues": 1.0 - values[1:], "residuals": residuals[1:], "info": info}
+    known = {name: getattr(accuracy, name)[1:] for name in ("residuals", "gaps", "angles")}
+    known |= {"eigenvalues": 1.0 - values[1:], "info": info}
     shelf.put_arrays("eigenvectors", ("coordinates",), [coordinates], **known)
-    return coordinates, known["eigenvalues"], known["residuals"], info
+    return coordinates, known
 
 
 def pair(backend: Backend, first: Any, second: Any) -> tuple[Any, Any]:
@@ -178,37 +180,38 @@ class CountingLog(Log):
 def check_options(options: Options) -> None:
     """Refuse what a cluster run does not do."""
     if options.entry != "X":
-        raise ValueError(f"client works only with X, not with {options.entry}")
+        raise refusal("client.entry", f"{option('client')} works only with X, not with {options.entry}")
     if options.nearest:
-        asked = "bandwidth='local'" if options.n_neighbors is None else f"n_neighbors={options.n_neighbors}"
-        raise ValueError(
-            f"{asked} does not work with client; pass a number for bandwidth instead, or leave client out and use one "
-            "machine"
-        )
+        near = options.n_neighbors
+        asked = option("bandwidth", options.bandwidth) if near is None else option("n_neighbors", near)
+        advice = f"pass a number for {option('bandwidth')} instead, or use one machine"
+        raise refusal("client.nearest", f"{asked} does not work {ON_CLUSTER}", advice)
     if options.automatic:
         name = options.automatic[0]
-        raise ValueError(
-            f"{name}={getattr(options, name)!r} does not work with client; find it on a sample of the points on one "
-            "machine, and pass the number"
-        )
+        text = f"{option(name, getattr(options, name))} does not work {ON_CLUSTER}"
+        raise refusal("client.automatic", text, "find it on a sample of the points on one machine, and pass the number")
     if options.search != "exhaustive":
-        raise ValueError(f"search={options.search!r} does not work with client; use 'exhaustive'")
+        text = f"{option('search', options.search)} does not work {ON_CLUSTER}"
+        raise refusal("client.search", text, "use 'exhaustive'")
     for name in ("metric", "alpha"):
         value, usual = getattr(options, name), getattr(Options, name)
         if value != usual:
-            raise ValueError(f"{name}={value!r} does not work with client, only {usual!r} does")
+            text = f"{option(name, value)} does not work {ON_CLUSTER}, only {usual!r} does"
+            raise refusal(f"client.{name}", text)
     limits = {name: getattr(options, name) for name in ("memory_limit", "n_threads")}
-    given = [f"{name}={value}" for name, value in limits.items() if value is not None]
+    given = [option(name, value) for name, value in limits.items() if value is not None]
     if given:
         does, it = ("does", "it") if len(given) == 1 else ("do", "them")
-        raise ValueError(f"{' and '.join(given)} {does} not work with client; set {it} when you start the workers")
+        text = f"{' and '.join(given)} {does} not work {ON_CLUSTER}"
+        raise refusal("client.limits", text, f"set {it} when you start the workers")
 
 
 def block_count(team: Team, n: int) -> int:
     """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
     threads, least = team.n_threads(), team.least_memory()
     if threads < 1:
-        raise ClusterError("the cluster has no workers; start some, or wait with client.wait_for_workers(1)")
+        text = "the cluster has no workers"
+        raise refusal("cluster.no_workers", text, "start some, or wait with client.wait_for_workers(1)", ClusterError)
     wanted = max(threads, n * BYTES_PER_POINT * SHARE // least)
     return 1 << (int(wanted) - 1).bit_length()
 
@@ -228,12 +231,9 @@ def connected_graph(team: Team, points: list[Any], options: Options, log: Log, n
             break
         count = max(count, len(sizes))
         if not holds_enough(sizes, n, options.components):
-            raise DisconnectedGraphError(disconnected(sizes, each=False))
+            raise disconnected(sizes, each=False)
         refuse_small_part(int(sizes.max()), n, options.n_components)
-        log.warn(
-            f"the graph has {len(sizes)} parts; continuing with the largest, {sizes.max():,} of {n:,} points. "
-            "selection.points has the rows that were used"
-        )
+        log.warn(left_out(len(sizes), int(sizes.max()), n))
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
         team.settle(len(left))

@@ -16,9 +16,9 @@ import numpy as np
 from ..backend import Backend
 from ..errors import ClusterError
 from ..files.archive import pack, read_header, unpack, write_archive
-from ..run.checkpoint import Checkpoint
+from ..run.checkpoint import GO_ON, Checkpoint
 from ..run.fingerprint import add_array, content_digest, versions
-from ..run.options import Options, chosen_solver
+from ..run.options import Options
 from .matrix import Graph, Rows, exchange_by
 from .team import PARSING, Team
 
@@ -44,7 +44,7 @@ class Shelf:
             return
         with log.stage("checkpoint"):
             data = sha256("".join(team.gather(team.map(digest_of, chunks))).encode()).hexdigest()
-            job = options.parameters | {"versions": versions(), "solver": chosen_solver(), "data": data}
+            job = options.parameters | {"versions": versions(), "data": data}
             folder = Path(options.checkpoint).absolute()
             self.checkpoint = Checkpoint(folder, options.resume, job | {"device": options.device}, STAGES)
             try:
@@ -78,10 +78,10 @@ class Shelf:
             try:
                 digests = self.team.gather(self.team.map(write_block, blocks, paths))
             except OSError as error:
-                self.checkpoint.note(f"the stage {stage!r} was not saved ({error}); the run continues without it")
+                self.checkpoint.note("checkpoint.not_saved", f"the stage {stage!r} was not saved ({error})", GO_ON)
                 self.digest = uuid4().hex  # what is saved after it belongs to no other run
                 return
-            state = {"warnings": list(self.log.warnings)}
+            state = {"findings": self.log.state()}
             self.digest = self.checkpoint.write(stage, self.digest, state, {"digests": digests, "known": known})
 
     def get(self, stage: str) -> tuple[list[Any], dict[str, Any]] | None:
@@ -99,11 +99,10 @@ class Shelf:
             if not all(sound):
                 self.checkpoint.resumed.remove(stage)
                 path = self.path(stage, sound.index(False))
-                self.checkpoint.note(f"{path} is missing or damaged; the stage is recomputed")
+                self.checkpoint.note("checkpoint.damaged", f"{path} is missing or damaged; the stage is recomputed")
                 return None
             self.digest = saved.digest
-            for message in saved.state["warnings"]:
-                self.log.warn(message)
+            self.log.restore(saved.state["findings"])
             return blocks, saved.content["known"]
 
     # the stages

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
-from ..choice.criterion import log_volumes, score_pass
-from ..choice.regularization import regret_at, regularization_path
-from ..choice.search import SearchResult
-from ..choice.search.exhaustive import all_sets
-from ..choice.search.result import decided
-from ..choice.stray import few_of, others_than
+from ..choice.criterion import all_sets, log_volumes, score_pass
+from ..choice.regularization import places_among, regret_at, regularization_path
+from ..choice.search import SearchResult, pick_segment
+from ..choice.stray import stray_limit, without_stray
 from ..embedding.diffusion import start_vector
 from ..embedding.transition import SparseTransition
 from ..parameters.verdict import thin_points
@@ -93,7 +91,7 @@ def tangent_rows(
 def stray_among(team: Team, coordinates: list[Any]) -> list[int]:
     """Coordinates that live on a few points only; see :func:`ies_gpu.choice.stray.stray_coordinates`."""
     n, fourth = team.total(team.map(size_and_fourth_powers, coordinates))
-    return np.flatnonzero(1 / np.maximum(fourth, 1e-300) < few_of(n)).tolist()  # columns have length 1
+    return np.flatnonzero(1 / np.maximum(fourth, 1e-300) < stray_limit(n)).tolist()  # columns have length 1
 
 
 def size_and_fourth_powers(backend: Backend, Y: Any) -> tuple[int, np.ndarray]:
@@ -104,7 +102,7 @@ def searched(
     team: Team, tangents: list[Any], stray: list[int], eigenvalues: np.ndarray, options: Options
 ) -> tuple[SearchResult, Table]:
     """Totals of all sets without a stray coordinate, the path, the regret of its sets and the choice."""
-    kept = others_than(stray, options.n_components, options.subset_size)
+    kept = without_stray(stray, options.n_components, options.subset_size)
     evaluated = all_sets(len(kept), options.subset_size)
     subsets = np.array(kept, dtype=np.int32)[evaluated.subsets]
     passes = team.map(scored, tangents, subsets)
@@ -113,10 +111,9 @@ def searched(
     path = regularization_path(scores, subsets, eigenvalues)
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
     own = team.map(volumes_of, tangents, on_path)
-    sums = team.total(team.map(column_sums, own))
-    regrets = team.map(regrets_of, own, passes, totals, sums, int(n))
+    regrets = team.map(regrets_of, own, passes, totals, places_among(on_path, subsets), int(n))
     percentiles = percentile_of(team, regrets, options.percentile, int(n))
-    result = decided(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
+    result = pick_segment(path, percentiles, options.zeta_given, evaluated._replace(subsets=subsets), scores, None)
     return result, Table(regrets, team.map(column, own, result.chosen))
 
 
@@ -132,16 +129,13 @@ def volumes_of(backend: Backend, tangents: tuple[Any, Any], subsets: np.ndarray)
     return log_volumes(tangents[0], subsets)
 
 
-def column_sums(backend: Backend, table: Any) -> np.ndarray:
-    return backend.to_host(table.sum(axis=0))
-
-
 def column(backend: Backend, table: Any, index: int) -> Any:
     return backend.xp.ascontiguousarray(table[:, index])
 
 
-def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, sums: np.ndarray, n: int) -> Any:
-    return regret_at(own, backend.asarray(sums), scores._replace(totals=backend.asarray(totals)), n)
+def regrets_of(backend: Backend, own: Any, scores: Any, totals: np.ndarray, places: np.ndarray, n: int) -> Any:
+    sums, places = backend.asarray(totals[places]), backend.asarray(places)
+    return regret_at(own, sums, places, scores._replace(totals=backend.asarray(totals)), n)
 
 
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..errors import ClusterError, brief
-from ..files.tables import index_columns
+from ..files.containers import open_zarr
 from ..validation import check_real_array, check_unmasked
 from .team import PARSING, Team
 
@@ -71,9 +71,7 @@ class Source:
             return tuple(opened.shape), opened.dtype
         shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
         if shape is None or dtype is None:
-            raise TypeError(
-                f"X must be an array, a Dask array or a path to .npy, .zarr or .parquet with client, got {brief(X)}"
-            )
+            raise TypeError(f"X must be an array, a Dask array or a path to .npy or .zarr with client, got {brief(X)}")
         if any(size != size for size in shape):  # Dask does not know how many rows a filtered array has
             raise ValueError("X has chunks of unknown size; call X.compute_chunk_sizes() first")
         return tuple(shape), dtype
@@ -92,67 +90,24 @@ def mapped_file(X: Any) -> str | None:
     return str(name) if same and X.flags.c_contiguous == whole.flags.c_contiguous else None
 
 
-READ = (".npy", ".zarr", ".parquet")  # endings of files whose rows can be read one by one
+READ = (".npy", ".zarr")  # endings of files whose rows can be read one by one
 
 
 def open_rows(path: str) -> Any:
-    """A file whose rows can be read one by one."""
+    """Open a file whose rows can be read one by one."""
     ending = Path(path).suffix.lower()
     if ending not in READ:
-        raise ValueError(f"{path}: with client, points are read from .npy, .zarr or .parquet")
+        way = "; read it with dask.dataframe and pass its to_dask_array(lengths=True)" if ending == ".parquet" else ""
+        raise ValueError(f"{path}: with client, points are read from .npy or .zarr{way}")
     if not Path(path).exists():
         raise FileNotFoundError(f"{path} does not exist; check the path")
     if ending == ".npy":
         with PARSING:
             return np.load(path, mmap_mode="r", allow_pickle=False)
-    if ending == ".parquet":
-        return Parquet(path)
-    try:
-        import zarr
-    except ImportError:
-        raise ImportError("reading .zarr needs zarr; install it with: pip install zarr") from None
-    found = zarr.open(path, mode="r")
-    if not isinstance(found, zarr.Array):
-        raise ValueError(f"{path} is a group of arrays; give the path of one of them, such as {path}/X.zarr")
-    if "pickle" in str(found.metadata.to_dict()).lower():
-        raise ValueError(f"{path} is compressed with pickle, which is never unpacked; write it in another way")
-    return found
-
-
-class Parquet:
-    """The columns of a Parquet file but the index of pandas, all of them numbers; whole row groups are read."""
-
-    def __init__(self, path: str) -> None:
-        try:
-            import pyarrow.parquet
-        except ImportError:
-            raise ImportError("reading .parquet needs pyarrow; install it with: pip install pyarrow") from None
-        self.file = pyarrow.parquet.ParquetFile(path)
-        about, schema = self.file.metadata, self.file.schema_arrow
-        self.columns = [name for name in schema.names if name not in index_columns(schema)]
-        for field in map(schema.field, self.columns):
-            if str(field.type) not in NUMBERS:
-                raise ValueError(
-                    f"{path}: column {field.name!r} has type {field.type}; with client, all must be numbers"
-                )
-        self.shape, self.dtype = (about.num_rows, len(self.columns)), np.dtype(np.float64)
-        sizes = [about.row_group(k).num_rows for k in range(about.num_row_groups)]
-        self.ends = np.concatenate([[0], np.cumsum(sizes)])
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        wanted = np.flatnonzero((self.ends[:-1] < rows.stop) & (self.ends[1:] > rows.start)).tolist()
-        table = self.file.read_row_groups(wanted, columns=self.columns)
-        table = table.slice(rows.start - int(self.ends[wanted[0]]), rows.stop - rows.start)
-        return np.column_stack([table.column(name).to_numpy().astype(np.float64) for name in self.columns])
-
-
-NUMBERS = {
-    "double",
-    "float",
-    "halffloat",
-    "bool",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-}
+    arrays = open_zarr(Path(path))
+    if list(arrays) != ["X"]:
+        raise ValueError(f"{path} must be one array of numbers; give the path of one, such as {path}/X.zarr")
+    return arrays["X"]
 
 
 def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:

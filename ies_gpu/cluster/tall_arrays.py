@@ -53,9 +53,6 @@ class TallKernels:
             pieces.parts = [Call(item, (future, i)) for future in new]
         return self.team.total(self.team.map(item, new, 4))
 
-    def turn(self, R: Pieces, P: Pieces, left: np.ndarray, square: np.ndarray) -> None:
-        P.parts = self.team.map(turned, R.parts, P.parts, left, square)
-
 
 class TallBackend:
     """What the eigensolver asks of a backend."""
@@ -65,13 +62,9 @@ class TallBackend:
     def __init__(self, team: Team, sizes: np.ndarray) -> None:
         self.team, self.xp, self.kernels = team, TallArrays(team, sizes), TallKernels(team)
 
-    def all_to_host(self, *arrays: Any) -> list[Any]:
-        """Small arrays are here; what a task has noted, such as its steps, is waited for."""
-        from distributed import Future
-
-        noted = [array for array in arrays if isinstance(array, Future)]
-        found = iter(self.team.gather(noted) if noted else ())
-        return [next(found) if isinstance(array, Future) else array for array in arrays]
+    @staticmethod
+    def all_to_host(*arrays: Any) -> list[Any]:
+        return list(arrays)
 
     @staticmethod
     def to_host(array: Any) -> Any:
@@ -95,9 +88,3 @@ def updated(backend: Backend, X: Any, R: Any, P: Any, SP: Any, T: Any, ST: Any, 
     X, R, T, ST = (part.copy() for part in (X, R, T, ST))
     squares = backend.kernels.update(X, R, P, SP, T, ST, *(backend.asarray(part) for part in small))
     return X, R, T, ST, backend.to_host(squares)
-
-
-def turned(backend: Backend, R: Any, P: Any, left: np.ndarray, square: np.ndarray) -> Any:
-    P = P.copy()
-    backend.kernels.turn(R, P, backend.asarray(left), backend.asarray(square))
-    return P

@@ -7,23 +7,29 @@ the input. Nothing is scattered from the client and nothing is changed in place.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
+from time import monotonic
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 
 from ..backend import Backend, get_backend
-from ..errors import ClusterError, brief
+from ..errors import ClusterError, brief, first_few, first_line
 from ..run.fingerprint import versions
 
-COARSE = 1 / 6  # of the memory of all blocks that the coarse level takes, where one worker has it
+COARSE = 1 / 6  # of the memory of all blocks that the coarse levels take on the first worker
 # Headers of .npy files are parsed, and Python 3.11 sometimes fails at that in two threads at a time ("AST constructor
 # recursion depth mismatch"): the threads of a worker take turns
 PARSING = Lock()
+PATIENCE = 30.0  # seconds for which nothing happens before we give up
+LOOK = 5.0  # seconds between two looks at the workers
+FILLED = 0.6  # of a worker's memory, beyond which Dask moves results to the disk
+LIBRARIES = 400_000_000  # bytes that a worker takes with its libraries and compiled kernels (400 to 412 MB measured)
 MUST_MATCH = ("ies_gpu", "numpy", "scipy", "numba")
 
 
@@ -63,8 +69,10 @@ class Team:
         Which rows each block sends to which other.
     workers : list of str
         Their addresses at the start.
-    share : float
-        What the first worker needs for coarse levels, of the memory of all blocks.
+    data : int
+        Bytes that all blocks take together, as far as they are known.
+    limits : dict of str to int
+        Bytes that each worker may use, at the start.
     """
 
     def __init__(self, client: Any, device: str) -> None:
@@ -79,7 +87,8 @@ class Team:
         self.outgoing: list[Any] = []
         self.workers = sorted(client.nthreads())
         self.places = self.workers
-        self.share = COARSE
+        self.data = 0
+        self.limits = self.memory_limits()
 
     def settle(self, count: int) -> None:
         """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one.
@@ -88,13 +97,13 @@ class Team:
         """
         limits = self.memory_limits()
         self.workers = sorted(self.workers, key=lambda worker: (-limits.get(worker, 0), worker))
-        each = (1 + self.share) * count / max(1, len(self.workers))
-        ends = np.rint(np.cumsum(np.full(len(self.workers), each)) - self.share * count).clip(1, count)
+        each = (1 + COARSE) * count / max(1, len(self.workers))
+        ends = np.rint(np.cumsum(np.full(len(self.workers), each)) - COARSE * count).clip(1, count)
         self.places = [self.workers[int(i)] for i in np.searchsorted(ends, np.arange(count), side="right")]
 
     def check_versions(self) -> None:
         """Refuse workers whose versions differ: their results would, too."""
-        own, others = versions(), self.client.run(versions)
+        own, others = versions(), self.everywhere(versions)
         if not others or not self.workers:
             raise ClusterError("the cluster has no workers; start some, or wait with client.wait_for_workers(1)")
         for address, theirs in others.items():
@@ -175,21 +184,72 @@ class Team:
     def gather(self, futures: Sequence[Any]) -> list[Any]:
         """The results, on the client; they should be small."""
         self.rounds += 1
+        self.until_done(futures)
         return self.client.gather(list(futures))
 
     def wait(self, futures: Sequence[Any]) -> None:
         """Wait for results that stay where they are; raise the error of a task that failed."""
-        from distributed import wait
-
         self.rounds += 1
-        wait(list(futures))
+        self.until_done(futures)
         for future in futures:
             if future.status == "error":
                 future.result()
 
+    def until_done(self, futures: Sequence[Any]) -> None:
+        """Wait until tasks have ended, unless nothing happens any more: Dask says nothing of workers without memory."""
+        from distributed import wait
+
+        since, seen = monotonic(), None
+        while True:
+            try:
+                wait(list(futures), timeout=LOOK)
+                return
+            except TimeoutError:
+                workers = self.client.sync(self.client.scheduler.identity)["workers"]
+            counts: Counter[str] = Counter(done=sum(future.done() for future in futures))
+            for about in workers.values():
+                counts.update(about["metrics"].get("task_counts", {}))
+            if counts != seen or any(counts[state] for state in ("executing", "long-running", "flight")):
+                since, seen = monotonic(), counts
+            elif monotonic() - since >= PATIENCE:
+                raise ClusterError(self.stuck(workers))
+
+    def stuck(self, workers: dict[str, dict[str, Any]]) -> str:
+        """Say which worker keeps a run from going on, what it has and what it needs."""
+        needed = f"{(LIBRARIES + self.data / max(1, len(self.workers))) / FILLED / 1e6:,.0f} MB"
+        way = f"give each worker about {needed}, or start fewer of them"
+        for address, about in workers.items():
+            if about["status"] == "paused":
+                used = about["metrics"].get("memory", 0) / 1e6
+                has = f"has paused worker {address}, which uses {used:,.0f} MB of its {self.had(address)}"
+                return f"nothing has run for {PATIENCE:.0f} s, because Dask {has}; {way}"
+        lost = [f"{address} ({self.had(address)})" for address in self.workers if address not in workers]
+        if lost:
+            return (
+                f"nothing has run for {PATIENCE:.0f} s; workers were lost, probably for want of memory: "
+                f"{first_few(lost)}; {way}"
+            )
+        return f"nothing has run on the workers for {PATIENCE:.0f} s; look at the scheduler's dashboard and start again"
+
+    def had(self, address: str) -> str:
+        """Return the memory of a worker, for messages."""
+        limit = self.limits.get(address, 1 << 62)
+        return "memory without a limit" if limit == 1 << 62 else f"{limit / 1e6:,.0f} MB"
+
+    def everywhere(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """Run a function on every worker, outside of its tasks."""
+        try:
+            return self.client.run(function)
+        except OSError as error:
+            workers = first_few(f"{address} has {self.had(address)}" for address in self.workers)
+            raise ClusterError(
+                f"a worker did not answer ({first_line(error)}); if it has too little memory for the libraries, which "
+                f"take {LIBRARIES / 1e6:,.0f} MB, give it more: {workers}"
+            ) from None
+
     def bytes_sent(self) -> int:
         """Bytes that workers have sent so far, to each other and to the client."""
-        return sum(self.client.run(outgoing_bytes).values())
+        return sum(self.everywhere(outgoing_bytes).values())
 
     def total(self, futures: Sequence[Any]) -> Any:
         """The sum over blocks of arrays or tuples of arrays, always in the order of the blocks."""
@@ -198,14 +258,10 @@ class Team:
             return tuple(sum(parts[1:], parts[0]) for parts in zip(*results, strict=True))
         return sum(results[1:], results[0])
 
-    def exchanged(self, pieces: list[Any], outgoing: list[Any] | None = None) -> list[Several]:
-        """For each block the rows of other blocks that its own rows have as neighbours, for the end of :meth:`map`.
-
-        A coarse level has an ``outgoing`` of its own.
-        """
-        outgoing = self.outgoing if outgoing is None else outgoing
+    def exchanged(self, pieces: list[Any]) -> list[Several]:
+        """Return for each block the rows of others that its own have as neighbours, for the end of :meth:`map`."""
         return [
-            Several(self.passed(sent, pieces[j], outgoing[j], i, at=j, to=i) for j in self.near[i])
+            Several(self.passed(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
             for i in range(len(pieces))
         ]
 

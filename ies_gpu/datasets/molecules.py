@@ -1,182 +1,33 @@
-"""Molecules: trajectories from files, and features of their shape that do not depend on position and orientation."""
+"""Features of a molecule's shape, which do not depend on its position and orientation."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, at_home, backend_of
+from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief
-from ..files.chosen import NAMES
-from ..files.points import check_readable, listed, npz_shapes, read_numbers
-from ..files.writing import check_path
+from ..findings import tell, warning
 from ..validation import check_integer, check_members, check_real_array
-from .xyz import SYMBOLS, check_atoms, read_xyz
 
-POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
 STRAIGHT = 1e-10  # a sine up to this is rounding error
-ENDINGS = (".npz", ".xyz", ".extxyz")
-NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """Frames of one molecule.
-
-    Attributes
-    ----------
-    R : ndarray of shape (n_frames, n_atoms, 3)
-        Positions, in the unit of the file, usually Angstrom.
-    z : ndarray of shape (n_atoms,)
-        Atomic numbers.
-    values : dict of {str: ndarray of shape (n_frames, ...)}
-        Whatever else the file gives per frame: energies, forces, torsions.
-    path : str
-        Where it came from.
-    """
-
-    R: np.ndarray
-    z: np.ndarray
-    values: dict[str, np.ndarray] = field(default_factory=dict)
-    path: str = ""
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The chemical symbol of each atom."""
-        return tuple(SYMBOLS[k - 1] for k in self.z)
-
-    def __len__(self) -> int:
-        return len(self.R)
-
-    def __repr__(self) -> str:
-        names = f", with {', '.join(self.values)}" if self.values else ""
-        return f"Trajectory({len(self.R):,} frames of {''.join(self.symbols)}{names}; {self.path})"
-
-
-def load_molecule(
-    path: str | os.PathLike[str],
-    *,
-    topology: str | os.PathLike[str] | None = None,
-    atoms: Sequence[int] | None = None,
-) -> Trajectory:
-    """Read a trajectory from a file.
-
-    Parameters
-    ----------
-    path : str or path-like
-        An ``.npz`` as in MD17, rMD17 or sGDML, with positions called R, coords or positions (n_frames, n_atoms, 3), and
-        atomic numbers called z, nuclear_charges, numbers or atomic_numbers (n_atoms,); or an ``.xyz`` or ``.extxyz``
-        file, plain or extended, with the same atoms in the same order in every frame. With a ``topology``, any
-        trajectory that MDAnalysis or mdtraj reads, such as ``.xtc`` or ``.dcd``.
-    topology : str or path-like, optional
-        The file with the atoms of such a trajectory, such as a ``.pdb``. MDAnalysis is used if it is installed, and
-        mdtraj otherwise.
-    atoms : sequence of int, optional
-        The atoms to keep, 0-based, such as those of a molecule without its solvent, in the order of the file.
-        ``values`` stay as they are.
-
-    Returns
-    -------
-    Trajectory
-        Positions, atomic numbers, and whatever else the file gives per frame.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If it is damaged or holds something else. The message names the file, and the line of an XYZ file.
-    ImportError
-        If a topology is given, and neither MDAnalysis nor mdtraj is installed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ies_gpu import datasets
-    >>> water = np.array([[0.0, 0.0, 0.0], [0.96, 0.0, 0.0], [-0.24, 0.93, 0.0]])
-    >>> datasets.write_xyz("water.xyz", [water, 1.1 * water], [8, 1, 1])
-    >>> datasets.load_molecule("water.xyz")
-    Trajectory(2 frames of OHH; water.xyz)
-    """
-    path = Path(check_path(path))
-    check_readable(path)
-    if topology is not None:
-        from .trajectories import read_trajectory
-
-        return read_trajectory(path, Path(check_path(topology)), atoms)
-    suffix = path.suffix.lower()
-    if suffix not in ENDINGS:
-        raise ValueError(
-            f"{path}: molecules are read from .npz, .xyz and .extxyz files, not from '{path.suffix}'; for a trajectory "
-            "of another kind, give its topology too"
-        )
-    R, z, values = _read_npz(path) if suffix == ".npz" else read_xyz(path)
-    R, z = _checked(path, R, z)
-    kept = slice(None) if atoms is None else check_atom_numbers(atoms, len(z))
-    return Trajectory(R[:, kept], z[kept], values, str(path))
-
-
-def holds_molecule(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a molecule by its ending, or as an ``.npz`` with positions (n, atoms, 3) and atomic numbers.
-
-    An ``.npz`` that has points as well, such as features in X, holds points.
-    """
-    path = Path(path)
-    if path.suffix.lower() != ".npz":
-        return path.suffix.lower() in ENDINGS
-    shapes = npz_shapes(path) if path.is_file() else {}
-    placed = any(len(shapes.get(name, ())) == 3 and shapes[name][2] == 3 for name in POSITIONS)
-    featured = any(len(shapes.get(name, ())) == 2 for name in NAMES)
-    return placed and not featured and any(name in shapes for name in NUMBERS)
-
-
-def check_atom_numbers(atoms: Sequence[int], count: int) -> list[int]:
-    """Numbers of atoms, each once, in rising order."""
-    numbers = [check_integer("atoms", k, low=0) for k in check_members("atoms", atoms, "numbers such as range(22)")]
-    if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= count:
-        raise ValueError(f"atoms must be different numbers between 0 and {count - 1}, got {brief(tuple(numbers))}")
-    return sorted(numbers)
-
-
-def _read_npz(path: Path) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    arrays = read_numbers(path)
-    chosen = []
-    for what, names in (("positions", POSITIONS), ("atomic numbers", NUMBERS)):
-        name = next((name for name in names if name in arrays), None)
-        if name is None:
-            raise ValueError(
-                f"{path} has no {what} (looked for {', '.join(names)}); its arrays of numbers: {listed(arrays)}"
-            )
-        chosen.append(name)
-    R, z = arrays[chosen[0]], arrays[chosen[1]]
-    n = len(R) if R.ndim else 0
-    return R, z, {key: a for key, a in arrays.items() if key not in chosen and a.ndim and len(a) == n}
-
-
-def _checked(path: Path, R: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if R.ndim != 3 or R.shape[2] != 3 or 0 in R.shape:
-        raise ValueError(f"{path}: positions must have shape (frames, atoms, 3), got {R.shape}")
-    if z.ndim == 2 and len(z) and (z == z[0]).all():
-        z = z[0]  # some files repeat the atoms for each frame
-    if z.shape != R.shape[1:2]:
-        raise ValueError(f"{path}: {R.shape[1]} atoms need one atomic number each, got shape {z.shape}")
-    check_atoms(str(path), z)
-    bad = np.flatnonzero(~np.isfinite(R).all(axis=(1, 2)))
-    if len(bad):
-        raise ValueError(f"{path}: {len(bad)} frames contain NaN or infinite positions, the first is frame {bad[0]}")
-    return R, z.astype(np.int64)
+BENT = 0.1  # chains that come nearer to a line than this have no torsion worth following
+LEAST = 5  # frames of either hand before we speak of mirror images
+BOND = 1.25  # times the sum of two covalent radii: atoms further apart are not bonded
+# atomic number and covalent radius in Angstrom (Cordero et al. 2008)
+ELEMENTS = {
+    "H": (1, 0.31), "B": (5, 0.84), "C": (6, 0.76), "N": (7, 0.71), "O": (8, 0.66), "F": (9, 0.57), "Si": (14, 1.11),
+    "P": (15, 1.07), "S": (16, 1.05), "Cl": (17, 1.02), "Se": (34, 1.20), "Br": (35, 1.20), "I": (53, 1.39),
+}  # fmt: skip
 
 
 @at_home
 def pairwise_distances(R: Array) -> Array:
-    """Compute the distances between all pairs of atoms.
+    """Compute the distances between all pairs of atoms, which are the same for a molecule and its mirror image.
 
     Parameters
     ----------
@@ -197,18 +48,15 @@ def pairwise_distances(R: Array) -> Array:
     array([[3., 4., 5.]])
     """
     R, backend = _positions(R, least=2)
-    first, second = _columns(list(combinations(range(R.shape[1]), 2)), backend)
-    out = backend.xp.empty((len(R), len(first)))
-    with backend.active():
-        for block in backend.blocks(len(R), 64.0 * len(first), "features"):
-            with block as rows:
-                out[rows] = backend.xp.linalg.norm(R[rows][:, first] - R[rows][:, second], axis=2)
-    return out
+    _tell_of_mirror_images(R, "distances")
+    first, second = (backend.asarray(k) for k in np.triu_indices(R.shape[1], 1))
+    norm = backend.xp.linalg.norm
+    return _by_rows(R, len(first), 64.0, lambda R, _: norm(R[:, first] - R[:, second], axis=2), backend)
 
 
 @at_home
 def planar_angles(R: Array) -> Array:
-    """Compute the three inner angles of every triangle of atoms, in radians.
+    """Compute the inner angles of all triangles of atoms, which are the same for a molecule and its mirror image.
 
     Parameters
     ----------
@@ -218,8 +66,8 @@ def planar_angles(R: Array) -> Array:
     Returns
     -------
     ndarray of shape (n_frames, 3 * C(n_atoms, 3))
-        Triangles (0, 1, 2), (0, 1, 3), ... in lexicographic order, each with the angles at its first, second and third
-        atom.
+        In radians. Triangles (0, 1, 2), (0, 1, 3), ... in lexicographic order, each with the angles at its first,
+        second and third atom.
 
     Raises
     ------
@@ -235,20 +83,16 @@ def planar_angles(R: Array) -> Array:
     array([[90., 45., 45.]])
     """
     R, backend = _positions(R, least=3)
-    triangles = list(combinations(range(R.shape[1]), 3))
-    corners = _columns([(a, b, c) for t in triangles for a, b, c in (t, t[1:] + t[:1], t[2:] + t[:2])], backend)
-    out = backend.xp.empty((len(R), len(corners[0])))
-    with backend.active():
-        for block in backend.blocks(len(R), 200.0 * len(corners[0]), "features"):
-            with block as rows:
-                out[rows] = _angles(R[rows], corners, backend, rows.start)
-    return out
+    _tell_of_mirror_images(R, "angles")
+    triangles = np.array(list(combinations(range(R.shape[1]), 3)))
+    corners = triangles[:, [[0, 1, 2], [1, 2, 0], [2, 0, 1]]].reshape(-1, 3)
+    at, left, right = (backend.asarray(k) for k in corners.T)
+    return _by_rows(R, len(corners), 200.0, lambda R, start: _angles(R, at, left, right, backend, start), backend)
 
 
-def _angles(R: Array, corners: tuple[Any, ...], backend: Backend, first_frame: int) -> Array:
-    """Angles at ``corners[0]`` between the directions to ``corners[1]`` and ``corners[2]``."""
-    xp = backend.xp
-    atoms = R.shape[1]
+def _angles(R: Array, at: Array, left: Array, right: Array, backend: Backend, first_frame: int) -> Array:
+    """Angles between the directions from some atoms to others."""
+    xp, atoms = backend.xp, R.shape[1]
     ways = R[:, None, :, :] - R[:, :, None, :]  # [frame, from, to]
     lengths = xp.linalg.norm(ways, axis=3)
     lengths[:, xp.arange(atoms), xp.arange(atoms)] = 1.0
@@ -256,8 +100,7 @@ def _angles(R: Array, corners: tuple[Any, ...], backend: Backend, first_frame: i
         frame, a, b = (int(k[0]) for k in xp.nonzero(lengths == 0))
         raise ValueError(f"R: atoms {a} and {b} coincide in frame {first_frame + frame}; their angles are undefined")
     units = xp.ascontiguousarray((ways / lengths[..., None]).reshape(len(R), -1, 3).transpose(2, 0, 1))
-    u = units[:, :, corners[0] * atoms + corners[1]]
-    v = units[:, :, corners[0] * atoms + corners[2]]
+    u, v = units[:, :, at * atoms + left], units[:, :, at * atoms + right]
     # the half angle by its tangent: the arc cosine would lose half of the digits near 0 and pi
     return 2 * xp.arctan2(xp.sqrt(((u - v) ** 2).sum(axis=0)), xp.sqrt(((u + v) ** 2).sum(axis=0)))
 
@@ -288,20 +131,122 @@ def torsion(R: Array, atoms: Sequence[int]) -> Array:
     array([90.])
     """
     R, backend = _positions(R, least=4)
-    chain = [check_integer("atoms", k, low=0) for k in check_members("atoms", atoms, "four numbers")]
-    if len(set(chain)) != 4 or len(chain) != 4 or max(chain) >= R.shape[1]:
-        raise ValueError(f"atoms must be four different numbers between 0 and {R.shape[1] - 1}, got {tuple(chain)}")
+    sine, cosine = _twists(R, _checked_chains("atoms", [atoms], R.shape[1]), backend)[:, :, 0]
+    return backend.xp.arctan2(sine, cosine)
+
+
+@at_home
+def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
+    """Compute the cosines and sines of torsions; the sines tell a molecule from its mirror image.
+
+    Parameters
+    ----------
+    R : ndarray of shape (n_frames, n_atoms, 3)
+        Positions.
+    chains : sequence of (int, int, int, int), optional
+        Chains of four atoms, 0-based. By default all chains of bonded atoms that are not nearly straight; then
+        positions must be in Angstrom.
+    z : ndarray of shape (n_atoms,), optional
+        Atomic numbers, which tell the bonds; needed if no chains are given.
+
+    Returns
+    -------
+    ndarray of shape (n_frames, 2 * n_chains)
+        The cosine of each chain's torsion, then the sine of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ies_gpu import datasets
+    >>> peroxide = np.array([[[0.0, 0.96, 0.0], [0.0, 0.0, 0.0], [1.45, 0.0, 0.0], [1.45, 0.0, 0.96]]])
+    >>> datasets.torsion_features(peroxide, z=[1, 8, 8, 1]).round(6)
+    array([[0., 1.]])
+    """
+    R, backend = _positions(R, least=4)
+    named = bonded_chains(R, z) if chains is None else _checked_chains("chains", chains, R.shape[1])
+
+    def features(R: Array, start: int) -> Array:
+        sine, cosine = _twists(R, named, backend)
+        if bool((undefined := backend.xp.isnan(sine)).any()):
+            frame, k = (int(k[0]) for k in backend.xp.nonzero(undefined))
+            raise ValueError(
+                f"R: three atoms of the chain {tuple(named[k].tolist())} are on one line in frame {start + frame}, so "
+                "its torsion is undefined; leave the chain out"
+            )
+        return backend.xp.concatenate([cosine, sine], axis=1)
+
+    return _by_rows(R, 2 * len(named), 400.0, features, backend)
+
+
+def _twists(R: Array, chains: np.ndarray, backend: Backend) -> Array:
+    """Sine and cosine (2, n, chains) of the torsions, NaN where three atoms are on one line."""
     xp = backend.xp
-    R = R[:, chain] - R[:, chain[:1]]
-    R = R / ((len(R) and float(abs(R).max())) or 1.0)  # products of four lengths neither overflow nor vanish
-    a, b, c, d = (R[:, k] for k in range(4))
-    before, axis, after = b - a, c - b, d - c
-    left, right = xp.cross(before, axis), xp.cross(axis, after)
-    least = [STRAIGHT * xp.linalg.norm(bond, axis=1) * xp.linalg.norm(axis, axis=1) for bond in (before, after)]
-    sine = (xp.cross(left, right) * axis).sum(axis=1) / xp.maximum(xp.linalg.norm(axis, axis=1), 1e-300)
-    cosine = (left * right).sum(axis=1)
-    undefined = (xp.linalg.norm(left, axis=1) <= least[0]) | (xp.linalg.norm(right, axis=1) <= least[1])
-    return xp.where(undefined, xp.nan, xp.arctan2(sine, cosine))
+    first, left, right, bend = _normals(R, backend.asarray(chains), xp)
+    size = xp.where(xp.minimum(*bend) > STRAIGHT, bend[0] * bend[1], xp.nan)
+    return xp.stack([(first * right).sum(axis=2), (left * right).sum(axis=2)]) / size
+
+
+def _normals(R: Array, chains: Array, xp: Any) -> tuple[Any, Any, Any, list[Any]]:
+    """Direction of the first bond, normals of the planes of both pairs of bonds, sines of the angles within them."""
+    bonds = xp.diff(R[:, chains], axis=2)
+    lengths = xp.linalg.norm(bonds, axis=3, keepdims=True)
+    u, v, w = xp.moveaxis(bonds / xp.where(lengths > 0, lengths, 1.0), 2, 0)
+    left, right = xp.cross(u, v), xp.cross(v, w)
+    return u, left, right, [xp.linalg.norm(normal, axis=2) for normal in (left, right)]
+
+
+def bonded_chains(R: Array, z: Array) -> np.ndarray:
+    """All chains (k, 4) of atoms that are bonded one to the next in most frames, without those that are straight."""
+    z = None if z is None else to_host(check_real_array("z", z, 1))
+    if z is None or z.shape != R.shape[1:2]:
+        got = "none" if z is None else f"shape {z.shape}"
+        raise ValueError(f"z must give an atomic number for each of {R.shape[1]} atoms, got {got}; or pass chains=")
+    radius = np.array([dict(ELEMENTS.values()).get(k, np.nan) for k in z])
+    if np.isnan(radius).any():
+        unknown = brief(z[np.isnan(radius)][0].item())
+        raise ValueError(f"z: the bonds of atomic number {unknown} are not known here; pass chains=")
+    some = to_host(R[:: max(1, len(R) // 20)])
+    apart = np.median([np.linalg.norm(frame[:, None] - frame, axis=2) for frame in some], axis=0)
+    bonded = (apart < BOND * (radius[:, None] + radius)) & ~np.eye(len(z), dtype=bool)
+    near = [np.flatnonzero(row).tolist() for row in bonded]
+    found = [(a, b, c, d) for b in range(len(z)) for c in near[b] if b < c for a in near[b] for d in near[c]]
+    chains = np.array([chain for chain in found if len(set(chain)) == 4], dtype=np.int64).reshape(-1, 4)
+    chains = chains[np.minimum(*_normals(some, chains, np)[3]).min(axis=0) > BENT]
+    if not len(chains):
+        raise ValueError("R has no bent chain of four bonded atoms; are positions in Angstrom? Or pass chains=")
+    return chains
+
+
+def _tell_of_mirror_images(R: Array, what: str) -> None:
+    """Warn if frames occur in both hands, and no four atoms always have the same one, which would tell them apart."""
+    some, atoms = to_host(R[:: max(1, len(R) // 200)]), R.shape[1]
+    if atoms < 4 or len(some) < 2 * LEAST:
+        return
+    apart = np.linalg.norm(some[0][:, None] - some[0], axis=2)
+    fours = np.concatenate(
+        [
+            np.argsort(apart, axis=1)[:, :4],  # an atom and those around it
+            np.argsort(np.random.default_rng(0).random((500, atoms)), axis=1)[:, :4],
+        ]
+    )
+    u, v, w = (some[:, fours[:, k]] - some[:, fours[:, 0]] for k in (1, 2, 3))
+    sizes = np.prod([np.linalg.norm(side, axis=2) for side in (u, v, w)], axis=0)
+    hands = (np.cross(u, v) * w).sum(axis=2) / np.where(sizes > 0, sizes, 1.0)
+    left, right = (hands < -BENT).sum(axis=0), (hands > BENT).sum(axis=0)
+    fixed = (np.minimum(left, right) == 0) & (np.maximum(left, right) > len(some) / 2)
+    if (np.minimum(left, right) >= LEAST).any() and not fixed.any():
+        text = f"the frames occur in both hands, and {what} are the same for a frame and its mirror image, so they "
+        tell(warning("molecule.mirrored", f"{text}lose the sign of torsions", "torsion_features keeps it"))
+
+
+def _by_rows(R: Array, columns: int, bytes_each: float, make: Callable[[Array, int], Array], backend: Backend) -> Array:
+    """Features (n, columns) of frames, made in blocks of rows, of which ``make`` gets the number of the first."""
+    out = backend.xp.empty((len(R), columns))
+    with backend.active():
+        for block in backend.blocks(len(R), bytes_each * columns, "features"):
+            with block as rows:
+                out[rows] = make(R[rows], rows.start)
+    return out
 
 
 def _positions(R: Array, least: int) -> tuple[Any, Backend]:
@@ -311,5 +256,12 @@ def _positions(R: Array, least: int) -> tuple[Any, Backend]:
     return R, backend_of(R)
 
 
-def _columns(rows: list[tuple[int, ...]], backend: Backend) -> tuple[Any, ...]:
-    return tuple(backend.asarray(column) for column in np.array(rows, dtype=np.int64).T)
+def _checked_chains(name: str, chains: Any, atoms: int) -> np.ndarray:
+    found = []
+    for chain in check_members(name, chains, "chains of four atoms"):
+        found.append([check_integer(name, k, low=0) for k in check_members(name, chain, "four numbers")])
+        if len(set(found[-1])) != 4 or len(found[-1]) != 4 or max(found[-1]) >= atoms:
+            raise ValueError(f"{name} must be four different numbers between 0 and {atoms - 1}, got {brief(chain)}")
+    if not found:
+        raise ValueError(f"{name} must name at least one chain of four atoms, got none")
+    return np.array(found)

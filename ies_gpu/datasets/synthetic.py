@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..choice.naming import names_text
-from ..validation import check_choice, check_integer
+from ..validation import check_choice, check_integer, check_seed
 
 Sample = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]
 
@@ -207,7 +207,7 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     n_samples : int, optional
         How many points to draw; 10,000 by default, 50,000 for D13. Sets with a cavity end up with a few less, D5 with
         a few more.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed.
 
     Returns
@@ -227,7 +227,6 @@ def load(name: str, n_samples: int | None = None, random_state: Any = 0) -> Data
     name = check_choice("name", name.upper() if isinstance(name, str) else name, names())
     title, sample, bandwidth, d, s, chosen, default = TABLE[name]
     n = default if n_samples is None else check_integer("n_samples", n_samples, low=2, high=10**9)
-    own = isinstance(random_state, np.random.Generator | np.random.SeedSequence)
-    seed = random_state if own else check_integer("random_state", random_state, low=0)
+    seed = random_state if isinstance(random_state, np.random.Generator) else check_seed(random_state)
     X, truth, colors = sample(np.random.default_rng(seed), n)
     return Dataset(name, title, X, truth, colors, bandwidth, d, s, tuple(k - 1 for k in chosen))

@@ -10,24 +10,30 @@ from ..backend import Backend
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..errors import DisconnectedGraphError, first_few
+from ..findings import Finding, option, refusal, warning
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
 MANY, SURE = 2_000_000, 50  # counting stops after this many neighbours, but not before this many rows
 STRAY = 0.05  # share of the points that components="most" may leave out,
 SCATTERED = 0.1, 0.01  # or the first share, if no part left out holds more than the second: strays, not clusters
-CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice
+CROWDED = 0.8  # a radius that joins more than this share of all pairs is no advice; nor do weights this large differ
+SCALES = f"{option('bandwidth')} (by default a third of the radius), or {option('radius')} if you set one"
 
 
-def sampled_degree(X: Array, radius: float, components: str, backend: Backend) -> float:
-    """Mean degree from sampled rows; a radius that isolates most points or connects all of them is refused here.
+def sampled_degree(X: Array, radius: float, bandwidth: float, components: str, backend: Backend) -> float:
+    """Mean degree from sampled rows; a kernel that isolates most points or hardly tells them apart is refused here.
 
     With ``components="largest"`` isolated points are no error, unless all sampled ones are; with "most" twice as many
-    may be isolated as that may leave out, since it is a sample.
+    may be isolated as that may leave out, since it is a sample. Where all points are joined, as by a radius beyond the
+    diameter, their weights alone show the shape.
     """
     rows = sampled_rows(len(X))
     degrees = sampled_counts(X, rows, radius, backend) - 1
-    refuse_degrees(degrees, rows, len(X), radius, components, lambda lonely: nearest_distance(X, lonely, backend))
+    refuse_lonely(degrees, rows, radius, components, lambda lonely: nearest_distance(X, lonely, backend))
+    if (degrees == len(X) - 1).all():
+        some = X[backend.asarray(rows[:SURE])]
+        refuse_alike(float(weights_near(X, some, bandwidth, backend).mean()) / len(X), len(X), bandwidth)
     return float(degrees.mean() + 1)
 
 
@@ -36,15 +42,10 @@ def sampled_rows(n: int) -> np.ndarray:
     return np.random.default_rng(0).choice(n, size=min(SAMPLE, n), replace=False)
 
 
-def refuse_degrees(
-    degrees: np.ndarray,
-    rows: np.ndarray,
-    n: int,
-    radius: float,
-    components: str,
-    nearest: Callable[[np.ndarray], float],
+def refuse_lonely(
+    degrees: np.ndarray, rows: np.ndarray, radius: float, components: str, nearest: Callable[[np.ndarray], float]
 ) -> None:
-    """Raise if too many sampled rows have no neighbours, or if all have every point; see :func:`sampled_degree`.
+    """Raise if too many sampled rows have no neighbours; see :func:`sampled_degree`.
 
     ``nearest`` gives the distance within which each of some rows has another.
     """
@@ -53,16 +54,28 @@ def refuse_degrees(
     enough = {"raise": STRAY, "most": 2 * SCATTERED[0], "largest": 1 - 1e-9}[components]
     if alone > enough * len(degrees):
         lonely = rows[: len(degrees)][degrees == 0][:50]
-        raise DisconnectedGraphError(
-            f"{alone} of {len(degrees)} sampled points have no neighbour within radius={radius:g} (by default "
-            "3 * bandwidth); raise bandwidth, or radius if you set one: the nearest is up to "
-            f"{nearest(lonely):.3g} away"
-        )
-    if (degrees == n - 1).all():
-        raise ValueError(
-            f"radius={radius:g} (by default 3 * bandwidth) connects every sampled point to all {n} points, so "
-            "no shape is left to see; lower bandwidth, or radius if you set one"
-        )
+        text = f"{alone} of {len(degrees)} sampled points have no neighbour within {option('radius', float(radius))}"
+        advice = f"raise {SCALES}: the nearest is up to {nearest(lonely):.3g} away"
+        raise refusal("graph.isolated", text, advice, DisconnectedGraphError)
+
+
+def refuse_alike(weight: float, n: int, bandwidth: float) -> None:
+    """Raise if the mean weight of all pairs is so near 1 that every point is as near as any other."""
+    if weight > CROWDED:
+        text = f"{option('bandwidth', float(bandwidth))} connects every sampled point to all {n} points, with a mean "
+        text += f"weight of {weight:.2g}, so no shape is left to see"
+        raise refusal("graph.all_pairs", text, f"lower {option('bandwidth')}")
+
+
+def weights_near(X: Array, some: Array, bandwidth: float, backend: Backend) -> np.ndarray:
+    """The sum of the weights that some points have for all points of X."""
+    total = np.zeros(len(some))
+    for first in range(0, len(X), TILE_COLUMNS):
+        piece = backend.asarray(X[first : first + TILE_COLUMNS])
+        for k, point in enumerate(some):
+            difference = (piece - point) / bandwidth
+            total[k] += float(backend.xp.exp(-(difference * difference).sum(axis=1)).sum())
+    return total
 
 
 def sampled_counts(X: Array, rows: np.ndarray, radius: float, backend: Backend) -> np.ndarray:
@@ -133,10 +146,9 @@ def parts_of(rows: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, ...]:
 def refuse_small_part(size: int, n: int, m: int) -> None:
     """Raise where the largest part of n points is too small for a map of m coordinates."""
     if m > size - 2:
-        raise DisconnectedGraphError(
-            f"the largest part holds {size:,} of {n:,} points, too few for n_components={m}; raise bandwidth or add "
-            "neighbours, so that more points are connected"
-        )
+        text = f"the largest part holds {size:,} of {n:,} points, too few for {option('n_components', m)}"
+        advice = f"raise {option('bandwidth')} or add neighbours, so that more points are connected"
+        raise refusal("graph.small_part", text, advice, DisconnectedGraphError)
 
 
 def connecting_radius(X: Array, labels: np.ndarray, backend: Backend) -> float:
@@ -176,21 +188,40 @@ def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
     return float(counts.mean()) / len(X)
 
 
-def disconnected(sizes: np.ndarray, radius: float | None = None, own_radius: bool = False, each: bool = True) -> str:
-    """The sentence for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
+def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:
+    """Make the warning that only the largest of some parts is used; ``which`` names the rows of the others."""
+    text = f"the graph has {parts} parts; continuing with the largest, {kept:,} of {n:,} points{which}"
+    return warning("graph.left_out", text, "selection.points has the rows that were used")
+
+
+def disconnected(
+    sizes: np.ndarray,
+    radius: float | None = None,
+    own_radius: bool = False,
+    each: bool = True,
+    parts: tuple[np.ndarray, ...] = (),
+) -> Exception:
+    """Make the error for a graph in several parts; ``radius`` joins them, where that leaves a graph worth looking at.
 
     Where a radius was set, it must grow with the bandwidth. ``each`` says whether one map per part can be made.
     """
     shown = first_few(f"{size:,}" for size in np.sort(sizes)[::-1])
     few = sizes.sum() - sizes.max()
-    way = "pass components='largest' to continue with the largest part"
+    largest = option("components", "largest")
+    way = f"pass {largest} to continue with the largest part"
     if each and np.sort(sizes)[-2] > STRAY * sizes.sum():  # clusters, not strays
-        way = "pass components='each' for one map per part, or components='largest' for that of the largest"
+        way = f"pass {option('components', 'each')} for one map per part, or {largest} for that of the largest"
     if few <= 2 * STRAY * sizes.sum():
         far = "1 point is" if few == 1 else f"{few:,} points are"
         way = f"{far} far from the rest: {way}"
     if radius is not None:
         joins = "join the parts" if len(sizes) <= 50 else "join the 50 largest"
-        wider = f"and radius={radius:.4g} or more" if own_radius else f"or more (radius {radius:.4g})"
-        way += f", or use bandwidth={radius / 3:.4g} {wider} to {joins}"
-    return f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map; {way}"
+        wider = f"and {option('radius', rounded(radius))} or more" if own_radius else f"or more (radius {radius:.4g})"
+        way += f", or use {option('bandwidth', rounded(radius / 3))} {wider} to {joins}"
+    text = f"the neighbour graph has {len(sizes)} parts ({shown} points), and each needs its own map"
+    return refusal("graph.disconnected", text, way, DisconnectedGraphError, parts=parts)
+
+
+def rounded(length: float) -> float:
+    """Return a length with four digits."""
+    return float(f"{length:.4g}")

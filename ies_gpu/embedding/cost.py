@@ -39,6 +39,7 @@ from math import gamma, pi
 from typing import NamedTuple
 
 from ..errors import OutOfMemoryError
+from ..findings import Finding, option, refusal, warning
 from .eigensolvers.eigenpairs import has_many_neighbourhoods
 from .eigensolvers.multilevel import MERGED_UP_TO
 from .eigensolvers.ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
@@ -181,7 +182,8 @@ def needs(size: Size, storage: str, multilevel: bool, block: float) -> dict[str,
         vectors += (1.1 + (2.5 if n <= MERGED_UP_TO else 0.0) + (4.0 if size.w == 8 else 0.0)) * z
     held = {"memory": size.matrix, "tiles": 2.0 * n * n}.get(storage, 0.0)
     work = 0.0 if storage == "memory" else points + TEMPORARY
-    build = GROWTH * held + 2 * block + BUFFERS if storage == "memory" else held + work
+    rows = min(2 * block, 40 * z) + BUFFERS  # that are being computed
+    build = GROWTH * held + rows if storage == "memory" else held + work
     count = 8 * z if size.w == 4 and storage == "memory" else 0.0
     here = points + work + held
     return {
@@ -224,27 +226,33 @@ def products(size: Size) -> float:
     return 2 * (60 + 47 / distance**0.5)
 
 
-def slow(chosen: Plan, size: Size, limit: float, asked: bool) -> str:
-    """The sentence about a choice that takes much longer than with more memory."""
+def slow(chosen: Plan, size: Size, limit: float, asked: bool) -> Finding:
+    """Return the warning about a choice that takes much longer than with more memory."""
     recomputed = chosen.storage == "recomputed"
     reason = "the kernel is recomputed for every product" if recomputed else "a slower eigensolver is used"
-    whose, better = "memory_limit" if asked else "half of the free memory", rounded(enough_bytes(size))
-    return (
+    whose = option("memory_limit") if asked else "half of the free memory"
+    text = (
         f"{whose} is {limit / 1e9:.2f} GB, so {reason}: about {chosen.factor:.0f} times as long as with enough memory "
-        f"(very roughly {shown_time(chosen.seconds)} of one thread). memory_limit={better} would avoid it; "
-        "dtype='mixed' or a smaller bandwidth need less"
+        f"(very roughly {shown_time(chosen.seconds)} of one thread)"
     )
+    return warning("memory.slow", text, less_memory(rounded(enough_bytes(size))))
 
 
-def refusal(size: Size, limit: float, needed: float, asked: bool) -> Exception:
-    """Return the error for a limit that cannot be kept."""
-    whose = f"memory_limit={limit:.0f}" if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
-    kind = ValueError if asked else OutOfMemoryError
-    return kind(
+def less_memory(enough: int | None) -> str:
+    """Return what to do about a lack of memory, of which ``enough`` bytes would not be one."""
+    more = "" if enough is None else f"{option('memory_limit', enough)} would avoid it; "
+    return f"{more}{option('dtype', 'mixed')} or a smaller {option('bandwidth')} need less"
+
+
+def over_limit(size: Size, limit: float, needed: float, asked: bool) -> Exception:
+    """Make the error for a limit that cannot be kept."""
+    whose = option("memory_limit", int(limit)) if asked else f"half of the free memory, {limit / 1e9:.2f} GB,"
+    text = (
         f"{whose} is too little for {size.n:,} points with {max(0, size.z / size.n - 1):.0f} neighbours each and "
-        f"{size.m} components: at least {rounded(needed)} bytes are needed. Raise memory_limit, or use fewer "
-        "points or components"
+        f"{size.m} components: at least {rounded(needed)} bytes are needed"
     )
+    advice = f"pass {option('memory_limit', rounded(needed))} or more, or use fewer points or components"
+    return refusal("memory.too_little", text, advice, ValueError if asked else OutOfMemoryError)
 
 
 def rounded(size: float) -> int:

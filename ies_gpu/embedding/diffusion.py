@@ -11,13 +11,17 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_norms
-from ..errors import DisconnectedGraphError, NotConvergedError, warn_caller
-from ..validation import check_choice, check_integer, check_number
-from .eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs, wants_order
-from .eigensolvers.library import SOLVERS
-from .laplacian import Laplacian, check_laplacian
+from ..errors import DisconnectedGraphError, NotConvergedError
+from ..findings import Finding, option, refusal, tell, warning
+from ..keywords import answers
+from ..validation import check_choice, check_integer, check_number, check_seed
+from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
+from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
+from .laplacian import Laplacian, check_laplacian, with_weights
 from .order import inverse_order
 from .scale_and_sign import signs
+
+WORTHLESS = 0.1  # sine of the angle of the first eigenvector from which on nothing is returned
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ class Embedding:
         The eigenvalues of the unscaled Laplacian ``L = I - P``, ascending.
     residuals : ndarray of shape (n_components,)
         The residual of each pair, ``|S v - mu v|`` of the symmetric eigenproblem that was solved.
+    gaps : ndarray of shape (n_components,)
+        The distance from each eigenvalue to the nearest one that is not a copy of it.
+    angles : ndarray of shape (n_components,)
+        Bounds on the sine of the angle between each computed eigenvector and the true one (Davis and Kahan), or the
+        space of the true ones where an eigenvalue comes several times. With entries in float32 their rounding counts.
     info : dict
         Which solver ran and how much work it did.
     """
@@ -39,12 +48,15 @@ class Embedding:
     coordinates: Array
     eigenvalues: Array
     residuals: Array
+    gaps: Array
+    angles: Array
     info: dict[str, Any] = field(default_factory=dict)
 
 
+@answers
 @at_home
 def diffusion_map(
-    laplacian: Laplacian, *, n_components: int = 20, tol: float = 1e-8, random_state: int = 0, solver: str = "auto"
+    laplacian: Any, *, n_components: int = 20, tol: float = 1e-8, random_state: Any = 0, solver: str = "auto"
 ) -> Embedding:
     """Return the slowest non-constant eigenvectors of a renormalised Laplacian.
 
@@ -53,19 +65,20 @@ def diffusion_map(
 
     Parameters
     ----------
-    laplacian : Laplacian
-        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`.
+    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
+        The Laplacian of a connected graph, from :func:`graph_laplacian` or :func:`laplacian_of_points`, or a sparse
+        ``I - P`` of your own whose walk is reversible, as that of a symmetric kernel is.
     n_components : int, default=20
         How many eigenvectors to compute.
     tol : float, default=1e-8
         The largest residual that a pair may have.
-    random_state : int, default=0
-        The seed of the start vector, which is the same on every device. Signs do not depend on it: the third moment of
-        each eigenvector is positive, or where that is near zero its correlation with ``laplacian.weights``.
-    solver : {"auto", "eigsh"}, default="auto"
-        "auto" uses our own solver, and the library's if a residual stays above ``tol``. "eigsh" uses SciPy's or CuPy's
-        solver, recomputes every residual and searches for missed copies of multiple eigenvalues; if a check fails, our
-        own solver takes over, and ``info["fallback"]`` says why.
+    random_state : int, RandomState, Generator or None, default=0
+        The seed of the start vector, which is the same on every device; ``info`` has the one that was used. Signs do
+        not depend on it: the third moment of each eigenvector is positive, or where that is near zero its correlation
+        with ``laplacian.weights``.
+    solver : {"auto", "lanczos", "multilevel", "factorised"}, default="auto"
+        The method to try first. "auto" chooses by the graph. Where the result of one is not accepted, another takes
+        over, and ``info["fallback"]`` says why.
 
     Returns
     -------
@@ -77,7 +90,13 @@ def diffusion_map(
     DisconnectedGraphError
         If the parts of the graph are joined only by weights that are lost to rounding.
     NotConvergedError
-        If no solver came near ``tol``; vectors that are mixtures are never returned.
+        If no solver came near ``tol`` and the first eigenvector is not known by then.
+
+    Warns
+    -----
+    RuntimeWarning
+        If eigenvectors may be mixtures: where eigenvalues are closer together than rounding or residuals can tell, the
+        warning names them. All others are within 0.01 of the true ones (``angles``).
 
     Examples
     --------
@@ -91,61 +110,77 @@ def diffusion_map(
     True
     """
     check_choice("solver", solver, SOLVERS)
-    if not isinstance(laplacian, Laplacian):
-        raise TypeError(f"laplacian must come from graph_laplacian, got {type(laplacian).__name__}")
     laplacian = check_laplacian(laplacian)
+    if laplacian.weights is None:
+        laplacian = with_weights(laplacian)
     n = laplacian.shape[0]
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     backend = backend_of(laplacian.weights)
     start = backend.asarray(start_vector(n, seed))
     with backend.active():
         operator = SymmetricTransition(laplacian, backend)
-        ordered = solver == "auto" and wants_order(operator, m + 1)
+        ordered = solver == "multilevel" or (solver == "auto" and wants_order(operator, m + 1))
     if not ordered:
-        return eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
+        found = eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
+        return replace(found, info=found.info | {"random_state": seed})
     inner, order, edges = laplacian.arranged
     found = eigenmap(inner, m, start[order], tol, ordered=edges, solver=solver)
-    return replace(found, coordinates=backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)]))
+    phi = backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)])
+    return replace(found, coordinates=phi, info=found.info | {"random_state": seed})
 
 
-def check_pairs(values: Array, residuals: Array, tol: float, place: str, warn: Callable[[str], None]) -> None:
-    """Warn of residuals above ``tol``; an error where vectors are not finite or mixtures, or the graph is in parts.
+def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
+    """Warn of large residuals and of mixed eigenvectors; an error where they are worthless, or the graph is in parts.
 
     Parameters
     ----------
-    values, residuals : array (m + 1,)
-        The leading eigenvalues of S, and the residuals of the pairs.
+    values : array (m + 1,)
+        The leading eigenvalues of S.
     place : str
         Where they were computed, for the message.
     """
-    worst = float(residuals.max())
+    worst, first = float(accuracy.residuals.max()), 1.0 - float(values[1])
     if not np.isfinite(worst):
-        raise ArithmeticError(
-            f"the eigenvectors computed on {place} are not finite; check the weights of the kernel, or try device='cpu'"
-        )
+        text = f"the eigenvectors computed on {place} are not finite"
+        advice = f"check the weights of the kernel, or try {option('device', 'cpu')}"
+        raise refusal("eigenvectors.not_finite", text, advice, ArithmeticError)
+    if first < 1e-13:
+        text = "the graph is numerically disconnected (its first eigenvalue is 0)"
+        advice = f"raise {option('bandwidth')}, or keep one of its parts"
+        raise refusal("graph.zero_eigenvalue", text, advice, DisconnectedGraphError)
     if worst > tol:
-        refuse_garbage(1.0 - float(values[1]), worst, tol)
-        warn(
-            f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}; treat close eigenvalues with "
-            "care or use fewer components"
-        )
-    if float(values[1]) > 1 - 1e-13:
-        raise DisconnectedGraphError(
-            "the graph is in parts, or its parts are joined only by weights that are lost to rounding (the "
-            "first eigenvalue is 0); raise bandwidth, or keep one of its parts"
-        )
+        if accuracy.angles[1] > WORTHLESS:
+            text = (
+                f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
+                f"eigenvalue of {first:.1e}"
+            )
+            advice = f"raise {option('bandwidth')} or add neighbours, so that the graph is better connected, or ask "
+            raise refusal("eigenvectors.not_converged", text, f"{advice}for fewer components", NotConvergedError)
+        text = f"the eigensolver reached a residual of {worst:.1e} instead of {tol:.0e}"
+        advice = "treat close eigenvalues with care or use fewer components"
+        warn(warning("eigenvectors.residual", text, advice))
+    mixed = mixed_columns(np.asarray(backend_of(values).to_host(values)), accuracy)
+    if mixed.size:
+        warn(describe_mixture(mixed, accuracy))
 
 
-def refuse_garbage(first: float, worst: float, tol: float) -> None:
-    """Raise where residuals are not small beside the first eigenvalue: such vectors would be mixtures."""
-    if worst > 0.01 * first:
-        raise NotConvergedError(
-            f"the eigenvectors did not converge: a residual is {worst:.1e} instead of {tol:.0e}, beside a first "
-            f"eigenvalue of {first:.1e}. Raise bandwidth or add neighbours, so that the graph is better connected, "
-            "or ask for fewer components"
-        )
+def describe_mixture(mixed: np.ndarray, accuracy: Accuracy) -> Finding:
+    """Return the warning that names eigenvectors which may be mixed, and says why."""
+    names = ", ".join(f"phi{k}" for k in mixed)
+    largest, gap = accuracy.angles[mixed].max(), accuracy.gaps[mixed].min()
+    if (accuracy.unavoidable[mixed] > ANGLE).any() or largest <= ANGLE:
+        why = "rounding cannot tell so close eigenvalues apart"
+        advice = f"raise {option('bandwidth')}, or store the kernel in float64"
+    else:
+        why = f"residuals are as large as {accuracy.residuals[mixed].max():.1g}"
+        advice = f"lower {option('tol')}, or change {option('n_components')}"
+    text = (
+        f"{names} may be mixed with each other or with the next eigenvector (sine of the angle up to {largest:.2g}, "
+        f"gap {gap:.1g}): {why}"
+    )
+    return warning("eigenvectors.mixed", text, advice)
 
 
 def start_vector(n: int, random_state: int) -> np.ndarray:
@@ -162,7 +197,7 @@ def eigenmap(
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
     progress: Callable[[int, int], None] | None = None,
-    warn: Callable[[str], None] | None = None,
+    warn: Callable[[Finding], None] | None = None,
     operator: SymmetricTransition | None = None,
 ) -> Embedding:
     """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end.
@@ -176,8 +211,12 @@ def eigenmap(
         pairs = leading_eigenpairs(
             operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
         )
-    check_pairs(pairs.values, pairs.residuals, tol, backend.device, warn or warn_caller)
+    accuracy = pairs.accuracy
+    check_pairs(pairs.values, accuracy, tol, backend.device, warn or tell)
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.weights)
-    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], pairs.residuals[1:], pairs.info)
+    residuals, gaps, angles = (
+        backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
+    )
+    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], residuals, gaps, angles, pairs.info)

@@ -13,9 +13,10 @@ from ..backend.array import Array
 from ..backend.base import index_type
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows, row_slots, starts_of
+from ..findings import option, refusal
+from ..keywords import answers
 from ..validation import (
     check_array,
-    check_choice,
     check_integer,
     check_length,
     check_points,
@@ -23,7 +24,7 @@ from ..validation import (
     check_square_sparse,
     check_symmetric,
 )
-from .metrics import MEASURED, METRICS, in_metric, measured_graph
+from .metrics import check_metric, points_in_metric
 from .order import MAX_AXES, cell_starts, inverse_order, is_mapped, n_levels, principal_axes, spatial_order
 
 CELL = 64  # points in a cell whose bounding box may prove that no neighbour lies in it
@@ -32,6 +33,7 @@ GROWTH = 1.125  # an array of the graph that is full becomes so many times as lo
 FILLED = 0.5  # share of distances of 0 from which on a dense matrix is a sparse one with zeros in its gaps
 
 
+@answers
 @at_home
 def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array:
     """Return the distances between all points that are no further apart than ``radius``.
@@ -66,21 +68,10 @@ def radius_graph(X: Array, *, radius: float, metric: str = "euclidean") -> Array
            [5., 0., 0.],
            [0., 0., 0.]])
     """
-    X = check_points(X)
     radius = check_length("radius", radius)
-    check_choice("metric", metric, METRICS)
-    if metric in MEASURED:
-        return metric_graph(X, radius, metric)
-    X = in_metric(X, metric)
+    X = points_in_metric(X, check_metric(metric))
     order = spatial_order(X)
     return permuted(ordered_radius_graph(X[order], radius), inverse_order(order))
-
-
-def metric_graph(X: Array, radius: float, metric: str) -> Array:
-    """The radius graph of a metric that scikit-learn measures on the host, in the order of the points."""
-    backend = backend_of(X)
-    graph = measured_graph(backend.to_host(X), radius, metric)
-    return csr(backend, *map(backend.asarray, (graph.data, graph.indices, graph.indptr)))
 
 
 def ordered_radius_graph(
@@ -300,6 +291,7 @@ def permuted(matrix: Array, order: Array) -> Array:
     return csr(backend, result.data, result.indices, result.indptr)
 
 
+@answers
 @at_home
 def knn_graph(X: Array, *, n_neighbors: int) -> Array:
     """Return the distances from each point to its nearest neighbours.
@@ -351,58 +343,100 @@ def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
     return from_pairs(backend, keys // n, keys % n, xp.concatenate([values, values])[first], n)
 
 
-def check_graph(graph: Array, *, radius: float | None = None) -> Array:
-    """A user's matrix of distances as our CSR: symmetric, sorted, no diagonal, nothing beyond ``radius``.
+def check_graph(graph: Array, *, radius: float | None = None, name: str = "graph") -> Array:
+    """A user's matrix of distances as our CSR; see :func:`check_sides`."""
+    return check_sides(graph, radius=radius, name=name)[0]
 
-    A stored zero of a sparse matrix is the distance of two equal points, as is a zero off the diagonal of a dense one;
-    an infinite distance in a dense matrix means "no neighbours". A pair that is stored twice is refused.
+
+def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph") -> tuple[Array, bool]:
+    """A user's matrix of distances as our CSR, and whether it had pairs on one side only.
+
+    The CSR is symmetric and sorted, without a diagonal, and has nothing beyond ``radius``. A stored zero of a sparse
+    matrix is the distance of two equal points, as is a zero off the diagonal of a dense one; an infinite distance in a
+    dense matrix means "no neighbours". A pair that is stored twice is refused. A pair that a sparse matrix stores on
+    one side only, as in a graph of nearest neighbours, gets its distance on the other too.
     """
     backend = backend_of(graph)
-    xp = backend.xp
+    xp, one_way = backend.xp, False
     if backend.sparse.issparse(graph):
-        matrix = check_square_sparse("graph", graph, add=False)
+        matrix, one_way = two_sided(check_square_sparse(name, graph, add=False), name)
         rows = entry_rows(matrix)
         columns, data = matrix.indices, matrix.data
-        refuse_affinities(data[columns == rows], data, matrix.shape[0])
+        refuse_affinities(data[columns == rows], data, matrix.shape[0], name)
         keep = columns != rows if radius is None else (columns != rows) & (data <= radius)
         if not bool(keep.all()):
             matrix = from_pairs(backend, rows[keep], columns[keep], data[keep], matrix.shape[0])
     else:
-        raw = check_array("graph", graph)
+        raw = check_array(name, graph)
         absent = raw == xp.inf if raw.dtype.kind == "f" else xp.zeros(raw.shape, dtype=bool)
-        dense = check_real_array("graph", xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2)
+        dense = check_real_array(name, xp.where(absent, 0, raw) if raw.dtype.kind == "f" else raw, 2, pairs=True)
         if dense.shape[0] != dense.shape[1]:
-            raise ValueError(f"graph must be square, got shape {dense.shape}")
+            raise refusal(f"{name}.shape", f"{name} must be square, got shape {dense.shape}")
         if len(dense) < 2:
-            raise ValueError(f"graph must be for at least 2 points, got shape {dense.shape}")
-        refuse_affinities(dense.diagonal(), dense, len(dense))  # which may have zeros in their gaps, too
-        refuse_filled(dense, absent)
+            raise refusal(f"{name}.shape", f"{name} must be for at least 2 points, got shape {dense.shape}")
+        refuse_affinities(dense.diagonal(), dense, len(dense), name)  # which may have zeros in their gaps, too
+        refuse_filled(dense, absent, name)
         near = ~absent if radius is None else ~absent & (dense <= radius)
         near[xp.arange(len(dense)), xp.arange(len(dense))] = False
         rows, columns = xp.nonzero(near)
         matrix = from_pairs(backend, rows, columns, dense[rows, columns], len(dense))
-    check_symmetric("graph", matrix, stored_zeros=True)
-    return matrix
+        check_symmetric(name, matrix, stored_zeros=True)
+    return matrix, one_way
 
 
-def refuse_filled(dense: Array, absent: Array) -> None:
+def two_sided(matrix: Array, name: str) -> tuple[Array, bool]:
+    """A CSR of distances with every pair on both sides, and whether it was not; those on both sides must agree."""
+    backend = backend_of(matrix.data)
+    pattern = backend.csr(backend.xp.ones(matrix.nnz), matrix.indices, matrix.indptr, matrix.shape)
+    pattern = backend.uniform(pattern)
+    if not bool(((pattern - pattern.T).data != 0).any()):
+        check_symmetric(name, matrix, stored_zeros=True)
+        return matrix, False
+    both, apart = both_ways(matrix)
+    if apart > 1e-8 * (float(matrix.data.max()) or 1.0):
+        text = f"{name} must be symmetric, but the two distances of a pair differ by up to {apart:.3g}"
+        raise refusal(f"{name}.asymmetric", text, "keep one of them")
+    if bool((both.data < 0).any()):
+        raise refusal(f"{name}.negative", f"{name} must not have negative entries, got {float(both.data.min()):g}")
+    return both, True
+
+
+def both_ways(matrix: Array) -> tuple[Array, float]:
+    """A CSR with every pair on both sides, and the largest difference between the two entries of a pair.
+
+    Who is among my nearest need not have me among theirs. A stored zero is the distance between copies of a point, so
+    it stays, unlike in SciPy's ``maximum``. Of two distances of one pair the larger counts.
+    """
+    backend, n = backend_of(matrix.data), matrix.shape[0]
+    xp = backend.xp
+    rows, columns = entry_rows(matrix).astype(xp.int64), matrix.indices.astype(xp.int64)
+    keys, data = xp.concatenate([rows * n + columns, columns * n + rows]), xp.concatenate([matrix.data, matrix.data])
+    order = xp.argsort(-data, kind="stable")
+    order = order[xp.argsort(keys[order], kind="stable")]
+    keys, data = keys[order], data[order]
+    keys, first, counts = xp.unique(keys, return_index=True, return_counts=True)
+    apart = float((data[first] - data[first + counts - 1]).max()) if len(keys) else 0.0
+    return from_pairs(backend, keys // n, keys % n, data[first], n), apart
+
+
+def refuse_filled(dense: Array, absent: Array, name: str) -> None:
     """An error where most distances of a dense matrix are 0, as where a sparse graph was filled with zeros."""
     n, zero = len(dense), ~absent & (dense == 0)
     share = int(zero.sum() - zero.diagonal().sum()) / (n * n - n)
     if share > FILLED:
-        raise ValueError(
-            f"graph is dense, and {share:.0%} of its distances are 0, as between equal points; if 0 stands for 'not "
-            "neighbours', pass scipy.sparse.csr_array(graph)"
-        )
+        text = f"{name} is dense, and {share:.0%} of its distances are 0, as between equal points"
+        raise refusal(f"{name}.zeros", text, f"if 0 stands for 'not neighbours', pass scipy.sparse.csr_array({name})")
 
 
-def refuse_affinities(own: Array, every: Array, n: int) -> None:
+def refuse_affinities(own: Array, every: Array, n: int, name: str) -> None:
     """An error where no distance is larger than that of each point to itself: then affinities came as distances."""
     if len(own) == n < every.size and 0 < float(own.min()) >= (1 - 1e-9) * float(every.max()):
-        raise ValueError(
-            f"graph has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have, but "
-            "distances do not; pass it as kernel"
+        way = f"use {option('metric', 'precomputed_affinity')}" if name == "X" else "pass it as kernel"
+        text = (
+            f"{name} has {float(own.min()):.3g} on its diagonal and nothing larger beside it, as affinities have, but "
+            "distances do not"
         )
+        raise refusal(f"{name}.affinities", text, way)
 
 
 def from_pairs(backend: Any, rows: Array, columns: Array, data: Array, n: int) -> Array:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import breadth_first_order
 
-from ..backend import at_home, backend_of
+from ..backend import at_home, backend_of, get_backend, to_device
 from ..backend.array import Array
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows
-from ..errors import first_few
+from ..errors import DisconnectedGraphError, first_few
+from ..findings import option, refusal
+from ..keywords import answers
 from ..validation import (
     check_flag,
     check_kernel,
@@ -24,6 +28,8 @@ from ..validation import (
 from .graph import check_graph, csr, permuted, radius_graph
 from .order import matrix_order
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
+
+SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,7 @@ class Arranged(NamedTuple):
     edges: np.ndarray
 
 
+@answers
 @at_home
 def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
     """Return the Gaussian kernel ``K_ij = exp(-distance_ij^2 / eps^2)`` on the edges of a graph.
@@ -157,6 +164,7 @@ def with_unit_diagonal(matrix: Array) -> Array:
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1))
 
 
+@answers
 @at_home
 def laplacian_of_points(
     X: Array,
@@ -210,6 +218,7 @@ def laplacian_of_points(
     return laplacian_in_place(kernel, bandwidth, alpha)
 
 
+@answers
 @at_home
 def graph_laplacian(kernel: Array, *, bandwidth: float | None = None, alpha: float = 1.0) -> Laplacian:
     """Return the renormalised Laplacian of a kernel.
@@ -255,13 +264,16 @@ def check_alpha(alpha: Any) -> float:
 def laplacian_in_place(kernel: Kernel, bandwidth: float | None, alpha: float = 1.0) -> Laplacian:
     """The Laplacian on the kernel's own storage."""
     w = kernel @ kernel.backend.xp.ones(kernel.shape[0])
-    if not bool((w > 0).all()):
-        rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= 0))
+    if not bool((w > SMALLEST).all()):
+        rows = kernel.backend.to_host(kernel.backend.xp.flatnonzero(w <= SMALLEST))
         one = "1 row" if len(rows) == 1 else f"{len(rows)} rows"
-        raise ValueError(
-            f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours; drop them, "
-            "or raise bandwidth"
-        )
+        if bool((w > 0).all()):
+            text = f"kernel has {one} with a sum as small as {float(w.min()):.0e} ({first_few(rows)}), whose "
+            raise refusal(
+                "kernel.tiny", f"{text}reciprocal no float can hold", "multiply kernel by a constant, or drop them"
+            )
+        text = f"kernel has {one} without a positive entry ({first_few(rows)}): points without neighbours"
+        raise refusal("kernel.empty_rows", text, f"drop them, or raise {option('bandwidth')}")
     w = w**alpha
     wt = (kernel @ (1 / w)) / w
     return Laplacian(kernel.scaled(1 / (wt * w), 1 / w), wt, bandwidth)
@@ -277,17 +289,41 @@ def check_laplacian(laplacian: Any) -> Laplacian:
     matrix = backend.uniform(matrix)
     sums = backend.xp.abs(matrix.sum(axis=1))
     if float(sums.max()) > 1e-8:
-        raise ValueError(
-            f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}; "
-            "pass what graph_laplacian returns"
-        )
+        text = f"laplacian must be I - P with rows that sum to 0, but a row sums to {float(sums.max()):.3g}"
+        raise refusal("laplacian.rows_sum", text, "pass what graph_laplacian returns")
     transition = (backend.sparse.identity(matrix.shape[0], format="csr") - matrix).tocsr()
     if _least_off_diagonal(transition) < 0:
-        raise ValueError(
-            "laplacian must be I - P, with no positive entry off the diagonal; if yours is the generator P - I, or a "
-            "multiple of it, pass -laplacian"
-        )
+        text = "laplacian must be I - P, with no positive entry off the diagonal"
+        raise refusal("laplacian.sign", text, "if yours is the generator P - I, or a multiple of it, pass -laplacian")
     return Laplacian(transition)
+
+
+def with_weights(laplacian: Laplacian) -> Laplacian:
+    """The same with the weights of a P that came without: those with ``w_i P_ij = w_j P_ji``, which a walk finds.
+
+    Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
+    """
+    backend = backend_of(laplacian.transition.data)
+    P = scipy.sparse.csr_array(to_device(laplacian.transition, get_backend("cpu")))
+    P.eliminate_zeros()
+    order, parents = breadth_first_order(P, 0, directed=False)
+    if len(order) < P.shape[0]:
+        text = f"the graph of laplacian is in parts, one of them with {len(order):,} of {P.shape[0]:,} points"
+        raise refusal("graph.disconnected", text, "keep one", DisconnectedGraphError)
+    there, back = P[parents[order[1:]], order[1:]], P[order[1:], parents[order[1:]]]
+    logs = np.zeros(P.shape[0])
+    if (there > 0).all() and (back > 0).all():
+        logs[order[1:]] = np.log(there) - np.log(back)
+        parents[order[0]] = order[0]
+        while (parents != order[0]).any():  # each round doubles how far up the tree a sum reaches
+            logs, parents = logs + logs[parents], parents[parents]
+        weights = np.exp(logs - logs.max())
+        flow = scipy.sparse.diags_array(weights) @ P
+        apart = abs(flow - flow.T).max(axis=1).toarray().ravel()
+        if (weights > 0).all() and (apart <= 1e-6 * weights).all():
+            return replace(laplacian, weights=backend.asarray(weights))
+    text = "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
+    raise refusal("laplacian.walk", f"{text}symmetric kernel is", "pass the kernel to graph_laplacian instead")
 
 
 def _check_parts(laplacian: Laplacian) -> Laplacian:
@@ -300,17 +336,13 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
     dtype = getattr(P, "dtype", None)
     checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")
     if (least := _least_off_diagonal(checked)) < 0:
-        raise ValueError(
-            f"laplacian.transition must not have negative entries off the diagonal, got {least:.3g}; pass what "
-            "graph_laplacian returns"
-        )
+        text = f"laplacian.transition must not have negative entries off the diagonal, got {least:.3g}"
+        raise refusal("laplacian.negative", text, "pass what graph_laplacian returns")
     if weights is not None:
         weights = check_real_array("laplacian.weights", weights, 1)
         if len(weights) != checked.shape[0] or not bool((weights > 0).all()):
-            raise ValueError(
-                f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point; "
-                "pass what graph_laplacian returns"
-            )
+            text = f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point"
+            raise refusal("laplacian.weights", text, "pass what graph_laplacian returns")
     return laplacian if checked is P else Laplacian(checked, weights, bandwidth)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import entry_rows
+from ..findings import option, refusal
 from .graph import graph_of_nearest
 from .laplacian import Laplacian, with_unit_diagonal
 from .transition import SparseKernel
@@ -52,10 +53,8 @@ def local_kernel(X: Array, n_neighbors: int) -> LocalKernel:
         distances, neighbours = backend.nearest(X, n_neighbors)
         rho, eps = local_scales(distances)
     if eps == 0:
-        raise ValueError(
-            f"most points have {n_neighbors} copies of themselves as nearest neighbours, so no local bandwidth can be "
-            "found; drop the copies, raise n_neighbors, or set bandwidth"
-        )
+        text = f"most points have {n_neighbors} copies of themselves as neighbours, so no local bandwidth can be found"
+        raise refusal("X.copies", text, f"drop the copies, raise {option('n_neighbors')}, or set {option('bandwidth')}")
     graph = graph_of_nearest(distances, neighbours)
     rows = entry_rows(graph)
     ratio = graph.data / eps
@@ -79,7 +78,8 @@ def local_laplacian(kernel: LocalKernel, d: int) -> Laplacian:
     rows, ones = entry_rows(K), kernel.backend.xp.ones(len(rho))
     q = (kernel @ ones) / rho**d
     if not bool((q > 0).all()):
-        raise ValueError(f"{int((q <= 0).sum())} points are too far from their neighbours to have a weight; drop them")
+        text = f"{int((q <= 0).sum())} points are too far from their neighbours to have a weight"
+        raise refusal("graph.too_far", text, "drop them")
     power = q ** (1 / d - 0.5)
     K.data = K.data * power[rows] * power[K.indices]
     weights = (kernel @ ones) * rho * rho

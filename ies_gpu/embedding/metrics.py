@@ -1,24 +1,52 @@
-"""Distances other than the Euclidean ones: Euclidean between other points, or measured by scikit-learn on the host."""
+"""Distances other than the Euclidean ones: Euclidean between other points, or given by the user."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
-
-import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..errors import first_few
+from ..errors import brief, first_few
+from ..findings import option, refusal
+from ..validation import check_points
 
 SPHERICAL = ("cosine", "correlation")  # chords between rows of unit length: the Euclidean code serves, on any device
-MEASURED = ("manhattan", "chebyshev", "canberra", "braycurtis", "hamming", "haversine")
-METRICS = ("euclidean", *SPHERICAL, *MEASURED)
-PRECOMPUTED = "precomputed"
+METRICS = ("euclidean", *SPHERICAL)
+PRECOMPUTED, AFFINITY = GIVEN = ("precomputed", "precomputed_affinity")  # of the estimators: X is a matrix of pairs
+
+
+def check_metric(metric: Any, choices: tuple[str, ...] = METRICS) -> str:
+    """One of our metrics; the error for another one says how to have it all the same."""
+    if isinstance(metric, str) and metric in choices:
+        return metric
+    text, advice = f"{option('metric')} must be one of {', '.join(map(repr, choices))}, got {brief(metric)}", ""
+    if isinstance(metric, str) and not get_close_matches(metric, choices, n=1):
+        if PRECOMPUTED in choices:
+            way = (
+                f"{option('metric', 'precomputed')} and pairwise_distances(X, {brief(metric)}) of sklearn.metrics as X"
+            )
+        else:
+            way = (
+                "graph=sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', "
+                f"{option('metric', metric)}) instead of X"
+            )
+        advice = f"for other distances pass {way}"
+    raise refusal("metric.choice", text, advice)
+
+
+def points_in_metric(X: Array, metric: str) -> Array:
+    """Training points whose Euclidean distances are those of the metric, checked not to be copies in it."""
+    X = check_points(X)
+    Z = in_metric(X, metric)
+    if Z is not X and float((abs(Z - Z[:1])).max()) <= 1e-14:  # chords that are nothing but rounding
+        text = f"X must not consist of {len(X)} copies of one point, and in {option('metric', metric)} it does: all "
+        raise refusal("X.copies", f"{text}rows have the same direction")
+    return Z
 
 
 def in_metric(X: Array, metric: str) -> Array:
-    """Checked points whose Euclidean distances are those of the metric; others, and measured ones, stay as they are.
+    """Checked points whose Euclidean distances are those of the metric; others stay as they are.
 
     The chord between rows u and v of unit length is ``sqrt(2 - 2 cos(u, v))``; "correlation" centres each row first.
     """
@@ -37,68 +65,7 @@ def in_metric(X: Array, metric: str) -> Array:
         those = (
             f"row {shown} is {what}; drop it" if len(rows) == 1 else f"{len(rows):,} are {what} ({shown}); drop them"
         )
-        raise ValueError(f"metric={metric!r} needs a direction for every row of X, but {those}")
+        text = f"{option('metric', metric)} needs a direction for every row of X, but {those}"
+        raise refusal("metric.direction", text)
     rows = rows / small
     return rows / xp.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def measured_graph(X: np.ndarray, radius: float, metric: str) -> Any:
-    """Distances between all pairs within the radius as SciPy's CSR, sorted and without a diagonal."""
-    from sklearn.neighbors import NearestNeighbors
-
-    check_measurable("X", X, metric)
-    algorithm = "brute" if metric == "braycurtis" else "auto"  # a tree relies on the triangle inequality
-    graph = (
-        NearestNeighbors(radius=radius, metric=metric, algorithm=algorithm)
-        .fit(X)
-        .radius_neighbors_graph(mode="distance")
-    )
-    graph.sort_indices()
-    return graph
-
-
-def measured_sums(
-    new: np.ndarray,
-    X: np.ndarray | None,
-    V: np.ndarray,
-    weigh: Callable[[np.ndarray], np.ndarray],
-    metric: str,
-    *,
-    bytes_a_block: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> np.ndarray:
-    """``sum_j weigh(distance to x_j) V_j`` for each new point, in blocks; precomputed distances are ``new`` itself."""
-    from sklearn.metrics import pairwise_distances
-
-    check_measurable("X_new", new, metric)
-    sums = np.empty((len(new), V.shape[1]))
-    step = max(1, bytes_a_block // (24 * len(V)))
-    for first in range(0, len(new), step):
-        rows = slice(first, min(first + step, len(new)))
-        distances = new[rows] if metric == PRECOMPUTED else pairwise_distances(new[rows], X, metric=metric)
-        sums[rows] = weigh(distances) @ V
-        if progress is not None:
-            progress(rows.stop, len(new))
-    return sums
-
-
-def measured_nearest(new: np.ndarray, X: np.ndarray | None, metric: str) -> np.ndarray:
-    """The number of the training point nearest to each of some points."""
-    from sklearn.metrics import pairwise_distances_argmin
-
-    if metric == PRECOMPUTED:
-        return new.argmin(axis=1)
-    return pairwise_distances_argmin(new, X, metric=metric)
-
-
-def check_measurable(name: str, X: np.ndarray, metric: str) -> None:
-    """The great circle is defined for latitude and longitude only."""
-    if metric == "haversine" and X.shape[1] != 2:
-        raise ValueError(
-            f"metric='haversine' needs 2 columns, latitude and longitude in radians; {name} has {X.shape[1]}"
-        )
-    if metric == "haversine" and len(X) and (abs(X) > (np.pi / 2 + 1e-6, 2 * np.pi + 1e-6)).any():
-        raise ValueError(
-            f"metric='haversine' needs latitude, from -pi/2 to pi/2, before longitude, both in radians; {name} has "
-            f"values up to {abs(X[:, 0]).max():.3g} and {abs(X[:, 1]).max():.3g}; np.radians converts degrees"
-        )

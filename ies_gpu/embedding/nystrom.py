@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from ..backend import Backend, at_home, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_ends, column_means, starts_of
-from ..errors import first_few, warn_caller
+from ..errors import first_few
+from ..findings import option, refusal, tell, warning
 from ..validation import check_choice, check_flag, check_length, check_points, check_real_array
 from .graph import Cells, in_units_of
 from .laplacian import check_alpha
-from .metrics import MEASURED, METRICS, PRECOMPUTED, in_metric, measured_nearest, measured_sums
+from .metrics import AFFINITY, GIVEN, check_metric, in_metric
 from .order import spatial_order
 
 ISOLATED = ("nan", "nearest")
 FAINT = 1e-3  # eigenvalues of P below this are noise, and dividing by them makes it loud
 TINY = 1e-12  # instead of a division by zero
+FAR = 27.0  # bandwidths, beyond which weights are 0
 Report = Callable[[int, int], None]
 
 
 class KernelRule(NamedTuple):
     """The kernel behind a map: ``exp(-r^2 / bandwidth^2)`` within the radius, renormalised with degrees ``w^alpha``.
 
-    The metric says how distances are measured; with "precomputed", points are rows of distances.
+    The metric says how distances are measured; with "precomputed", points are rows of distances, and with
+    "precomputed_affinity" rows of the kernel itself, which has neither bandwidth nor radius. With ``n_neighbors``, two
+    points are neighbours if either is among that many nearest ones of the other, and the radius reaches all of them.
     """
 
-    bandwidth: float
-    radius: float
+    bandwidth: float | None
+    radius: float | None
     self_loops: bool = True
     metric: str = "euclidean"
     alpha: float = 1.0
+    n_neighbors: int | None = None
 
 
 @at_home
@@ -81,7 +86,7 @@ def nystrom_extension(
     self_loops : bool, default=True
         As in training. If False, a new point that equals a training point is taken to be that point and is not its own
         neighbour; other copies of it are.
-    metric : str, default="euclidean"
+    metric : {"euclidean", "cosine", "correlation"}, default="euclidean"
         As in training; see :func:`select_coordinates`.
     alpha : float, default=1.0
         As in training; see :func:`graph_laplacian`.
@@ -112,28 +117,27 @@ def nystrom_extension(
     (10, 5)
     """
     check_choice("isolated", isolated, ISOLATED)
-    check_choice("metric", metric, METRICS)
-    alpha, X = check_alpha(alpha), check_points(X)
+    metric, alpha, X = check_metric(metric), check_alpha(alpha), check_points(X)
     home = backend_of(X)
     rule = KernelRule(*check_scales(bandwidth, radius), check_flag("self_loops", self_loops), metric, alpha)
     Y = home.asarray(check_real_array("coordinates", coordinates, 2))
     if len(Y) != len(X):
-        raise ValueError(f"coordinates has {len(Y)} rows but X has {len(X)}")
+        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but X has {len(X)}")
     values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
+        text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"
+        raise refusal("eigenvalues.number", text)
     if len(values) and not (values.min() >= -1e-6 and values.max() <= 2 + 1e-6):
-        raise ValueError(
-            f"eigenvalues must be those of I - P, between 0 and 2, got {values.min():.3g} to {values.max():.3g}; those "
-            "of the Laplace-Beltrami operator are larger by 4 / bandwidth^2"
-        )
+        text = f"eigenvalues must be those of I - P, between 0 and 2, got {values.min():.3g} to {values.max():.3g}"
+        advice = f"those of the Laplace-Beltrami operator are larger by 4 / {option('bandwidth')}^2"
+        raise refusal("eigenvalues.range", text, advice)
     new = moved_points(X_new, X)
     with home.active():
         if degrees is None:
             degrees = kernel_degrees(X, rule)
         degrees = home.asarray(check_real_array("degrees", degrees, 1))
         if len(degrees) != len(X) or not bool((degrees > 0).all()):
-            raise ValueError(f"degrees must be {len(X)} positive numbers, one per row of X")
+            raise refusal("degrees.range", f"degrees must be {len(X)} positive numbers, one per row of X")
         return extended(new, X, Y, values, degrees, rule, isolated, progress)
 
 
@@ -142,7 +146,7 @@ def kernel_degrees(X: Array, rule: KernelRule) -> Array:
     X = in_metric(X, rule.metric)
     backend = backend_of(X)
     with backend.active():
-        return kernel_sums(X, X, backend.xp.ones((len(X), 1)), rule)[:, 0]
+        return kernel_sums(X, X, backend.xp.ones((X.shape[0], 1)), rule)[:, 0]
 
 
 def check_scales(bandwidth: Any, radius: Any) -> tuple[float, float]:
@@ -155,7 +159,8 @@ def moved_points(X_new: Array, X: Array) -> Array:
     """New points (n_new, D) on the device of the training points, with as many columns."""
     new, home = check_real_array("X_new", X_new, 2, largest=sys.float_info.max), backend_of(X)
     if new.shape[1] != X.shape[1]:
-        raise ValueError(f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}")
+        text = f"X_new must have {X.shape[1]} columns like the training points, got {new.shape[1]}"
+        raise refusal("X_new.columns", text)
     return to_device(new, home)
 
 
@@ -177,12 +182,12 @@ def extended(
     faint = np.flatnonzero(np.abs(mu) < FAINT)
     if len(faint):
         shown = first_few(f"phi{k + 1}" for k in faint)
-        warn_caller(
-            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get mostly noise "
-            "there; lower n_components or bandwidth"
+        text = (
+            f"the diffusion damps {shown} by more than {1 / FAINT:g} in one step, so new points get mostly noise there"
         )
+        tell(warning("new_points.faint", text, f"lower {option('n_components')} or {option('bandwidth')}"))
         mu[np.abs(mu) < TINY] = TINY
-    if len(new) == 0:
+    if new.shape[0] == 0:
         return xp.empty((0, Y.shape[1]))
     share = 1.0 / degrees[:, None] ** rule.alpha
     V = xp.concatenate([share, share * Y], axis=1)
@@ -192,13 +197,15 @@ def extended(
     phi = sums[:, 1:] / xp.where(alone, xp.nan, sums[:, 0])[:, None] / backend.asarray(mu)
     if len(lonely):
         got = "NaN" if isolated == "nan" else "the coordinates of the nearest training point"
-        warn_caller(
-            f"{len(lonely):,} of {len(new):,} new points have no training point within radius={rule.radius:g} and get "
-            f"{got} (rows {first_few(lonely)})"
-        )
-        if isolated == "nearest":
+        none = "affinity to any training point" if rule.metric == AFFINITY else "training point near enough to weigh"
+        if rule.radius is not None:
+            none = f"training point within {option('radius', float(rule.radius))}"
+        text = f"{len(lonely):,} of {new.shape[0]:,} new points have no {none} and get {got} (rows {first_few(lonely)})"
+        tell(warning("new_points.isolated", text))
+        if isolated == "nearest" and rule.metric != AFFINITY:  # where nothing is near, nothing is nearest
             where = backend.asarray(lonely)
-            phi[where] = Y[nearest_rows(new[where], X, backend, rule.metric)]
+            nearest = nearest_rows(new[where], X, backend, rule.metric)
+            phi[where[nearest >= 0]] = Y[nearest[nearest >= 0]]
     return phi
 
 
@@ -216,15 +223,14 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
     -------
     array (n_new, q)
     """
-    backend = backend_of(X)
+    backend = backend_of(V)
     xp = backend.xp
-    if rule.metric in (*MEASURED, PRECOMPUTED):
-        weigh = partial(dense_weights, rule=rule)
-        host, size = backend.to_host, backend.block_bytes()
-        sums = measured_sums(host(new), host(X), host(V), weigh, rule.metric, bytes_a_block=size, progress=progress)
-        return backend.asarray(sums)
+    if rule.metric in GIVEN:
+        return given_sums(new, V, rule, progress)
+    assert rule.bandwidth is not None
     order = spatial_order(X)
-    Z, reach, unit = in_units_of(rule.radius, X[order])
+    radius, own, theirs = reaches(new, X[order], rule)
+    Z, reach, unit = in_units_of(radius, X[order])
     V = V[order]
     cells = Cells(Z, reach)
     sums = xp.zeros((len(new), V.shape[1]))
@@ -242,6 +248,9 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
                 weights = xp.exp(-ratio * ratio)
                 if not rule.self_loops:
                     weights *= ~first_equal(distance, counts, indptr, found_itself)
+                if own is not None:
+                    both = xp.maximum(xp.repeat(own[rows[part]], counts), theirs[columns][place])
+                    weights *= distance * unit <= both * (1 + 1e-9)
                 total += backend.kernels.spmm(indptr, place, weights, V[columns])
             sums[rows[part]] = total
             if progress is not None:
@@ -249,14 +258,54 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
     return sums
 
 
-def dense_weights(distances: np.ndarray, rule: KernelRule) -> np.ndarray:
-    """The kernel of a block of distances; without ``self_loops`` the first distance of zero in a row does not count."""
-    weights = np.where(distances <= rule.radius, np.exp(-((distances / rule.bandwidth) ** 2)), 0.0)
-    if not rule.self_loops:
-        itself = distances.argmin(axis=1)
-        rows = np.flatnonzero(distances[np.arange(len(distances)), itself] == 0)
-        weights[rows, itself[rows]] = 0
-    return weights
+def reaches(new: Array, X: Array, rule: KernelRule) -> tuple[float, Any, Any]:
+    """How far apart neighbours may be; with ``n_neighbors`` also how far those of each new and training point are."""
+    assert rule.bandwidth is not None
+    if rule.n_neighbors is None:
+        assert rule.radius is not None
+        return rule.radius, None, None
+    backend, far = backend_of(X), FAR * rule.bandwidth
+    tree = KDTree(backend.to_host(X))
+    found = []
+    for points in (new, X):
+        distances = tree.query(backend.to_host(points), rule.n_neighbors + 1)[0]
+        last = np.where(distances[:, 0] == 0, distances[:, -1], distances[:, -2])  # a point is not its own neighbour
+        found.append(np.minimum(last, far))
+    own, theirs = found
+    return float(max(own.max(), theirs.max())), backend.asarray(own), backend.asarray(theirs)
+
+
+def given_sums(new: Array, V: Array, rule: KernelRule, progress: Report | None = None) -> Array:
+    """The same for rows of distances or of the kernel, dense or sparse, that have a column per training point."""
+    backend = backend_of(V)
+    xp = backend.xp
+    if backend.sparse.issparse(new):
+        weights = given_weights(new.data, rule)
+        if not rule.self_loops and rule.metric != AFFINITY:
+            counts = new.indptr[1:] - new.indptr[:-1]
+            weights = weights * ~first_equal(new.data, counts, new.indptr, xp.zeros(new.shape[0], dtype=bool))
+        return backend.kernels.spmm(new.indptr, new.indices, weights, V)
+    sums = xp.empty((len(new), V.shape[1]))
+    for block in backend.blocks(len(new), 24.0 * len(V), "extension"):
+        with block as part:
+            weights = given_weights(new[part], rule)
+            if not rule.self_loops and rule.metric != AFFINITY:  # the first distance of zero is the point itself
+                itself = new[part].argmin(axis=1)
+                rows = xp.arange(len(itself))
+                weights[rows, itself] *= new[part][rows, itself] > 0
+            sums[part] = weights @ V
+            if progress is not None:
+                progress(part.stop, len(new))
+    return sums
+
+
+def given_weights(entries: Array, rule: KernelRule) -> Array:
+    """The kernel of given distances, or the kernel as it is given."""
+    if rule.metric == AFFINITY:
+        return entries
+    xp, ratio = backend_of(entries).xp, entries / rule.bandwidth
+    weights = xp.exp(-ratio * ratio)
+    return weights if rule.radius is None else weights * (entries <= rule.radius)
 
 
 def first_equal(distance: Any, counts: Array, indptr: Array, before: Any) -> Array:
@@ -289,10 +338,14 @@ def within_reach(new: Array, Z: Array, cells: Cells, unit: float, reach: float) 
 
 
 def nearest_rows(points: Array, X: Array, backend: Backend, metric: str = "euclidean") -> Array:
-    """The number (r,) of the training point nearest to each of some points, in blocks."""
+    """The number (r,) of the training point nearest to each of some points, in blocks; -1 where none is known."""
     xp = backend.xp
-    if metric in (*MEASURED, PRECOMPUTED):
-        return backend.asarray(measured_nearest(backend.to_host(points), backend.to_host(X), metric))
+    if metric in GIVEN:
+        if not backend.sparse.issparse(points):
+            return xp.where(points.min(axis=1) < xp.inf, points.argmin(axis=1), -1)
+        ends = zip(points.indptr[:-1].tolist(), points.indptr[1:].tolist(), strict=True)
+        near = [int(points.indices[a + int(points.data[a:b].argmin())]) if b > a else -1 for a, b in ends]
+        return backend.asarray(np.array(near, dtype=np.int64))
     centre = column_means(X)
     Z = X - centre
     unit = float(xp.abs(Z).max())

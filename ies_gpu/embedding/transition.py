@@ -13,6 +13,7 @@ import numpy as np
 from ..backend import Backend, Block, backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels import plain
+from ..findings import refusal
 
 
 class Kernel:
@@ -80,7 +81,8 @@ class Transition:
     @property
     def matrix(self) -> Array:
         """P as CSR."""
-        raise ValueError("this graph is too large for a CSR matrix; use the operator laplacian.transition instead")
+        text = "this graph is too large for a CSR matrix"
+        raise refusal("graph.too_large", text, "use the operator laplacian.transition instead")
 
     def product(self, V: Array, backend: Backend) -> Array:
         """``P V`` for a vector (n,) or a block (n, k)."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_host
-from .points import HEADER
+from .points import HEADER, read_member
 from .writing import whole_or_nothing
 
 Records = Mapping[str, type]  # small dataclasses and named tuples that may occur in a value, by name
@@ -76,11 +76,7 @@ def _decoded(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
     if tag == "@float":
         return float(inner)
     if tag == "@array":
-        with archive.open(_stored(archive, f"{inner}.npy")) as member:
-            array = np.lib.format.read_array(member, allow_pickle=False)
-            if member.read(1):  # reading to the end makes zipfile compare the checksum
-                raise ValueError(f"{inner} is longer than its header says")
-            return array
+        return read_member(archive, _stored(archive, f"{inner}.npy"))
     if tag in ("@tuple", "@dict"):
         items = [_decoded(item, archive, records) for item in inner]
         return tuple(items) if tag == "@tuple" else dict(items)

@@ -1,100 +1,132 @@
-"""Points from files that hold several arrays: HDF5, AnnData, Zarr and MATLAB. Nothing in them is unpickled."""
+"""Arrays in files that hold several: HDF5, AnnData and Zarr. Nothing in them is unpickled or read from elsewhere."""
 
 from __future__ import annotations
 
+import contextlib
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import one_line
-from .chosen import Choice, ContentError, PointFile, needs, only_points
+from .chosen import Choice, ContentError, Opened, PointFile, needs, only_points
+
+WORD = 64  # bytes that a text takes at least
 
 
-def read_hdf5(path: Path, choice: Choice) -> PointFile:
-    """A dataset of an HDF5 file."""
+@contextlib.contextmanager
+def open_hdf5(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file all of whose data lie in it; others could name any file that this user may read."""
     try:
         import h5py
     except ImportError:
-        raise needs(path, "h5py", "files") from None
-    found: dict[str, tuple[int, ...]] = {}
+        raise needs(path, "h5py", "anndata" if path.suffix.lower() == ".h5ad" else "files") from None
+    outside: list[str] = []
 
-    def note(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.dtype.kind in "buif":
-            found[name] = item.shape
+    def look(name: str, item: Any) -> None:
+        if isinstance(item, h5py.ExternalLink) or (
+            isinstance(item, h5py.Dataset) and (item.external or item.is_virtual)
+        ):
+            outside.append(name)
 
+    with h5py.File(path, "r") as file:
+        file.visititems_links(look)  # which follows none of them
+        if not outside:
+            file.visititems(look)
+        if outside:
+            raise ContentError(
+                f"{path}: {outside[0]!r} is kept in another file or is a view of other data, which is not read; save "
+                "the array itself, e.g. with numpy.save"
+            )
+        yield file
+
+
+@contextlib.contextmanager
+def hdf5_array(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open a data set of an HDF5 file."""
+    with open_hdf5(path) as file:
+        found = {name: item for name, item in _datasets(file) if item.dtype.kind in "buif"}
+        chosen = found[only_points(path, {name: item.shape for name, item in found.items()}, choice.key)]
+        yield Opened(_memory(chosen), lambda: PointFile(chosen[()]))
+
+
+def _datasets(group: Any) -> list[tuple[str, Any]]:
+    """List the data sets below a group, or the one that it is, by name."""
+    if hasattr(group, "shape"):
+        return [("", group)]
+    found: list[tuple[str, Any]] = []
+    group.visititems(lambda name, item: found.append((name, item)) if hasattr(item, "shape") else None)
+    return found
+
+
+def _memory(array: Any) -> int:
+    """Return the bytes that an array of HDF5 or Zarr says it has, or one chunk of it if that is more."""
+    most = max(math.prod(array.shape or ()), math.prod(array.chunks or ()))
+    return most * (WORD if array.dtype.kind in "OSUT" else array.dtype.itemsize)
+
+
+@contextlib.contextmanager
+def cells(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open cells of an AnnData file: ``key`` is X or a name in obsm; X_pca if there is one, and X otherwise."""
+    with open_hdf5(path) as file:
+        obsm = list(file["obsm"]) if "obsm" in file else []
+        key = choice.key or ("X_pca" if "X_pca" in obsm else "X")
+        if key not in obsm and (key != "X" or "X" not in file):
+            raise ContentError(f"{path} has no array {key!r}; it has {', '.join(['X'] * ('X' in file) + obsm)}")
+        value = file["X"] if key == "X" else file["obsm"][key]
+
+        def read() -> PointFile:
+            X = read_element(path, value)
+            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+            columns = [str(name) for name in read_element(path, file["var"]).index] if key == "X" else None
+            return PointFile(X, [str(name) for name in read_element(path, file["obs"]).index], columns)
+
+        yield Opened(sum(map(element_memory, (value, file["obs"], file["var"]))), read)
+
+
+def read_element(path: Path, element: Any) -> Any:
+    """Read one element of an AnnData file."""
     try:
-        with h5py.File(path, "r") as file:
-            file.visititems(note)
-            return PointFile(file[only_points(path, found, choice.key)][()])
-    except OSError as error:
-        raise ContentError(f"{path} is not an HDF5 file, or is cut short: {error}") from None
-
-
-def read_h5ad(path: Path, choice: Choice) -> PointFile:
-    """Cells of an AnnData file: ``key`` is X or a name in obsm; by default X_pca if there is one, and X otherwise."""
-    cells = annotated(path)
-    key = choice.key or ("X_pca" if "X_pca" in cells.obsm else "X")
-    if key != "X" and key not in cells.obsm:
-        raise ContentError(f"{path} has no array {key!r}; it has {', '.join(['X', *cells.obsm])}")
-    value = cells.X if key == "X" else cells.obsm[key]
-    X = np.asarray(value.toarray() if hasattr(value, "toarray") else value)
-    return PointFile(X, np.asarray(cells.obs_names, dtype=str), list(cells.var_names) if key == "X" else None)
-
-
-def annotated(path: Path) -> Any:
-    """The AnnData object in a file."""
-    try:
-        import anndata
+        from anndata.io import read_elem
     except ImportError:
         raise needs(path, "anndata", "anndata") from None
-    try:
-        return anndata.read_h5ad(path)
-    except (OSError, KeyError, ValueError, TypeError) as error:
-        raise ContentError(f"{path} is not an .h5ad file, or is damaged: {one_line(error)}") from None
+    return read_elem(element)
 
 
-def read_zarr(path: Path, choice: Choice) -> PointFile:
-    """An array of a Zarr store; arrays of objects, and those whose codecs unpickle, are not looked at."""
+def element_memory(element: Any) -> int:
+    """Return the bytes that an element of an AnnData file says it has; a sparse matrix is made dense."""
+    shape = element.attrs.get("shape", element.attrs.get("h5sparse_shape", ()))
+    dense = 8 * math.prod(int(size) for size in shape)
+    return dense + sum(_memory(item) for _, item in _datasets(element))
+
+
+@contextlib.contextmanager
+def zarr_array(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open an array of a Zarr store, by key if there are several."""
+    arrays = open_zarr(path)
+    chosen = arrays[only_points(path, {name: array.shape for name, array in arrays.items()}, choice.key)]
+    yield Opened(_memory(chosen), lambda: PointFile(np.asarray(chosen[...])))
+
+
+def open_zarr(path: Path) -> dict[str, Any]:
+    """Return the arrays of numbers in a Zarr store by path, without those whose codecs unpickle; X if it is one."""
     try:
         import zarr
     except ImportError:
         raise needs(path, "zarr", "files") from None
-    try:
-        store = zarr.open(str(path), mode="r")
-    except Exception as error:  # Zarr's own errors are many
-        raise ContentError(f"{path} is not a Zarr store, or is damaged: {one_line(error)}") from None
+    store = zarr.open(str(path), mode="r")
     arrays = {"X": store} if isinstance(store, zarr.Array) else dict(_zarr_arrays(store, ""))
-    safe = {
+    return {
         name: array
         for name, array in arrays.items()
         if array.dtype.kind in "buif" and "pickle" not in str(array.metadata.to_dict()).lower()
     }
-    return PointFile(np.asarray(safe[only_points(path, {n: a.shape for n, a in safe.items()}, choice.key)][...]))
 
 
-def _zarr_arrays(group: Any, prefix: str) -> Any:
-    """Every array below a group, by its path."""
+def _zarr_arrays(group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """Yield every array below a group, with its path."""
     for name, array in group.arrays():
         yield prefix + name, array
     for name, inner in group.groups():
         yield from _zarr_arrays(inner, f"{prefix}{name}/")
-
-
-def read_mat(path: Path, choice: Choice) -> PointFile:
-    """A matrix of a MATLAB file; those of version 7.3 are HDF5, with rows and columns exchanged."""
-    from scipy.io import loadmat, whosmat
-
-    try:
-        shapes = {
-            name: shape for name, shape, kind in whosmat(path) if kind not in ("cell", "struct", "char", "object")
-        }
-        key = only_points(path, shapes, choice.key)
-        return PointFile(np.asarray(loadmat(path, variable_names=[key])[key]))
-    except NotImplementedError:
-        found = read_hdf5(path, choice)
-        return PointFile(np.ascontiguousarray(found.X.T))
-    except ContentError:
-        raise
-    except (ValueError, OSError, TypeError, EOFError, KeyError) as error:
-        raise ContentError(f"{path} is not a MATLAB file, or is damaged: {one_line(error)}") from None

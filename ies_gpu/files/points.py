@@ -1,32 +1,40 @@
-"""Reading your files: which reader takes which, points from .npy and .npz, and arrays of numbers from any .npz."""
+"""Reading files: which reader takes which, points from .npy and .npz, and the one rule on what may be unpacked."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import re
 import sys
 import tempfile
 import tokenize
-import traceback
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend.cpu import available_memory
 from ..errors import one_line
-from .chosen import Choice, ContentError, PointFile, only_points
-from .containers import read_h5ad, read_hdf5, read_mat, read_zarr
-from .remote import fetched, is_remote, shown
-from .tables import read_arrow, read_fits
-from .text import DELIMITERS, read_text
+from .chosen import Choice, ContentError, Opened, PointFile, only_points
+from .containers import cells, hdf5_array, zarr_array
+from .remote import check_local, fetched, is_remote, shown
+from .tables import open_cells, open_parquet
+from .text import DELIMITERS, open_text
 
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20
-TRAJECTORIES = (".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro")
+# what to do with files that are not read
+OTHERWISE = {
+    ".mat": "convert it once: numpy.save('{0}.npy', scipy.io.loadmat('{0}.mat')['X'])",
+    ".feather": "convert it once: pandas.read_feather('{0}.feather').to_parquet('{0}.parquet')",
+    ".fits": "convert it once: astropy.table.Table.read('{0}.fits').write('{0}.csv')",
+    ".gz": "unpack it once: gunzip '{0}.gz'",
+    **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
+}
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 
 # what a damaged file may raise, depending on where it was cut or changed
@@ -37,71 +45,91 @@ DAMAGED = (
 
 
 def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
-    """Read points from a file; a large ``.npy`` file is mapped into memory, not read.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A file or URL whose ending is in ``READERS``, or "-" for standard input (text, or ``.npy``).
-    **choice
-        ``key``, ``columns`` and ``index_col``, as in :class:`Choice`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_features)
-        The points.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the content does not match the name, or is not points; the message names the file and says what to do.
-    """
+    """Read points, an array of shape (n_samples, n_features), as :func:`read_table` does."""
     return read_table(path, **choice).X
 
 
 def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
-    """The same with the names of rows and columns, where there are any."""
+    """Read points, with the names of rows and columns, from a file, a URL, or standard input ("-": text or ``.npy``).
+
+    ``choice`` is a :class:`Choice`. A large ``.npy`` file is mapped into memory, not read. What cannot be read raises
+    ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
+    """
     if os.fspath(path) == "-":
         return _read_stdin(choice)
+    wanted = Choice(**choice)
+    with _local(path, READERS, "points") as (local, ending):
+        options = (("--key", KEYED), ("--columns", TABULAR), ("--index-col", TABULAR))
+        for value, (option, kinds) in zip(wanted, options, strict=True):
+            if value is not None and ending not in kinds:
+                raise ContentError(f"{local}: {option} is for {', '.join(kinds)} files")
+        if ending in TABULAR:
+            asked = [*(wanted.columns or ()), *([] if wanted.index_col is None else [wanted.index_col])]
+            with TABLES[ending](local, asked) as table:
+                found = _unpacked(local, table.points(wanted))
+        else:
+            with ARRAYS[ending](local, wanted) as opened:
+                found = _unpacked(local, opened)
+        rows, columns = (None if names is None else tuple(map(str, names)) for names in found[1:])
+        return PointFile(_checked(local, found.X), rows, columns)
+
+
+def read_columns(path: str | os.PathLike[str], wanted: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Read some columns of a table by name or number, or all of them: a file or URL whose ending is in ``TABLES``.
+
+    A column of numbers becomes an array of floats, or of integers where all are; any other column holds words. Empty
+    cells are NaN or None. Of an ``.h5ad`` file the columns are those of ``obs``, below the names of the cells.
+    """
+    with _local(path, TABLES, "columns") as (local, ending), TABLES[ending](local, wanted or ()) as table:
+        return _unpacked(local, table.colours(wanted))
+
+
+@contextlib.contextmanager
+def _local(path: str | os.PathLike[str], readers: Collection[str], what: str) -> Iterator[tuple[Path, str]]:
+    """Give the place of a file on this machine and its ending; check that it can be read."""
     if is_remote(path):
-        ending_of(shown(os.fspath(path)))  # before it is fetched
-        with fetched(os.fspath(path)) as local:
-            return read_table(local, **choice)
+        ending_of(shown(os.fspath(path)), readers, what)  # before it is fetched
+        with fetched(os.fspath(path)) as local, _local(local, readers, what) as found:
+            yield found
+        return
     path = Path(path)
     if not (path.is_dir() and path.suffix.lower() == ".zarr"):  # which is a folder
         check_readable(path)
-    ending = ending_of(os.fspath(path))
+    ending = ending_of(os.fspath(path), readers, what)
     if path.is_file() and path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty; save the points again")
-    wanted = Choice(**choice)
-    for option, value, kinds in (("--key", wanted.key, KEYED), ("--columns", wanted.columns, TABULAR)):
-        if value is not None and ending not in kinds:
-            raise ValueError(f"{path}: {option} is for {', '.join(kinds)} files")
-    if wanted.index_col is not None and ending not in TABULAR:
-        raise ValueError(f"{path}: --index-col is for {', '.join(TABULAR)} files")
-    found = _read(path, ending, wanted)
-    rows = None if found.rows is None else tuple(map(str, found.rows))
-    return PointFile(_checked(path, found.X), rows, None if found.columns is None else tuple(map(str, found.columns)))
+        raise ContentError(f"{path} is empty; save it again")
+    with sound(path):
+        yield path, ending
 
 
-def _read(path: Path, ending: str, wanted: Choice) -> PointFile:
-    """What the reader of this kind of file finds; whatever a library says of a damaged one, we say that it is."""
+@contextlib.contextmanager
+def sound(path: Path) -> Iterator[None]:
+    """Raise one error for whatever a library says of a file that is damaged, or something else than its name says."""
     try:
-        return READERS[ending](path, wanted)
-    except (MemoryError, ImportError, FileNotFoundError, PermissionError):
+        yield
+    except (ContentError, Warning, MemoryError, ImportError):
         raise
     except Exception as error:
-        raised = traceback.extract_tb(error.__traceback__)[-1].filename
-        if Path(raised).is_relative_to(Path(__file__).parents[1]):  # a sentence of ours
-            raise
-        told = f"{type(error).__name__}: {one_line(error, 100)}"
-        raise ValueError(f"{path} is cut short or damaged ({told}); save it again") from None
+        told, kind = f"{type(error).__name__}: {one_line(error, 100)}", path.suffix.lower()
+        article = "an" if kind in (".npy", ".npz") else "a"
+        raise ContentError(
+            f"{path} is not {article} {kind} file, or is cut short or damaged ({told}); save it again"
+        ) from None
+
+
+def _unpacked(path: Path, opened: Opened) -> Any:
+    """Read what was opened, unless it would not fit into memory: a few bytes can claim, or unpack to, much."""
+    free = available_memory()
+    if opened.nbytes > free:
+        raise ContentError(
+            f"{path} holds an array of {opened.nbytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free; save "
+            "the points as .npy, which need not fit into memory"
+        )
+    return opened.read()
 
 
 def _read_stdin(choice: dict[str, Any]) -> PointFile:
-    """Points that come through a pipe: an ``.npy`` by its first bytes, else text, with commas or without."""
+    """Read points that come through a pipe: an ``.npy`` by its first bytes, else text, with commas or without."""
     if sys.stdin is None:
         raise ValueError("standard input is closed, but POINTS is '-'; pipe the points in, or name a file")
     content = sys.stdin.buffer.read()
@@ -118,19 +146,18 @@ def _read_stdin(choice: dict[str, Any]) -> PointFile:
             raise ValueError(str(error).replace(str(path), "standard input")) from None
 
 
-def ending_of(path: str) -> str:
-    """The ending that says how to read points, or an error."""
-    name = path.rpartition("/")[2].lower().rstrip("/")
-    found = [ending for ending in READERS if name.endswith(ending)]
-    if not found:
-        suffix = os.path.splitext(path.rpartition("/")[2])[1]
-        way = "; for a trajectory, use 'ies-gpu fit' with --topology" if suffix.lower() in TRAJECTORIES else ""
-        raise ValueError(f"{path}: points are read from {', '.join(READERS)} files, not from '{suffix}'{way}")
-    return max(found, key=len)
+def ending_of(path: str, readers: Collection[str], what: str) -> str:
+    """Return the ending that says how to read a file, or raise an error that says how to convert it."""
+    stem, ending = os.path.splitext(re.split(r"[/\\]", path)[-1])
+    if ending.lower() in readers:
+        return ending.lower()
+    way = f"; {OTHERWISE[ending.lower()].format(stem)}" if ending.lower() in OTHERWISE else ""
+    raise ContentError(f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
 
 
 def check_readable(path: Path) -> None:
     """Check that a file exists and may be read."""
+    check_local(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the path of a file in it")
     if not path.exists():
@@ -143,40 +170,27 @@ def check_readable(path: Path) -> None:
 
 def _checked(path: Path, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "buif":
-        raise ValueError(f"{path} has dtype {array.dtype}, not real numbers; convert it, e.g. with astype('float64')")
+        raise ContentError(f"{path} has dtype {array.dtype}, not real numbers; convert it, e.g. with astype('float64')")
     if array.ndim != 2:
-        raise ValueError(
+        raise ContentError(
             f"{path} contains an array of shape {array.shape}, but points need 2 axes, one row per point; reshape it, "
             "e.g. with reshape(len(array), -1)"
         )
     if array.size == 0:
-        raise ValueError(f"{path} contains no points: its shape is {array.shape}")
+        raise ContentError(f"{path} contains no points: its shape is {array.shape}")
     return array
 
 
-def _read_npy(path: Path, choice: Choice) -> PointFile:
+@contextlib.contextmanager
+def npy_array(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open an ``.npy`` file, which is mapped if it is large."""
+    if zipfile.is_zipfile(path):
+        raise ContentError(f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
     with open(path, "rb") as file:
-        start = file.read(6)
-    if start[:2] == b"PK":
-        raise ValueError(f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
-    if start != b"\x93NUMPY":
-        raise ValueError(f"{path} is not an .npy file; save the points with numpy.save")
-    try:
-        with np.errstate(over="ignore"):  # of a product of lengths that nobody has
-            mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # which refuses more than the file holds
-            return PointFile(np.load(path, allow_pickle=False) if is_small(mapped) else mapped)
-    except DAMAGED as error:
-        if "object" in str(error).lower():  # NumPy says so of dtypes that need pickle
-            raise ValueError(f"{path} contains Python objects, which are not loaded; save numbers instead") from None
-        # an array without rows cannot be mapped; one that says it is longer than its file is not read
-        with contextlib.suppress(*DAMAGED, MemoryError):
-            return PointFile(np.load(path, allow_pickle=False))
-        raise ValueError(f"{path} is cut short or damaged; save the points again") from None
-
-
-def is_small(array: np.ndarray) -> bool:
-    """Whether an array is better held in memory than mapped."""
-    return array.nbytes <= min(READ_BYTES, available_memory() // 8)
+        header = read_header_of(file, path.stat().st_size)
+    refuse_objects(path, header)
+    small = header.nbytes <= min(READ_BYTES, available_memory() // 8)
+    yield Opened(0, lambda: PointFile(np.load(path, mmap_mode=None if small else "r", allow_pickle=False)))
 
 
 @contextlib.contextmanager
@@ -197,92 +211,90 @@ def _stamp(points: Any) -> tuple[tuple[int, int], int, int] | None:
     return (found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns
 
 
-def _read_npz(path: Path, choice: Choice) -> PointFile:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if HEADER in archive.namelist():
-                raise ContentError(
-                    f"{path} is a result or a model of ies-gpu, not points; 'ies-gpu show' prints results, 'ies-gpu "
-                    "transform' uses models"
-                )
-            check_unpacked(path, archive)
-            shapes = _shapes(archive)
-        key = only_points(path, shapes, choice.key)
-        with np.load(path, allow_pickle=False) as arrays:
-            return PointFile(arrays[key])
-    except ContentError:
-        raise
-    except (*DAMAGED, MemoryError) as error:  # the latter of an array that says it is longer than its file
-        if "object" in str(error).lower():
-            raise ValueError(f"{path} contains Python objects, which are not loaded; save numbers instead") from None
-        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; save the points again") from None
+class Header(NamedTuple):
+    """What the first bytes of an ``.npy`` file say of its array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    nbytes: int
 
 
-def check_unpacked(path: Path, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive whose arrays would not fit into memory, before any is unpacked: a few bytes can claim much."""
-    most, free = max((info.file_size for info in archive.infolist()), default=0), available_memory()
-    if most > max(free, 2 * path.stat().st_size):  # what is not compressed takes about what its file takes
-        raise ContentError(
-            f"{path} holds an array of {most / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free; save the "
-            "points as .npy, which need not fit into memory"
-        )
+def read_header_of(file: Any, size: int) -> Header:
+    """Read the header of an array in a file of some size, and nothing behind it."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if min(shape, default=1) < 0 or not (dtype.hasobject or nbytes <= size):
+        raise ValueError(f"an array of shape {shape} is longer than its file")
+    return Header(shape, dtype, nbytes)
+
+
+def refuse_objects(path: Path, header: Header) -> None:
+    """Refuse an array of Python objects, which would have to be unpickled."""
+    if header.dtype.hasobject:
+        raise ContentError(f"{path} contains Python objects, which are not loaded; save numbers instead")
+
+
+@contextlib.contextmanager
+def open_npz(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, Header]]]:
+    """Open an ``.npz`` file, with the headers of its arrays by name."""
+    with sound(path), zipfile.ZipFile(path) as archive:
+        headers = {}
+        for info in archive.infolist():
+            if info.filename.endswith(".npy"):
+                with archive.open(info) as member:
+                    headers[info.filename[:-4]] = read_header_of(member, info.file_size)
+        yield archive, headers
+
+
+def read_member(archive: zipfile.ZipFile, name: str | zipfile.ZipInfo) -> np.ndarray:
+    """Read an array to the end, so that its checksum is compared."""
+    with archive.open(name) as member:
+        array = np.lib.format.read_array(member, allow_pickle=False)
+        if member.read(1):
+            raise ValueError(f"{member.name} is longer than its header says")
+        return array
+
+
+@contextlib.contextmanager
+def npz_array(path: Path, choice: Choice) -> Iterator[Opened]:
+    """Open an array of an ``.npz`` file."""
+    with open_npz(path) as (archive, headers):
+        if HEADER in archive.namelist():
+            raise ContentError(
+                f"{path} is a result or a model of ies-gpu, not points; 'ies-gpu show' prints results, 'ies-gpu "
+                "transform' uses models"
+            )
+        key = only_points(path, {name: header.shape for name, header in headers.items()}, choice.key)
+        refuse_objects(path, headers[key])
+        yield Opened(headers[key].nbytes, lambda: PointFile(read_member(archive, f"{key}.npy")))
 
 
 def read_numbers(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of real numbers in an ``.npz`` by name, without texts and objects, which are never unpickled."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_unpacked(path, archive)
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return {name: array for name in file.files if (array := _numbers(file, name)) is not None}
-    except ContentError:
-        raise
-    except (*DAMAGED, MemoryError):
-        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; fetch it again") from None
-
-
-def _numbers(file: Any, name: str) -> np.ndarray | None:
-    try:
-        array = file[name]
-    except ValueError as error:
-        if "pickle" in str(error):
-            return None
-        raise
-    return array if isinstance(array, np.ndarray) and array.dtype.kind in "buif" else None
-
-
-def listed(arrays: dict[str, np.ndarray]) -> str:
-    """Names and shapes, for messages."""
-    return ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
+    """Read the arrays of real numbers in an ``.npz`` by name, without texts and objects, which are never unpickled."""
+    with open_npz(path) as (archive, headers):
+        numbers = {name: header for name, header in headers.items() if header.dtype.kind in "buif"}
+        total = sum(header.nbytes for header in numbers.values())
+        return _unpacked(path, Opened(total, lambda: {name: read_member(archive, f"{name}.npy") for name in numbers}))
 
 
 def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The shapes of the arrays in an ``.npz`` by name; none if the file is not sound, which its reader says."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return _shapes(archive)
-    except DAMAGED:
-        return {}
+    """Return the shapes of the arrays in an ``.npz`` by name; none if the file is not sound, which its reader says."""
+    with contextlib.suppress(ContentError), open_npz(path) as (_, headers):
+        return {name: header.shape for name, header in headers.items()}
+    return {}
 
 
-def _shapes(archive: zipfile.ZipFile) -> dict[str, tuple[int, ...]]:
-    return {name[:-4]: _shape(archive, name) for name in archive.namelist() if name.endswith(".npy")}
+def listed(arrays: dict[str, np.ndarray]) -> str:
+    """Return names and shapes, for messages."""
+    return ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
 
 
-def _shape(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:
-    """The shape of an array, from its first bytes only."""
-    with archive.open(name) as member:
-        version = np.lib.format.read_magic(member)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        return read(member)[0]
-
-
-READERS = {
-    ".npy": _read_npy, ".npz": _read_npz,
-    **dict.fromkeys([*DELIMITERS, *(f"{ending}.gz" for ending in DELIMITERS)], read_text),
-    ".parquet": read_arrow, ".feather": read_arrow,
-    ".h5": read_hdf5, ".hdf5": read_hdf5, ".h5ad": read_h5ad, ".zarr": read_zarr, ".mat": read_mat,
-    ".fits": read_fits, ".fits.gz": read_fits,
+ARRAYS = {
+    ".npy": npy_array, ".npz": npz_array, ".h5": hdf5_array, ".hdf5": hdf5_array, ".h5ad": cells, ".zarr": zarr_array,
 }  # fmt: skip
-KEYED = (".npz", ".h5", ".hdf5", ".h5ad", ".zarr", ".mat", ".fits", ".fits.gz")
-TABULAR = tuple(ending for ending, read in READERS.items() if read in (read_text, read_arrow, read_fits))
+TABULAR = (*DELIMITERS, ".parquet")
+TABLES = {**dict.fromkeys(DELIMITERS, open_text), ".parquet": open_parquet, ".h5ad": open_cells}
+KEYED = (".npz", ".h5", ".hdf5", ".h5ad", ".zarr")
+READERS = (".npy", ".npz", *TABULAR, ".h5", ".hdf5", ".h5ad", ".zarr")

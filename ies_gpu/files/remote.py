@@ -14,30 +14,37 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
+URL = re.compile(r"[a-zA-Z][\w+.-]+(::[\w+.-]+)*://")
+URLS = re.compile(URL.pattern + r"[^\s'\"]+")
 SCHEMES = ("s3", "gs", "gcs", "https", "http")
 READ_ONLY = ("https", "http")
 # what the libraries of the two stores raise without credentials
-ANONYMOUS = (
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "DefaultCredentialsError",
-    "RefreshError",
-    "ProfileNotFound",
-)
+ANONYMOUS = re.compile("(No|Partial|Default)CredentialsError|RefreshError|ProfileNotFound")
 AMAZON = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the job a role"
 GOOGLE = "set GOOGLE_APPLICATION_CREDENTIALS to a file with a key, or give the job a service account"
 HOW_TO_LOG_IN = {"s3": AMAZON, "gs": GOOGLE, "gcs": GOOGLE}
 
 
 def is_remote(path: Any) -> bool:
-    """Whether a path is a URL with a host, unlike ``file:`` and Windows drives."""
-    return isinstance(path, str) and re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", path) is not None
+    """Return whether a path is a URL, or a chain of them, unlike Windows drives."""
+    return isinstance(path, str) and URL.match(path) is not None
+
+
+def check_local(path: Path) -> None:
+    """Refuse a URL that pathlib has made a path of: its two slashes are one now, and its secrets would be shown."""
+    if URL.match(path.as_posix().replace(":/", "://", 1)):
+        raise ValueError(f"{scheme_of(path.as_posix()).partition(':')[0]}: pass a URL as text, not as a pathlib.Path")
 
 
 def shown(url: str) -> str:
-    """A URL for people and logs, without query and password, which may be secret; a path stays as it is."""
-    return re.sub(r"^(\w+://)[^/]*@", r"\1", url.partition("?")[0]) if is_remote(url) else url
+    """Return a URL for people and logs without password, query and fragment, which may be secret; a path as it is."""
+    if not is_remote(url):
+        return url
+    # keys of objects may have a # in them, but hardly with a = behind
+    rest = r"\?.*|#[^/]*=.*" if scheme_of(url) in HOW_TO_LOG_IN else r"[?#].*"
+    return re.sub(rest, "", re.sub(r"(://)[^/]*@", r"\1", url), flags=re.DOTALL)
 
 
 def name_of(url: str) -> str:
@@ -67,8 +74,8 @@ def check_remote_output(url: str, suffix: str) -> None:
         raise ValueError(f"{shown(url)}: the output must be a {suffix} file")
     if scheme_of(url) in READ_ONLY:
         raise ValueError(f"{shown(url)}: {scheme_of(url)}:// can be read but not written; use s3://, gs:// or a file")
-    if "?" in url:
-        raise ValueError(f"{shown(url)}: a URL to write to must not have a query; remove the '?' and what follows")
+    if shown(url) != url:
+        raise ValueError(f"{shown(url)}: a URL to write to must have no user, query or fragment")
     bucket = "/".join(url.split("/")[:3])
     with said(bucket, "the place for the result was not found"):
         system, place = file_system(bucket)
@@ -142,7 +149,7 @@ def said(url: str, failure: str) -> Iterator[None]:
         raise FileNotFoundError(f"{name} does not exist; check the bucket and the path") from None
     except Exception as error:
         kind, text = type(error).__name__, shown_text(" ".join(str(error).split()), url)[:200]
-        if kind in ANONYMOUS or "anonymous caller" in text.lower():
+        if ANONYMOUS.fullmatch(kind) or "anonymous caller" in text.lower():
             raise PermissionError(f"{name}: no credentials were found; {way}") from None
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             full = f"{name}: the temporary folder {tempfile.gettempdir()} is full; free some space, or set TMPDIR"
@@ -160,8 +167,14 @@ def status_of(error: Exception) -> Any:
 
 
 def shown_text(text: str, url: str) -> str:
-    """A message without what ``shown`` leaves out of the URL."""
-    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1", text.replace(url, shown(url)))
+    """Return a message without what ``shown`` leaves out of its URLs, and of this one, wherever it stands."""
+    text = URLS.sub(lambda found: shown(found[0]), text)
+    users, rest = re.findall(r"://([^/]*)@", url), re.split(r"[?#]", url, maxsplit=1)[1:]
+    secrets = [*users, *(user.partition(":")[2] for user in users), *rest, *re.findall(r"=([^&#;]+)", "".join(rest))]
+    for secret in sorted({*secrets, *map(unquote, secrets)}, key=len, reverse=True):
+        if len(secret) > 2:
+            text = text.replace(secret, "...")
+    return text
 
 
 def file_size(path: str | os.PathLike[str]) -> int | None:

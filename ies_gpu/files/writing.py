@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,13 +20,13 @@ import numpy as np
 
 from ..errors import brief
 from .chosen import needs
-from .remote import check_remote_output, is_remote, shown, uploaded
+from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
 SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
 
 
 def check_path(path: Any) -> str | os.PathLike[str]:
-    """A path or URL as text or ``os.PathLike``, that a file system could know."""
+    """Return a path or URL, as text or ``os.PathLike``, that a file system could know."""
     try:
         text = os.fspath(path)
     except Exception:
@@ -34,15 +34,12 @@ def check_path(path: Any) -> str | os.PathLike[str]:
     if not isinstance(text, str):
         raise TypeError(f"path must be the name of a file, as text or pathlib.Path, got {brief(path)}") from None
     if not text or not is_name(text):
-        raise ValueError(f"path must be a name that a file can have, got {brief(text)}")
+        raise ValueError(f"path must be a name that a file can have, got {brief(shown(text))}")
     return path
 
 
 def is_name(text: str) -> bool:
-    """Whether a file system could know this path, and a terminal show it: any bytes but control characters.
-
-    Spaces of other kinds (screenshots of macOS have them) and names that are not UTF-8 are fine.
-    """
+    """Return whether a file system could know this path, and a terminal show it: any bytes but control characters."""
     try:
         parts = os.fsencode(text).split(os.fsencode(os.sep))
     except UnicodeEncodeError:  # half a character
@@ -56,6 +53,7 @@ def check_output(path: str | os.PathLike[str], suffix: str) -> Path:
         check_remote_output(os.fspath(path), suffix)
         return Path(path)
     path = Path(path)
+    check_local(path)
     if path.suffix.lower() != suffix:
         raise ValueError(f"{path}: the output must be a {suffix} file, e.g. {path.with_suffix(suffix)}")
     if path.is_dir():
@@ -87,16 +85,19 @@ def whole_or_nothing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     name = name[:50]  # a name of 255 bytes is legal but leaves no room for more
     remove_leftovers(folder, name)
     temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}.tmp")
+    old = os.stat(target).st_mode & 0o777 if os.path.exists(target) else None
     try:
-        with open(temporary, "xb") as file:
+        # what replaces a file has its permissions from the first byte on, though the umask may take some away at first
+        with open(temporary, "xb", opener=lambda at, flags: os.open(at, flags, 0o666 if old is None else old)) as file:
+            if old is not None:
+                with contextlib.suppress(OSError):
+                    os.chmod(temporary, old)
             is_ours_alone(file)
             yield file
             file.flush()
             os.fsync(file.fileno())
             with contextlib.suppress(OSError):  # its lock ends with the file, a moment before the rename
                 os.utime(temporary)
-        with contextlib.suppress(OSError):  # a file that was there keeps its permissions
-            os.chmod(temporary, os.stat(target).st_mode & 0o777)
         os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -146,28 +147,23 @@ def write_array(path: str | os.PathLike[str], array: Any) -> None:
 
 
 WRITTEN = (".npy", ".csv", ".parquet", ".h5ad")
+NEEDS = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}
 
 
 def check_table_output(path: str | os.PathLike[str]) -> str:
-    """The ending of a table that can be written here, before long work."""
+    """Return the ending of a table that can be written here, or raise an error before long work."""
     ending = os.path.splitext(shown(os.fspath(path)))[1].lower()
     if ending not in WRITTEN:
         kinds = f"{', '.join(WRITTEN[:-1])} or {WRITTEN[-1]}"
         raise ValueError(f"{shown(os.fspath(path))}: the output must be a {kinds} file")
     check_output(path, ending)
-    library = {".parquet": ("pyarrow", "files"), ".h5ad": ("anndata", "anndata")}.get(ending)
-    if library and importlib.util.find_spec(library[0]) is None:
-        raise needs(Path(path), *library)
+    if ending in NEEDS and importlib.util.find_spec(NEEDS[ending][0]) is None:
+        raise needs(Path(path), *NEEDS[ending])
     return ending
 
 
 def write_table(
-    path: str | os.PathLike[str],
-    X: np.ndarray,
-    columns: Sequence[str],
-    *,
-    rows: Any = None,
-    obsm: str | None = None,
+    path: str | os.PathLike[str], X: np.ndarray, columns: Sequence[str], *, rows: Any = None, obsm: str | None = None
 ) -> None:
     """Write numbers with names of columns and rows by the ending of the path, completely or not at all.
 
@@ -179,30 +175,28 @@ def write_table(
     if ending == ".npy":
         write_array(path, X)
         return
-    names = None if rows is None else [str(row) for row in rows]
-    writers = {".csv": _write_csv, ".parquet": _write_parquet, ".h5ad": _write_h5ad}
+    columns, names = [str(column) for column in columns], {} if rows is None else {"name": [str(row) for row in rows]}
     with whole_or_nothing(path) as file:
-        writers[ending](file, X, [str(column) for column in columns], names, obsm)
+        if ending == ".csv":
+            lines = zip(*names.values(), X.tolist(), strict=True)
+            write_lines(file, [*names, *columns], ((*name, *line) for *name, line in lines))
+        elif ending == ".parquet":
+            from pyarrow import parquet, table
+
+            content = table(names | {name: X[:, k] for k, name in enumerate(columns)})
+            parquet.write_table(content, file, write_page_checksum=True)
+        else:
+            _write_h5ad(file, X, columns, names.get("name"), obsm)
 
 
-def _write_csv(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+def write_lines(file: IO[bytes], header: Iterable[str], lines: Iterable[Iterable[Any]]) -> None:
+    """Write cells as text with commas; of a float the shortest that reads back to the same bits."""
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns if rows is None else ["name", *columns])
-    for k, line in enumerate(X.tolist()):  # floats as their shortest text that reads back to the same bits
-        writer.writerow(line if rows is None else [rows[k], *line])
+    writer.writerow(header)
+    writer.writerows(lines)
     text.flush()
     text.detach()
-
-
-def _write_parquet(
-    file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None
-) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    table = {} if rows is None else {"name": rows}
-    pyarrow.parquet.write_table(pyarrow.table(table | {c: X[:, k] for k, c in enumerate(columns)}), file)
 
 
 def _write_h5ad(file: IO[bytes], X: np.ndarray, columns: list[str], rows: list[str] | None, obsm: str | None) -> None:

@@ -9,9 +9,10 @@ import scipy.sparse
 
 from ..backend import backend_of, to_host
 from ..backend.array import Array
-from ..embedding.graph import from_pairs
+from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
-from ..errors import IESWarning, brief, warnings_held
+from ..errors import IESWarning, brief
+from ..findings import listen, option, refusal
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
@@ -19,7 +20,7 @@ from ..results.export import in_input_rows
 from ..results.model import Model, make_model
 from ..results.selection import Selection
 from ..run.fingerprint import digest_rows
-from ..run.options import AUTO, is_auto, is_each, is_found
+from ..run.options import AUTO, LOCAL, is_auto, is_each, is_found
 from ..select import select_coordinates
 from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
 
@@ -40,8 +41,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     use : str, default "X_pca"
         What to start from. ``"X_pca"`` or another array in ``adata.obsm`` is taken as points; ``"X"`` is ``adata.X``
         itself. ``"distances"``, as ``scanpy.pp.neighbors`` makes them, is taken as a graph, and needs ``bandwidth``.
-        Other matrices in ``adata.obsp``, such as ``"connectivities"``, are taken as kernel; where the diagonal is empty
-        each cell is its own neighbour with weight 1, as in the paper's kernel.
+        Other matrices in ``adata.obsp``, such as ``"connectivities"``, are taken as kernel, with their diagonal as it
+        is: scanpy leaves it empty, so the eigenvalues are those of ``scanpy.tl.diffmap``.
     key_added : str, default "ies"
         Writes ``obsm["X_" + key_added]`` and ``uns[key_added]``.
     **options : dict
@@ -70,10 +71,9 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     check_text("use", use)
     check_text("key_added", key_added)
     if is_each(options.get("components")):
-        raise ValueError("components='each' gives one map per part, but adata has room for one; call select per part")
-    entry, value = entry_of(adata, use, options.get("self_loops", True))
-    if entry == "kernel":
-        options.pop("self_loops", None)  # it has the diagonal asked for
+        text = f"{option('components', 'each')} gives one map per part, but adata has room for one"
+        raise refusal("components.each", text, "call select per part")
+    entry, value = entry_of(adata, use)
     if entry == "X":
         selection = select_coordinates(value, **options)
     else:
@@ -120,21 +120,18 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     """
     _check_cells(adata=adata, new=new)
     if check_text("key", key) not in adata.uns or f"X_{key}" not in adata.obsm:
-        raise ValueError(f"adata has no map under key={brief(key)}; call ies_gpu.anndata.select(adata) first")
+        text = f"adata has no map under key={brief(key)}"
+        raise refusal("key.missing", text, "call ies_gpu.anndata.select(adata) first")
     about, whole = adata.uns[key], np.asarray(adata.obsm[f"X_{key}"], dtype=float)
     params = about["params"]
     use = str(params["use"])
     entry, X = entry_of(adata, use)
     if entry != "X":
-        raise ValueError(
-            f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new cells "
-            "are not known; call select with use='X_pca'"
-        )
-    if params.get("radius") is None:  # a file of anndata has no None
-        raise ValueError(
-            "new cells need a graph of all points within a radius, but this map connects nearest neighbours; call "
-            "select with bandwidth='fixed' or a number, and without n_neighbors"
-        )
+        text = f"new cells need a map of points: this one was made from the graph {use!r}, whose distances to new "
+        raise refusal("model.entry", f"{text}cells are not known", "call select with use='X_pca'")
+    if params["bandwidth"] == LOCAL:
+        text = f"new cells need one bandwidth for all cells, but this map has {option('bandwidth', 'local')}"
+        raise refusal("model.local", text, f"call select with {option('bandwidth', 'fixed')} or a number")
     if use == "X" and list(adata.var_names) != list(new.var_names):
         raise ValueError("new must have the same genes as adata in the same order: use new[:, adata.var_names]")
     if use != "X" and use not in new.obsm:
@@ -144,9 +141,10 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         )
     X_new = entry_of(new, use)[1]
     kept, subset = np.isfinite(whole).all(axis=1), np.asarray(about["subset"])
+    radius, k = params.get("radius"), params.get("n_neighbors")  # a file of anndata has no None
     rule = KernelRule(
-        float(params["bandwidth"]), float(params["radius"]), bool(params["self_loops"]),
-        str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)),
+        float(params["bandwidth"]), None if radius is None else float(radius), bool(params["self_loops"]),
+        str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)), None if k is None else int(k),
     )  # fmt: skip
     X = check_points(np.asarray(to_host(X), dtype=float)[kept])
     values, device = np.asarray(about["eigenvalues"])[subset], options.get("device", "auto")
@@ -160,7 +158,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
 def _check_unchanged(model: Model, use: str) -> None:
     """An error where cells of the map do not get their own coordinates: other points are in their place by now."""
     rows = digest_rows(len(model.X))
-    with warnings_held(IESWarning):
+    with listen(IESWarning):
         found = model.transform(model.X[rows])
     off = np.abs(found - model.coordinates[rows]).max(axis=1) / np.sqrt((model.coordinates**2).mean(axis=0)).max()
     if not np.median(off) <= UNCHANGED:  # NaN where they have no neighbours any more
@@ -177,7 +175,7 @@ def _check_cells(**given: Any) -> None:
             raise TypeError(f"{name} must be an AnnData object, got {brief(value)}; for arrays use select_coordinates")
 
 
-def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
+def entry_of(adata: Any, use: str) -> tuple[str, Any]:
     """The argument of ``select_coordinates`` and its value."""
     if use == "X" or use in adata.obsp:
         value = _of_scipy(adata.X if use == "X" else adata.obsp[use])
@@ -186,9 +184,9 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
     if use == "X":
         return "X", value.toarray() if scipy.sparse.issparse(value) else value
     if use in adata.obsp and _is_distances(adata, use):
-        return "graph", both_ways(check_square_sparse(f"adata.obsp[{use!r}]", value, add=False))
+        return "graph", both_ways(check_square_sparse(f"adata.obsp[{use!r}]", value, add=False))[0]
     if use in adata.obsp:
-        return "kernel", with_self(value) if self_loops else scipy.sparse.csr_array(value)
+        return "kernel", scipy.sparse.csr_array(value)
     if use in adata.obsm:
         return "X", adata.obsm[use]
     known = ", ".join(repr(key) for key in ["X", *adata.obsp, *adata.obsm])
@@ -196,20 +194,6 @@ def entry_of(adata: Any, use: str, self_loops: bool = True) -> tuple[str, Any]:
         f"use={brief(use)} is in neither adata.obsp nor adata.obsm; there are {known}. Run "
         "scanpy.pp.neighbors(adata) for 'connectivities' or scanpy.pp.pca(adata) for 'X_pca'"
     )
-
-
-def both_ways(graph: Any) -> Any:
-    """Distances from both sides: who is among my nearest need not have me among theirs.
-
-    A stored zero is the distance between copies of a cell, so it stays, unlike in SciPy's ``maximum``. Of two
-    distances of one pair the larger counts.
-    """
-    n, pairs = graph.shape[0], graph.tocoo()
-    rows, columns = pairs.row.astype(np.int64), pairs.col.astype(np.int64)
-    keys, data = np.concatenate([rows * n + columns, columns * n + rows]), np.concatenate([pairs.data, pairs.data])
-    order = np.lexsort((-data, keys))
-    keys, first = np.unique(keys[order], return_index=True)
-    return from_pairs(backend_of(data), keys // n, keys % n, data[order][first], n)
 
 
 def _of_scipy(value: Any) -> Any:
@@ -231,10 +215,9 @@ def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, 
     if "graph" in given and is_found(options.get("bandwidth", AUTO)):
         apart = given["graph"].data[given["graph"].data > 0]  # without copies
         middle = float(np.median(apart)) if len(apart) else 1.0
-        raise ValueError(
-            f"use={use!r} needs bandwidth, the length over which neighbours count; the median of these distances is "
-            f"{middle:.3g}, so try bandwidth={middle:.3g} first"
-        )
+        text = f"use={use!r} needs {option('bandwidth')}, the length over which neighbours count"
+        advice = f"the median of these distances is {middle:.3g}, so try {option('bandwidth', middle)} first"
+        raise refusal("bandwidth.missing", text, advice)
     d, s = (options.pop(name, AUTO) for name in ("intrinsic_dim", "subset_size"))
     if not (is_auto(d) or is_auto(s)):
         return select_coordinates(**given, intrinsic_dim=d, subset_size=s, **options)
@@ -269,14 +252,6 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
     return np.asarray(to_host(adata.obsm[space]), dtype=float)
 
 
-def with_self(kernel: Array) -> Array:
-    """A kernel in which every point is its own neighbour with weight 1, unless its diagonal says something else."""
-    kernel = scipy.sparse.csr_array(kernel)
-    if kernel.diagonal().any():
-        return kernel
-    return (kernel + scipy.sparse.eye_array(kernel.shape[0], dtype=kernel.dtype, format="csr")).tocsr()
-
-
 def summary(selection: Selection, use: str) -> dict[str, Any]:
     """What an ``.h5ad`` file can keep: numbers, words and arrays of them."""
     info = selection.diagnostics
@@ -294,6 +269,6 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
         "eigenvalues": np.asarray(selection.eigenvalues),
         "mean_degree": float(info["mean_degree"]),
         "device": info["device"],
-        "warnings": np.array(info["warnings"], dtype=object),
+        "warnings": np.array([f"{finding.code}: {finding}" for finding in selection.findings], dtype=object),
         "params": {"use": use, **params},
     }

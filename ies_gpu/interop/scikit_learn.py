@@ -11,9 +11,10 @@ from scipy.spatial.distance import pdist
 from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
-from ..embedding.metrics import in_metric
-from ..errors import IESWarning, warn_caller, warnings_held
-from ..parameters.verdict import DOUBTFUL, TOUCH
+from ..embedding.metrics import points_in_metric
+from ..errors import IESWarning
+from ..findings import listen, option, refusal, tell, warning
+from ..keywords import answers
 from ..results.assembly import points_of, presented, way_back
 from ..run.inputs import Inputs
 from ..run.options import Options, is_auto, is_found
@@ -22,11 +23,11 @@ from ..run.stage import Run
 from ..run.stages.eigenvectors import EIGENVECTORS
 from ..run.stages.graph import GRAPH, LAPLACIAN
 from ..select import select_coordinates
-from ..validation import check_integer, check_length, check_points
+from ..validation import check_integer, check_length
 from .spectral_transformer import SpectralTransformer
 
 SIZES = ("intrinsic_dim", "subset_size", "bandwidth")
-ABOUT_THE_CHOICE = (DOUBTFUL, TOUCH, "intrinsic_dim", "subset_size")  # of which a diffusion map knows nothing
+ABOUT_THE_CHOICE = ("choice", "dimension", "search")  # topics of which a diffusion map knows nothing
 FEW = 100  # below this many points nothing can be estimated from their distances
 
 
@@ -38,14 +39,19 @@ class DiffusionMap(SpectralTransformer):
     n_components : int, default=20
         How many eigenvectors to compute. With too few points, as many as they allow, with a warning.
     bandwidth : float or "auto", default="auto"
-        The bandwidth of the Gaussian kernel. "auto" takes the one that :class:`IndependentCoordinates` would find.
+        The bandwidth of the Gaussian kernel. "auto" takes the one that :class:`IndependentCoordinates` would find, or
+        with ``n_neighbors`` the median distance to the last neighbour.
+    n_neighbors : int, optional
+        Connect each point to this many nearest ones instead of all within the radius; see :func:`select_coordinates`.
     radius : float, optional
         Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
     self_loops : bool, default=True
         Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
-    metric : str, default="euclidean"
-        How distances are measured, as in :func:`select_coordinates`, or "precomputed": then ``fit`` takes the distances
-        between the training points, a dense matrix, and ``transform`` those from new points to the training points.
+    metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affinity"}, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`. With "precomputed", ``fit`` takes the distances
+        between the training points and ``transform`` those from new points to the training points. A dense matrix has
+        all of them; a sparse one those between neighbours, as ``sklearn.neighbors.KNeighborsTransformer`` makes it, and
+        two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.
     alpha : float, default=1.0
         How strongly the sampling density is corrected for, from 0 to 1; see :func:`select_coordinates`.
     scale : {"rms", "unit", "diffusion"}, default="rms"
@@ -67,7 +73,7 @@ class DiffusionMap(SpectralTransformer):
         Bytes that the fit may use; half of the free memory by default.
     n_threads : int, optional
         CPU threads; by default all that the process may use.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the eigensolver's start vector and of the samples behind "auto".
     tol : float, default=1e-8
         Upper bound on the residual of every eigenpair.
@@ -104,11 +110,13 @@ class DiffusionMap(SpectralTransformer):
     (400, 5)
     """
 
+    @answers
     def __init__(
         self,
-        *,
         n_components: int = 20,
+        *,
         bandwidth: float | str = "auto",
+        n_neighbors: int | None = None,
         radius: float | None = None,
         self_loops: bool = True,
         metric: str = "euclidean",
@@ -127,6 +135,7 @@ class DiffusionMap(SpectralTransformer):
     ) -> None:
         self.n_components = n_components
         self.bandwidth = bandwidth
+        self.n_neighbors = n_neighbors
         self.radius = radius
         self.self_loops = self_loops
         self.metric = metric
@@ -150,7 +159,7 @@ class DiffusionMap(SpectralTransformer):
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-            The training points, or with ``metric="precomputed"`` the distances between them.
+            The training points, or a matrix of the pairs; see ``metric``.
         y : None
             Ignored.
 
@@ -161,7 +170,7 @@ class DiffusionMap(SpectralTransformer):
         """
         entry, X = self._given(X)
         asked = self._options(X)
-        if is_found(self.bandwidth) and not self._precomputed:
+        if is_found(asked["bandwidth"]) and not self._precomputed:
             asked |= self._found(X, asked)
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
         given = Inputs.of(**entry).in_metric(options.metric)
@@ -180,12 +189,15 @@ class DiffusionMap(SpectralTransformer):
     def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
-            return {"bandwidth": few_points_bandwidth(in_metric(X, self.metric))}
-        with warnings_held(IESWarning) as messages:
+            bandwidth = few_points_bandwidth(points_in_metric(X, self.metric))
+            text = f"{len(X)} points are too few to estimate anything from them; using {option('bandwidth', bandwidth)}"
+            tell(warning("points.few", text, "pass your own if you know it"))
+            return {"bandwidth": bandwidth}
+        with listen(IESWarning) as said:
             used = select_coordinates(X, **asked, keep_bases=False, progress=self.progress).diagnostics["parameters"]
-        for message in messages:
-            if not any(words in message for words in ABOUT_THE_CHOICE):
-                warn_caller(message)
+        for finding in said:
+            if finding.topic not in ABOUT_THE_CHOICE:
+                tell(finding)
         return {"bandwidth": used["bandwidth"], "components": used["components"]}
 
 
@@ -194,23 +206,27 @@ class IndependentCoordinates(SpectralTransformer):
 
     Parameters
     ----------
+    n_components : int, default=20
+        How many eigenvectors m to choose from. With too few points, as many as they allow, with a warning.
     intrinsic_dim : int or "auto", default="auto"
         The dimension d of the manifold.
     subset_size : int or "auto", default="auto"
         How many coordinates s to choose.
     bandwidth : float or "auto", default="auto"
-        The bandwidth of the Gaussian kernel.
+        The bandwidth of the Gaussian kernel. With ``n_neighbors``, "auto" is the median distance to the last neighbour.
+    n_neighbors : int, optional
+        Connect each point to this many nearest ones instead of all within the radius; see :func:`select_coordinates`.
     radius : float, optional
         Points at most this far apart are neighbours; ``3 * bandwidth`` by default.
     self_loops : bool, default=True
         Whether each point is its own neighbour, as in the paper. See :func:`select_coordinates`.
-    metric : str, default="euclidean"
-        How distances are measured, as in :func:`select_coordinates`, or "precomputed": then ``fit`` takes the distances
-        between the training points, a dense matrix, and ``transform`` those from new points to the training points.
+    metric : {"euclidean", "cosine", "correlation", "precomputed", "precomputed_affinity"}, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`. With "precomputed", ``fit`` takes the distances
+        between the training points and ``transform`` those from new points to the training points. A dense matrix has
+        all of them; a sparse one those between neighbours, as ``sklearn.neighbors.KNeighborsTransformer`` makes it, and
+        two points are neighbours if either has the other. With "precomputed_affinity" both take the kernel itself.
     alpha : float, default=1.0
         How strongly the sampling density is corrected for, from 0 to 1; see :func:`select_coordinates`.
-    n_components : int, default=20
-        How many eigenvectors m to choose from. With too few points, as many as they allow, with a warning.
     zeta : float or "auto", default="auto"
         Weight of the smoothness penalty; "auto" finds it by the leave-one-out regret.
     percentile : float, default=75
@@ -236,7 +252,7 @@ class IndependentCoordinates(SpectralTransformer):
         Bytes that the fit may use; half of the free memory by default.
     n_threads : int, optional
         CPU threads; by default all that the process may use.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the eigensolver's start vector and of the samples behind "auto".
     tol : float, default=1e-8
         Upper bound on the residual of every eigenpair.
@@ -286,17 +302,19 @@ class IndependentCoordinates(SpectralTransformer):
     ['phi1', 'phi7']
     """
 
+    @answers
     def __init__(
         self,
+        n_components: int = 20,
         *,
         intrinsic_dim: int | str = "auto",
         subset_size: int | str = "auto",
         bandwidth: float | str = "auto",
+        n_neighbors: int | None = None,
         radius: float | None = None,
         self_loops: bool = True,
         metric: str = "euclidean",
         alpha: float = 1.0,
-        n_components: int = 20,
         zeta: float | str = "auto",
         percentile: float = 75,
         search: str = "exhaustive",
@@ -315,6 +333,7 @@ class IndependentCoordinates(SpectralTransformer):
         self.intrinsic_dim = intrinsic_dim
         self.subset_size = subset_size
         self.bandwidth = bandwidth
+        self.n_neighbors = n_neighbors
         self.radius = radius
         self.self_loops = self_loops
         self.metric = metric
@@ -342,7 +361,7 @@ class IndependentCoordinates(SpectralTransformer):
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-            The training points, or with ``metric="precomputed"`` the distances between them.
+            The training points, or a matrix of the pairs; see ``metric``.
         y : None
             Ignored.
 
@@ -353,8 +372,13 @@ class IndependentCoordinates(SpectralTransformer):
         """
         entry, X = self._given(X)
         asked = self._options(X)
-        if len(X) < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
-            asked |= few_points_sizes(check_points(in_metric(X, self.metric)), asked)
+        if self._precomputed and (missing := [name for name in SIZES[:2] if is_auto(asked[name])]):
+            text = (
+                f"{option(missing[0])} is required with {option('metric', self.metric)}, since 'auto' needs the points"
+            )
+            raise refusal("entry.automatic", text)
+        if X.shape[0] < FEW and "X" in entry and any(is_auto(asked[name]) or is_found(asked[name]) for name in SIZES):
+            asked |= few_points_sizes(points_in_metric(X, self.metric), asked)
         self.selection_ = found = select_coordinates(**entry, **asked, progress=self.progress)
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
@@ -384,8 +408,7 @@ def few_points_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
         d = min(2, asked["n_components"], X.shape[1], *([] if is_auto(s) else [s]))
     s = d if is_auto(s) else s
     bandwidth = few_points_bandwidth(X) if is_found(bandwidth) else check_length("bandwidth", bandwidth)
-    warn_caller(
-        f"{len(X)} points are too few to estimate anything from them; using intrinsic_dim={d}, "
-        f"subset_size={s}, bandwidth={bandwidth:.4g}. Pass your own values if you know them",
-    )
+    used = f"{option('intrinsic_dim', d)}, {option('subset_size', s)}, {option('bandwidth', bandwidth)}"
+    text = f"{len(X)} points are too few to estimate anything from them; using {used}"
+    tell(warning("points.guessed", text, "pass your own values if you know them"))
     return dict(zip(SIZES, (d, s, bandwidth), strict=True))

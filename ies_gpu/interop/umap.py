@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -10,17 +11,17 @@ from scipy.spatial import KDTree
 from ..backend import to_host
 from ..backend.array import Array
 from ..choice.naming import coordinate_names, coordinate_numbers
-from ..errors import warn_caller
+from ..findings import tell, warning
 from ..results.same_points import is_whole, used_points
 from ..results.selection import Selection, check_selection
-from ..validation import check_integer, check_points
+from ..validation import check_points, check_seed
 
 REACH = 10.0  # umap-learn brings its own spectral start to a largest coordinate of 10
 NOISE = 1e-4  # and adds this much, so that no two points coincide
 
 
 def umap_init(
-    selection: Selection, subset: Sequence[int | str] | None = None, *, X: Array = None, random_state: int = 0
+    selection: Selection, subset: Sequence[int | str] | None = None, *, X: Array = None, random_state: Any = 0
 ) -> np.ndarray:
     """Return the array for ``umap.UMAP(init=...)``, scaled like umap-learn's own spectral start.
 
@@ -39,7 +40,7 @@ def umap_init(
         The points that go into both ``select_coordinates`` and UMAP. Needed only if some of them are not in the map,
         because the graph fell into parts, or because this is the map of one part (``components="each"``). Each of
         those gets the row of its nearest point that was kept.
-    random_state : int, default 0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the noise.
 
     Returns
@@ -71,7 +72,7 @@ def umap_init(
         _check_two(selection)
     chosen = Y[:, coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])]
     chosen = chosen[_nearest_kept(selection, X)]
-    rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
+    rng = np.random.default_rng(check_seed(random_state))
     scaled = chosen * (REACH / np.abs(chosen).max())
     return (scaled + rng.normal(scale=NOISE, size=scaled.shape)).astype(np.float32)
 
@@ -82,11 +83,12 @@ def _check_two(selection: Selection) -> None:
     if s == 2:
         return
     two = selection.names[:2] if s > 2 else (*selection.names, *coordinate_names(range(1, 2)))
-    warn_caller(
-        f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default: use "
-        f"umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}. "
-        "With subset=selection.names there is no warning"
+    text = f"{s} coordinate{'s were' if s > 1 else ' was'} chosen, but UMAP makes 2 by default"
+    advice = (
+        f"use umap.UMAP(n_components={s}, init=...), or pass two here, such as subset={two}. With "
+        "subset=selection.names there is no warning"
     )
+    tell(warning("umap.not_two", text, advice))
 
 
 def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:

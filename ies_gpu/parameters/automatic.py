@@ -12,6 +12,7 @@ from ..backend import to_device
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..errors import DisconnectedGraphError
+from ..findings import Finding, finding_of, grave, light, option, refusal, warning, warnings_for
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log, Report
 from ..run.options import LOCAL, Options, is_auto, is_found, is_local
@@ -22,7 +23,7 @@ from .dimension import COPIES, SAMPLE_SIZE, DimensionEstimate, local_pca_dimensi
 from .scan import FACTORS, SCAN, SHARE, Scan
 from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
-from .verdict import Reason, describe, worth_a_warning
+from .verdict import describe
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
@@ -64,9 +65,10 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     search = chosen.search(s)
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
-    report = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z), hints)
-    for message in worth_a_warning(report):
-        run.log.warn(message)
+    report, reasons = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z), hints)
+    run.log.keep(reasons)
+    for finding in warnings_for(reasons):
+        run.log.warn(finding)
     stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
     return Found(replace(chosen.run.options, subset_size=s), report, stages)
 
@@ -113,13 +115,13 @@ def firm(run: Run, Z: Array, tried: Scan, d: int, way: str, n: int) -> Scan:
         tried = tried.firm(run.stage(FULL, Z, thin[0].bandwidth, d, way))
 
 
-def without_bandwidth(failure: DisconnectedGraphError) -> DisconnectedGraphError:
-    """The error of an automatic choice that found no bandwidth, in place of advice on one that was never given."""
-    what = str(failure).partition(" (by default")[0]
-    return DisconnectedGraphError(
-        f"no bandwidth keeps the points together without joining nearly all pairs: {what}; try n_neighbors=15, or "
-        "fewer columns, such as the first 20 principal components"
-    )
+def without_bandwidth(failure: DisconnectedGraphError) -> Exception:
+    """Make the error of an automatic choice that found no bandwidth: it was never given, so no advice on it helps."""
+    found = finding_of(failure)
+    why = "" if found is None else f": {found.text}"
+    text = f"no bandwidth keeps the points together without joining nearly all pairs{why}"
+    advice = f"try {option('n_neighbors', 15)}, or fewer columns, such as the first 20 principal components"
+    return refusal("graph.no_bandwidth", text, advice, DisconnectedGraphError)
 
 
 def scanned(
@@ -158,32 +160,31 @@ def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     s, m = options.subset_size, options.n_components
     most = m if is_auto(s) else min(s, m)
     if dimension.value > most:
-        log.warn(
-            f"the points seem to have {dimension.value} dimensions, but subset_size and n_components leave room for "
-            f"{most}; intrinsic_dim={most} is used. Raise them, or set intrinsic_dim"
-        )
+        text = f"the points seem to have {dimension.value} dimensions, but {option('subset_size')} and "
+        text += f"{option('n_components')} leave room for {most}; {option('intrinsic_dim', most)} is used"
+        log.warn(warning("dimension.bounded", text, f"raise them, or set {option('intrinsic_dim')}"))
     return min(dimension.value, most)
 
 
-def copies_in(distances: Distances) -> list[Reason]:
+def copies_in(distances: Distances) -> list[Finding]:
     """A reason to doubt if points occur several times: copies predict each other, and hide what is around them."""
     times = times_each(distances)
     if times < COPIES:
         return []
-    return [Reason(True, f"each point comes {times:.1f} times on average, and copies explain each other; drop them")]
+    text = f"each point comes {times:.1f} times on average, and copies explain each other; drop them"
+    return [grave("choice.copies", text)]
 
 
-def units_of(Z: Array, d: int, run: Run) -> list[Reason]:
+def units_of(Z: Array, d: int, run: Run) -> list[Finding]:
     """A reason to doubt where points are a line along one column: more often that is another unit, which warns."""
     variance = run.backend.to_host(Z.var(axis=0))
     widest = int(variance.argmax())
     if d > 1 or len(variance) == 1 or variance[widest] <= ONE_COLUMN * variance.sum():
         return []
-    run.log.warn(
-        f"column {widest} of X has nearly all of the variance, so the points look like a line along it. If "
-        "the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
-    )
-    return [Reason(False, "the points look like a line along one column, which may be in another unit")]
+    text = f"column {widest} of X has nearly all of the variance, so the points look like a line along it"
+    advice = "if the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
+    run.log.warn(warning("columns.units", text, advice))
+    return [light("choice.one_column", "the points look like a line along one column, which may be in another unit")]
 
 
 def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:

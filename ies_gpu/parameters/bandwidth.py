@@ -10,6 +10,7 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..backend.sampling import sample_rows
+from ..findings import option, refusal
 
 QUERIES = 200
 REACH = 3.0  # the radius of the graph in units of the bandwidth
@@ -57,10 +58,8 @@ def degree_bandwidth(distances: Distances, degree: float = DEGREE) -> float:
     # mean degree is a count of pairs, so that the radius is an order statistic of all distances together
     radius = float(xp.sort(distances.table.reshape(-1))[wanted - 1])
     if radius == 0:
-        raise ValueError(
-            f"more than {wanted / q / n:.0%} of all pairs of points are copies of each other, so no bandwidth can "
-            "be found; drop the copies, or set bandwidth"
-        )
+        text = f"more than {wanted / q / n:.0%} of all pairs of points are copies, so no bandwidth can be found"
+        raise refusal("X.copies", text, f"drop the copies, or set {option('bandwidth')}")
     return radius / REACH
 
 

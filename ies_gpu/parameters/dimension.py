@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..backend.sampling import spaced_rows
 from ..embedding.order import leading_axes
-from ..validation import check_choice, check_integer, check_length, check_points
+from ..findings import Judged, refusal
+from ..validation import check_choice, check_integer, check_length, check_points, check_seed
 from .bandwidth import (
     Distances,
     bandwidth_grid,
@@ -56,8 +57,8 @@ class DimensionEstimate:
         The bandwidth at which the spectrum was computed.
     doubtful : tuple of float
         Values of the spectrum that are near the threshold.
-    confidence : str
-        How sure the estimate is, in words.
+    confidence : Judged
+        How sure the estimate is: its ``level`` is "high", "fair" or "low", its ``facts`` say why.
     wider : ndarray of shape (n_values,) or None
         "local_pca": the spectrum at twice the bandwidth, where a dimension that is thin is hardly there.
     """
@@ -69,7 +70,7 @@ class DimensionEstimate:
     curve: np.ndarray
     bandwidth: float | None
     doubtful: tuple[float, ...]
-    confidence: str
+    confidence: Judged
     wider: np.ndarray | None = None
 
     def plot(self) -> Figure:
@@ -92,7 +93,7 @@ def estimate_dimension(
     method: str = "local_pca",
     bandwidth: float | str = "auto",
     sample_size: int = SAMPLE_SIZE,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> DimensionEstimate:
     """Estimate the intrinsic dimension of points.
 
@@ -108,13 +109,13 @@ def estimate_dimension(
         The scale of "local_pca". "auto" puts 6 % of all points within 3 bandwidths of a point.
     sample_size : int, default=10000
         Use at most this many points, drawn at random.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of the sample.
 
     Returns
     -------
     DimensionEstimate
-        The dimension as ``value``, with the curve behind it and its ``confidence`` in words.
+        The dimension as ``value``, with the curve behind it and its ``confidence``.
 
     Examples
     --------
@@ -125,7 +126,7 @@ def estimate_dimension(
     """
     check_choice("method", method, METHODS)
     sample_size = check_integer("sample_size", sample_size, low=2)
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     X = subsample(check_points(X), sample_size, seed)
     if method == "levina_bickel":
         return _levina_bickel(X)
@@ -200,14 +201,15 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
     doubtful = tuple(float(v) for v in spectrum if low <= v <= high)
     shown = ", ".join(f"{v:.2f}" for v in spectrum[: value + 2])
     if spectrum[0] < THRESHOLD:
-        words = f"low: no direction of the local spectrum ({shown}) reaches {THRESHOLD}; 1 is the least there can be"
+        text = f"no direction of the local spectrum ({shown}) reaches {THRESHOLD}; 1 is the least there can be"
+        sure = Judged("low", text)
     elif doubtful:
         near = ", ".join(f"{v:.2f}" for v in doubtful)
-        words = f"fair: in the local spectrum ({shown}), {near} is near the threshold {THRESHOLD}"
+        sure = Judged("fair", f"in the local spectrum ({shown}), {near} is near the threshold {THRESHOLD}")
     else:
-        words = f"high: the local spectrum ({shown}) is well away from the threshold {THRESHOLD}"
+        sure = Judged("high", f"the local spectrum ({shown}) is well away from the threshold {THRESHOLD}")
     return DimensionEstimate(
-        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, words, wider
+        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, sure, wider
     )
 
 
@@ -221,21 +223,21 @@ def _rounded(raw: float) -> int:
     return max(1, round(raw))
 
 
-def _words(raw: float, *, falls: bool = False) -> str:
+def _judged(raw: float, *, falls: bool = False) -> Judged:
     steady = abs(raw - round(raw)) <= 0.25 and raw >= 0.75 and not falls
     more = ", and the estimate falls as neighbourhoods grow, as it does with noise" if falls else ""
-    return f"{'fair' if steady else 'low'}: {raw:.2f} before rounding; noise counts as dimensions here{more}"
+    return Judged("fair" if steady else "low", f"{raw:.2f} before rounding; noise counts as dimensions here{more}")
 
 
 def _levina_bickel(X: Array) -> DimensionEstimate:
     ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
     if not ks:
-        raise ValueError(f"levina_bickel needs at least 6 points, got {len(X)}")
+        raise refusal("points.too_few", f"levina_bickel needs at least 6 points, got {len(X)}")
     curve = levina_bickel_dimension(X, neighbors=ks).by_neighbors
     middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
     raw = float(np.mean(middle))
-    words = _words(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
-    return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), words)
+    sure = _judged(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
+    return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), sure)
 
 
 @at_home
@@ -273,12 +275,13 @@ def two_nn_dimension(X: Array) -> float:
 
 def _log_ratios(X: Array) -> np.ndarray:
     if len(X) < 4:
-        raise ValueError(f"two_nn needs at least 4 points, got {len(X)}")
+        raise refusal("points.too_few", f"two_nn needs at least 4 points, got {len(X)}")
     nearest = _nearest_distances(X, 2)
     nearest = nearest[nearest[:, 0] > 0]
     logs = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
     if len(logs) < 2 or logs[len(logs) // 2] <= 1e-9:  # where they differ by rounding alone, too
-        raise ValueError("the two nearest neighbours of most points are equally far away, as on a grid or among copies")
+        text = "the two nearest neighbours of most points are equally far away, as on a grid or among copies"
+        raise refusal("X.grid", text)
     return logs
 
 
@@ -287,7 +290,7 @@ def _two_nn(X: Array) -> DimensionEstimate:
     raw = (len(logs) - 1) / float(logs.sum())
     shown = spaced_rows(len(logs) - 1, 100)
     remaining = -np.log(1 - (shown + 1) / len(logs))
-    return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _words(raw))
+    return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _judged(raw))
 
 
 def _slope(distances: Distances) -> DimensionEstimate:
@@ -295,4 +298,4 @@ def _slope(distances: Distances) -> DimensionEstimate:
     curve = kernel_sum_slopes(distances, grid)
     raw = float(curve.max())
     best = float(grid[int(curve.argmax())])
-    return DimensionEstimate(_rounded(raw), raw, "slope", grid, curve, best, (), _words(raw))
+    return DimensionEstimate(_rounded(raw), raw, "slope", grid, curve, best, (), _judged(raw))

@@ -9,10 +9,11 @@ import numpy as np
 
 from ..backend import at_home
 from ..backend.array import Array
+from ..findings import Judged
 from ..run.inputs import Inputs
 from ..run.options import FIXED, Options, is_auto
 from ..run.stage import Run
-from ..validation import check_choice, check_integer, check_number, check_points
+from ..validation import check_choice, check_integer, check_number, check_points, check_seed
 from .automatic import POINTS, calibrate
 from .bandwidth import (
     DEGREE,
@@ -46,8 +47,8 @@ class BandwidthEstimate:
         The bandwidths that were tried, what was compared (see ``method``), and the mean number of neighbours.
     subsets : tuple of tuple of int
         With "fvu" the set chosen at each bandwidth, counted from 0; otherwise empty.
-    confidence : str
-        How sure the estimate is, in words.
+    confidence : Judged
+        How sure the estimate is: its ``level`` and its ``facts``.
     """
 
     value: float
@@ -56,7 +57,7 @@ class BandwidthEstimate:
     curve: np.ndarray
     degrees: np.ndarray
     subsets: tuple[tuple[int, ...], ...]
-    confidence: str
+    confidence: Judged
 
     def plot(self) -> Figure:
         """Plot the curve with the chosen bandwidth.
@@ -93,8 +94,8 @@ class SubsetSizeEstimate:
         The paper's histogram in two numbers: the share of points with a volume below 0.1 in the chosen set, and in its
         union with the best other set. A share of 0.015 or more that falls below 0.3 of itself asks for one more
         coordinate.
-    confidence : str
-        How sure the estimate is, in words.
+    confidence : Judged
+        How sure the estimate is: its ``level`` and its ``facts``.
     """
 
     value: int
@@ -105,7 +106,7 @@ class SubsetSizeEstimate:
     subsets: tuple[tuple[int, ...], ...]
     near_zero: float
     near_zero_union: float
-    confidence: str
+    confidence: Judged
 
     def plot(self) -> Figure:
         """Plot what sets of each size leave unexplained.
@@ -133,7 +134,7 @@ def estimate_bandwidth(
     sample_size: int = SAMPLE_SIZE,
     device: str = "auto",
     n_threads: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> BandwidthEstimate:
     """Estimate a bandwidth for points.
 
@@ -163,13 +164,13 @@ def estimate_bandwidth(
         Where to compute, for "fvu".
     n_threads : int, optional
         How many CPU threads to use, for "fvu".
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of all samples.
 
     Returns
     -------
     BandwidthEstimate
-        The bandwidth as ``value``, with the curve behind it and its ``confidence`` in words.
+        The bandwidth as ``value``, with the curve behind it and its ``confidence``.
 
     References
     ----------
@@ -201,18 +202,18 @@ def estimate_bandwidth(
         curve = np.array([row["fvu"] for row in rows])
         eps, degrees = (np.array([row[key] for row in rows]) for key in ("bandwidth", "mean_degree"))
         sets = tuple(row["subset"] for row in rows)
-        words = done["confidence"]["bandwidth"]
-        return BandwidthEstimate(done["chosen"]["bandwidth"], method, eps, curve, degrees, sets, words)
+        sure = Judged(**done["confidence"]["bandwidth"])
+        return BandwidthEstimate(done["chosen"]["bandwidth"], method, eps, curve, degrees, sets, sure)
     size = check_integer("sample_size", sample_size, low=2)
-    seed = check_integer("random_state", random_state, low=0)
+    seed = check_seed(random_state)
     Z = subsample(check_points(X), size, seed)
     distances = sampled_distances(Z, random_state=seed)
     centre = degree_bandwidth(distances, check_number("degree", degree, high=1.0))
     grid = bandwidth_grid(centre)
     degrees = np.array([mean_degree(distances, eps) for eps in grid])
     if method == "degree":
-        words = "fair: a rule of thumb that does not look at the result; method='fvu' compares results"
-        return BandwidthEstimate(centre, method, grid, degrees, degrees, (), words)
+        sure = Judged("fair", "a rule of thumb that does not look at the result; method='fvu' compares results")
+        return BandwidthEstimate(centre, method, grid, degrees, degrees, (), sure)
     if method == "slope":
         curve = kernel_sum_slopes(distances, grid)
         best = int(curve.argmax())
@@ -222,9 +223,10 @@ def estimate_bandwidth(
         grid, degrees = grid[::2], degrees[::2]
         curve = consistency_curve(Z, d, grid, random_state=seed)
         best = int(curve.argmin())
-    at_end = best in (0, len(grid) - 1)
-    words = "low: the best value lies at the end of the range tried" if at_end else "fair: a clear optimum of the curve"
-    return BandwidthEstimate(float(grid[best]), method, grid, curve, degrees, (), words)
+    sure = Judged("fair", "a clear optimum of the curve")
+    if best in (0, len(grid) - 1):
+        sure = Judged("low", "the best value lies at the end of the range tried")
+    return BandwidthEstimate(float(grid[best]), method, grid, curve, degrees, (), sure)
 
 
 @at_home
@@ -237,7 +239,7 @@ def suggest_subset_size(
     sample_size: int = SAMPLE_SIZE,
     device: str = "auto",
     n_threads: int | None = None,
-    random_state: int = 0,
+    random_state: Any = 0,
 ) -> SubsetSizeEstimate:
     """Suggest how many coordinates to choose: as many as each explain at least 1 % more of the variance of X.
 
@@ -257,13 +259,13 @@ def suggest_subset_size(
         Where to compute.
     n_threads : int, optional
         How many CPU threads to use, by default all that the process may.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of all samples.
 
     Returns
     -------
     SubsetSizeEstimate
-        The size as ``value``, with what each size explains and the ``confidence`` in words.
+        The size as ``value``, with what each size explains and the ``confidence``.
 
     Examples
     --------
@@ -292,7 +294,7 @@ def suggest_subset_size(
         subsets=tuple(row["subset"] for row in sizes),
         near_zero=done["near_zero"],
         near_zero_union=done["near_zero_union"],
-        confidence=done["confidence"]["subset_size"],
+        confidence=Judged(**done["confidence"]["subset_size"]),
     )
 
 

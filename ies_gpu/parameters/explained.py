@@ -7,6 +7,7 @@ import numpy as np
 from ..backend import at_home, backend_of, to_device
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_means, column_units
+from ..findings import refusal
 from ..validation import check_integer, check_number, check_real_array
 
 
@@ -45,7 +46,11 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
     X = check_real_array("X", X, 2)
     Y = check_real_array("coordinates", coordinates, 2)
     if len(X) != len(Y):
-        raise ValueError(f"coordinates has {len(Y)} rows for {len(X)} points in X")
+        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows for {len(X)} points in X")
+    for name, array in (("X", X), ("coordinates", Y)):
+        if array.shape[1] == 0:
+            text = f"{name} must have at least 1 column, got shape {tuple(array.shape)}"
+            raise refusal(f"{name}.shape", text)
     Y = to_device(Y, backend_of(X))
     k = check_integer("n_neighbors", n_neighbors, low=1, high=len(X) - 1, why=f" for {len(X)} points")
     blur = check_number("blur", blur, high=1e100, closed=True)

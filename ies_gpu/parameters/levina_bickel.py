@@ -10,6 +10,7 @@ import numpy as np
 from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
+from ..findings import refusal
 from ..validation import check_choice, check_integer, check_members, check_points
 
 SAMPLE, FEWEST = 2000, 300  # points whose neighbours among each other are looked at, and too few of them
@@ -74,10 +75,10 @@ def levina_bickel_dimension(
     several = check_members("neighbors", neighbors, "several numbers, e.g. range(10, 21)")
     sizes = [check_integer("neighbors", k, low=3) for k in several]
     if not sizes:
-        raise ValueError("neighbors must contain at least one number, e.g. range(10, 21)")
+        raise refusal("neighbors.empty", "neighbors must contain at least one number, e.g. range(10, 21)")
     X = check_points(X)
     if max(sizes) >= len(X):
-        raise ValueError(f"neighbors must be below the number of points, {len(X)}, got {max(sizes)}")
+        raise refusal("neighbors.range", f"neighbors must be below the number of points, {len(X)}, got {max(sizes)}")
     backend = backend_of(X)
     with backend.active():
         xp = backend.xp
@@ -98,7 +99,8 @@ def levina_bickel_dimension(
                 found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
         zeros = int((distances == 0).sum())
     if not np.isfinite(found).all():
-        raise ValueError("the neighbours in X are all equally far away (copies or a lattice); use more neighbors")
+        text = "the neighbours in X are all equally far away (copies or a lattice)"
+        raise refusal("X.grid", text, "use more neighbors")
     return NeighborDimension(float(np.mean(found)), np.array(found), zeros)
 
 

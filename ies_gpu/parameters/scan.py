@@ -182,8 +182,8 @@ def scan(
             left_out[eps], failure = "the graph falls into parts", error
         if run.backend.kernels is not kernels:  # an audit has failed: that is to be heard in any case
             kernels = run.backend.kernels
-            for message in log.warnings:
-                run.log.warn(message)
+            for finding in log.findings:
+                run.log.warn(finding)
     if not trials:
         raise failure or ValueError("no bandwidth to try")
     least = SHARE * max(t.share for t in trials)

@@ -18,6 +18,7 @@ from ..choice.size_rule import judge_size, share_near_zero
 from ..choice.stray import candidates
 from ..embedding.diffusion import Embedding
 from ..embedding.local import local_bandwidths
+from ..findings import Finding
 from ..run.inputs import Inputs
 from ..run.log import HeldLog, Log
 from ..run.stage import Run
@@ -59,7 +60,7 @@ class Trial:
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
     limits: dict[int, Estimated] = field(default_factory=dict)
-    messages: dict[int, list[str]] = field(default_factory=dict)
+    findings: dict[int, list[Finding]] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -72,13 +73,13 @@ class Trial:
             log = HeldLog(self.run.log)
             own = self.run.apart(replace(self.run.options, subset_size=s), log, self.run.audit)
             self.found[s] = own.stage(SEARCH, self.tangents, self.embedding)
-            self.messages[s] = log.warnings
+            self.findings[s] = log.findings
         return self.found[s]
 
     def speak(self, s: int, log: Log) -> None:
         """Pass on the warnings of this trial and of its search for s coordinates."""
-        for message in [*self.run.log.warnings, *self.messages[s]]:
-            log.warn(message)
+        for finding in [*self.run.log.findings, *self.findings[s]]:
+            log.warn(finding)
 
     def fvu(self, s: int) -> float:
         """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""

@@ -1,14 +1,14 @@
-"""What an automatic choice is based on, as plain values and in words."""
+"""What an automatic choice is based on, and what speaks against it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..backend.array import Array
 from ..choice.collapse import SMALLEST
 from ..choice.naming import coordinate_names, names_text
 from ..errors import first_few
+from ..findings import Finding, Judged, grave, light, option, verdict_on, warning
 from ..run.options import LOCAL, Options
 from .dimension import THRESHOLD, DimensionEstimate
 from .scan import FALL, SHEETS, Scan, can_search, largest_size
@@ -20,13 +20,11 @@ FLAT = 0.1
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
 UNEXPLAINED = 0.1, 0.4  # of the variance of X: above the first a choice is not sure, above the second doubtful
 FEW = 1000  # points, below which nothing is sure
-LIGHT = 2  # reasons that leave a choice likely; more make it doubtful
 NO_BETTER = 0.75  # of what the first coordinates leave: on strips, rolls and tori the chosen leave .6 of it or less
-TOUCH = "nearly touch"  # a reason that warns even if the choice is not doubtful
-DOUBTFUL = "the automatic choice is doubtful:"
 # a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
 # two dimensions. Beyond four dimensions the estimate itself falls short
 FEWER, MOST_DIMS = 0.7, 4
+ONLY_ONE = "only one bandwidth keeps the points together"
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -39,20 +37,20 @@ def describe(
     carried: dict[str, Any] | None,
     asked: list[str],
     sample_size: int,
-    hints: list[Reason],
-) -> dict[str, Any]:
-    """Everything the choice is based on, as plain values."""
+    hints: list[Finding],
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Return everything the choice is based on, as plain values, and what speaks against it, the gravest first."""
     names = ("bandwidth", "intrinsic_dim", "subset_size")
     values = (LOCAL if tried.is_local else chosen.bandwidth, d, s)
     near, union = chosen.near_zero(s)
     fixed, local = (tried.rival, tried) if tried.is_local else (tried, tried.rival)
-    confidence = in_words(tried, dimension, d, s, asked)
-    reasons = reasons_to_doubt(tried, dimension, d, s, chosen, asked)
+    judged = judge(tried, dimension, d, s, asked)
+    reasons = [doubt for each in judged.values() for doubt in each.doubts] + reasons_to_doubt(s, chosen) + hints
     if carried is not None and not carried["holds"]:
-        reasons.append(Reason(True, f"the bandwidth found on {sample_size:,} points does not suit all of them"))
-    reasons += hints
-    reasons.sort(key=lambda reason: not reason.grave)
-    return {
+        text = f"the bandwidth found on {sample_size:,} points does not suit all of them"
+        reasons.append(grave("choice.not_carried", text))
+    reasons.sort(key=lambda reason: reason.severity != "grave")
+    report = {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
         "bandwidth": chosen.bandwidth,
         "intrinsic_dim": d,
@@ -69,10 +67,10 @@ def describe(
         "near_zero_union": union,
         "sample_size": sample_size,
         "carried": carried,
-        "confidence": confidence,
-        "verdict": verdict_of(reasons),
-        "reasons": [reason.words for reason in reasons],
+        "confidence": {name: {"level": each.level, "facts": each.facts} for name, each in judged.items()},
+        "verdict": verdict_on(reasons),
     }
+    return report, reasons
 
 
 def trial_row(t: Trial, s: int) -> dict[str, Any]:
@@ -81,54 +79,36 @@ def trial_row(t: Trial, s: int) -> dict[str, Any]:
     return facts | {"subset": t.search(s).subset, "fvu": t.fvu(s)}
 
 
-class Reason(NamedTuple):
-    """A reason to doubt an automatic choice: whether it alone makes the choice doubtful, and in words."""
-
-    grave: bool
-    words: str
+def size_row(best: Trial, s: int) -> dict[str, Any]:
+    """The best set of a size over the bandwidths tried."""
+    return {"subset_size": s, "fvu": best.fvu(s), "bandwidth": best.bandwidth, "subset": best.search(s).subset}
 
 
-def verdict_of(reasons: list[Reason]) -> str:
-    """One word for an automatic choice: "sure", "likely" or "doubtful"."""
-    if any(reason.grave for reason in reasons) or len(reasons) > LIGHT:
-        return "doubtful"
-    return "likely" if reasons else "sure"
-
-
-def reasons_to_doubt(
-    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, chosen: Trial, asked: list[str]
-) -> list[Reason]:
-    """What speaks against the choice, the gravest first."""
-    found = []
-    left, overlap = chosen.fvu(s), chosen.overlap(s)
-    if left > UNEXPLAINED[1]:
-        found.append(Reason(True, f"the chosen coordinates explain {share_words(1 - left, 0)} of the variance of X"))
+def reasons_to_doubt(s: int, chosen: Trial) -> list[Finding]:
+    """Return what the chosen map itself says against the choice."""
+    found, left, overlap, touching = [], chosen.fvu(s), chosen.overlap(s), chosen.touching(s)
+    if left > UNEXPLAINED[0]:
+        say = grave if left > UNEXPLAINED[1] else light
+        share = share_words(1 - left, 0) if left > UNEXPLAINED[1] else f"{1 - left:.0%}"
+        found.append(say("choice.unexplained", f"the chosen coordinates explain {share} of the variance of X"))
     if overlap > SHEETS:
-        found.append(Reason(True, f"at {overlap:.0%} of the points, the map has several sheets on top of each other"))
+        text = f"at {overlap:.0%} of the points, the map has several sheets on top of each other"
+        found.append(grave("choice.sheets", text))
     if not chosen.search(s).passed:
-        found.append(Reason(True, "no set passes the regret test"))
-    found += dimension_reasons(dimension) if dimension is not None else []
-    found += bandwidth_reasons(tried, s) if "bandwidth" in asked else []
-    if "subset_size" in asked:
-        confidence = size_words(tried, d, s)
-        if confidence.startswith("low: the largest"):
-            found.append(Reason(True, f"even {s} coordinates, the most that were tried, may be too few"))
-        elif not confidence.startswith("high"):
-            found.append(Reason(False, f"{s + 1} coordinates may be better than {s}"))
+        found.append(grave("choice.regret", "no set passes the regret test"))
     if len(chosen.X) < FEW:
-        found.append(Reason(False, f"only {len(chosen.X)} points"))
+        found.append(light("choice.few_points", f"only {len(chosen.X)} points"))
     first = chosen.first(s)
     if first != chosen.search(s).subset and left > NO_BETTER * chosen.left_by_first(s):
         explain, them = ("explains", "it") if s == 1 else ("explain", "them")
         words = f"the leading {names_text(first)} {explain} X just as well (for trees and clusters, prefer {them})"
-        found.append(Reason(True, words))
-    touching = chosen.touching(s)
+        found.append(grave("choice.leading_as_good", words))
     if touching >= SMALLEST:
-        words = f"at {touching:.1%} of the points, parts that are far apart in X {TOUCH} in the map"
-        found.append(Reason(False, words))
-    if UNEXPLAINED[0] < left <= UNEXPLAINED[1]:
-        found.append(Reason(False, f"the chosen coordinates explain {1 - left:.0%} of the variance of X"))
-    return sorted(found, key=lambda reason: not reason.grave)
+        text = f"at {touching:.1%} of the points, parts that are far apart in X nearly touch in the map"
+        text += ", so neighbours in the map need not be neighbours in X"
+        advice = "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there"
+        found.append(light("choice.nearly_touch", text, advice))
+    return found
 
 
 def share_words(share: float, digits: int) -> str:
@@ -136,93 +116,71 @@ def share_words(share: float, digits: int) -> str:
     return f"only {share:.{digits}%}" if round(100 * share, digits) > 0 else "none"
 
 
-def bandwidth_reasons(tried: Scan, s: int) -> list[Reason]:
-    """What speaks against a bandwidth that was found."""
-    fixed = tried.rival if tried.is_local else tried
-    if fixed is None:
-        return [Reason(False, "no fixed bandwidth keeps the points together, only one that follows their density")]
-    if len(fixed.trials) == 1:
-        return [Reason(not tried.is_local, "only one bandwidth keeps the points together")]
-    if not tried.is_local and tried.is_narrow(s):
-        return [Reason(False, f"other bandwidths near {tried.best(s).bandwidth:.4g} explain visibly less")]
-    return []
-
-
-def worth_a_warning(report: dict[str, Any]) -> list[str]:
-    """The reasons that become warnings: all of a doubtful choice, and always parts of the map that nearly touch."""
-    if report["verdict"] == "doubtful":
-        return [f"{DOUBTFUL} {'; '.join(report['reasons'])}. Try your own values and compare"]
-    return [
-        f"{reason}, so neighbours in the map need not be neighbours in X. ies_gpu.diagnose(selection).collapse shows "
-        "where: it is above 3 there"
-        for reason in report["reasons"]
-        if TOUCH in reason
-    ]
-
-
-def dimension_reasons(dimension: DimensionEstimate) -> list[Reason]:
-    """The dimensions that are nearly as good as the one found."""
-    if dimension.confidence.startswith("low"):
-        return [Reason(True, "no direction stands out from the noise around a point, so the dimension is a guess")]
-    d = dimension.value
-    others = sorted({d - 1 if value >= THRESHOLD else d + 1 for value in dimension.doubtful} - {0})
-    return [Reason(False, f"the dimension may be {other} instead of {d}") for other in others]
-
-
-def in_words(tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]) -> dict[str, str]:
-    """How sure each automatic value is."""
-    confidence = {}
+def judge(tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]) -> dict[str, Judged]:
+    """Return how sure each automatic value is."""
+    found = {}
     if "bandwidth" in asked:
-        confidence["bandwidth"] = bandwidth_words(tried, s)
+        found["bandwidth"] = judge_bandwidth(tried, s)
     if dimension is not None:
-        confidence["intrinsic_dim"] = dimension.confidence
+        found["intrinsic_dim"] = judge_dimension(dimension)
     if "subset_size" in asked:
-        confidence["subset_size"] = size_words(tried, d, s)
-    return confidence
+        found["subset_size"] = judge_size(tried, d, s)
+    return found
 
 
-def size_row(best: Trial, s: int) -> dict[str, Any]:
-    """The best set of a size over the bandwidths tried."""
-    return {"subset_size": s, "fvu": best.fvu(s), "bandwidth": best.bandwidth, "subset": best.search(s).subset}
-
-
-def bandwidth_words(tried: Scan, s: int) -> str:
-    """How sure the bandwidth is."""
+def judge_bandwidth(tried: Scan, s: int) -> Judged:
+    """Return how sure the bandwidth is."""
     best, worst = tried.best(s), tried.beside(s)
     if tried.is_local:
-        left = None if tried.rival is None else tried.rival.best(s).fvu(s)
-        facts = "none gives a connected graph" if left is None else f"the best leaves {left:.3g} unexplained"
-        return f"high: the density is uneven; following it leaves {best.fvu(s):.3g}, of the fixed bandwidths {facts}"
+        return judge_local(tried, s)
     if len(tried.trials) == 1:
-        return "low: no other bandwidth gave a connected graph to compare with"
+        text = "no other bandwidth gave a connected graph to compare with"
+        return Judged("low", text, (grave("bandwidth.only_one", ONLY_ONE),))
     facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
-    return f"fair: a narrow choice, {facts}" if tried.is_narrow(s) else f"high: {facts}"
+    if not tried.is_narrow(s):
+        return Judged("high", facts)
+    text = f"other bandwidths near {best.bandwidth:.4g} explain visibly less"
+    return Judged("fair", f"a narrow choice, {facts}", (light("bandwidth.narrow", text),))
 
 
-def size_words(tried: Scan, d: int, s: int) -> str:
-    """How sure the number of coordinates is."""
+def judge_local(tried: Scan, s: int) -> Judged:
+    """Return how sure a bandwidth is that follows the density."""
+    doubts: tuple[Finding, ...] = ()
+    if tried.rival is None:
+        text = "no fixed bandwidth keeps the points together, only one that follows their density"
+        doubts, rest = (light("bandwidth.only_local", text),), "none gives a connected graph"
+    else:
+        rest = f"the best leaves {tried.rival.best(s).fvu(s):.3g} unexplained"
+        if len(tried.rival.trials) == 1:
+            doubts = (light("bandwidth.only_one", ONLY_ONE),)
+    left = tried.best(s).fvu(s)
+    facts = f"the density is uneven; following it leaves {left:.3g}, of the fixed bandwidths {rest}"
+    return Judged("high", facts, doubts)
+
+
+def judge_dimension(dimension: DimensionEstimate) -> Judged:
+    """Return how sure the dimension is: what is nearly as good as the one found."""
+    d, found = dimension.value, dimension.confidence
+    if found.level == "low":
+        text = "no direction stands out from the noise around a point, so the dimension is a guess"
+        return found._replace(doubts=(grave("dimension.guess", text),))
+    others = sorted({d - 1 if value >= THRESHOLD else d + 1 for value in dimension.doubtful} - {0})
+    doubts = (light("dimension.close", f"the dimension may be {other} instead of {d}") for other in others)
+    return found._replace(doubts=tuple(doubts))
+
+
+def judge_size(tried: Scan, d: int, s: int) -> Judged:
+    """Return how sure the number of coordinates is."""
     m = len(tried.best(s).embedding.eigenvalues)
+    more = light("size.one_more", f"{s + 1} coordinates may be better than {s}")
     if not can_search(m, s + 1):
-        return f"low: sets of {s + 1} are too many to enumerate, and were not compared"
+        return Judged("low", f"sets of {s + 1} are too many to enumerate, and were not compared", (more,))
     gain, error, _ = tried.gain(s)
     facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, error {error:.3f})"
     if s == largest_size(d, m) and tried.pays(s, 1):
-        return f"low: the largest size tried, and {facts}"
-    return f"{'fair' if gain + 2 * error > FALL else 'high'}: {facts}"
-
-
-def verdict_and_warnings(report: dict[str, Any], warnings: Sequence[str]) -> tuple[list[str], list[str]]:
-    """For people: the lines of the verdict, with each reason once, and the warnings that say something else.
-
-    A reason that is also a warning of its own stands there with its advice.
-    """
-    word, reasons = report.get("verdict", ""), report.get("reasons", [])  # not in files of earlier versions
-    others = [text for text in warnings if not text.startswith(DOUBTFUL)]
-    own = [next((text for text in others if text.startswith(reason)), reason) for reason in reasons]
-    others = [text for text in others if text not in own]
-    if len(own) < 2:
-        return [": ".join([word, *own])], others
-    return [f"{word}:", *(f"- {reason}" for reason in own)], others
+        text = f"even {s} coordinates, the most that were tried, may be too few"
+        return Judged("low", f"the largest size tried, and {facts}", (grave("size.largest_tried", text),))
+    return Judged("fair", facts, (more,)) if gain + 2 * error > FALL else Judged("high", facts)
 
 
 def automatic_line(report: dict[str, Any]) -> str:
@@ -241,7 +199,7 @@ def thin_points(singular_values: Array) -> float:
 
 def doubts_of(
     facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
-) -> list[str]:
+) -> list[Finding]:
     """Warnings that hold for given parameters too: a graph of nearly all pairs, a dimension that is missing, strays.
 
     ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
@@ -252,41 +210,40 @@ def doubts_of(
     entry, d, m = options.entry, options.intrinsic_dim, options.n_components
     share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
     if entry == "X" and share > COMPLETE:
-        way = "lower it" if options.n_neighbors else "lower it, or try bandwidth='auto'"
+        way = "lower it" if options.n_neighbors else f"lower it, or try {option('bandwidth', 'auto')}"
         way = "pass a smaller one, or more points" if found_here else way
-        who = f"n_neighbors={options.n_neighbors}" if options.n_neighbors else "the bandwidth"
-        found.append(f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see; {way}")
+        who = option("n_neighbors", options.n_neighbors) if options.n_neighbors else "the bandwidth"
+        text = f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see"
+        found.append(warning("graph.complete", text, way))
     if thin > 0.5:
-        found.append(
-            f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (less than a tenth "
-            "of the variance along the first); raise n_components, or lower intrinsic_dim"
-        )
+        text = f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (by less than a "
+        advice = f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"
+        found.append(warning("dimension.thin", f"{text}tenth of the variance along the first)", advice))
     seen = facts.get("seen_dimension")
     if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
-        found.append(
-            f"the points look like a shape of dimension {seen:.1f} by their nearest neighbours, so intrinsic_dim={d} "
-            "may be too large: the chosen coordinates then follow bends and noise; lower it (see estimate_dimension)"
-        )
+        text = f"the points look like a shape of dimension {seen:.1f} by their nearest neighbours, so "
+        text += f"{option('intrinsic_dim', d)} may be too large: the chosen coordinates then follow bends and noise"
+        found.append(warning("dimension.too_large", text, "lower it (see estimate_dimension)"))
     stray = facts["stray_coordinates"]
     if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
-        found.append(stray_words(stray, len(facts["stray_points"]), subset, options))
+        found.append(stray_finding(stray, len(facts["stray_points"]), subset, options))
     return found
 
 
-def stray_words(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> str:
+def stray_finding(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> Finding:
     """The warning about coordinates on a few points: what became of them, and what helps."""
     m, entry = options.n_components, options.entry
     looped = options.self_loops and entry in ("X", "graph") and options.bandwidth != LOCAL
-    ways = ["set self_loops=False"] if looped else []
-    ways += ["raise n_neighbors" if options.n_neighbors else "raise bandwidth"] if entry == "X" else []
-    ways += ["leave out the rows in diagnostics['stray_points']"] if rows else []
+    ways = [f"set {option('self_loops', False)}"] if looped else []
+    ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if entry == "X" else []
+    ways += ["leave out the rows listed as stray_points in the diagnostics"] if rows else []
     advice = " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:]))) or "leave out these points"
     one, many = len(stray) == 1, "all" if len(stray) == m else f"{len(stray)}"
     are, each, in_all = "is" if one else "are", "" if one else " each", f" ({rows} in all)" if rows else ""
     who = f"{many} of phi1..phi{m} {are} concentrated on a few stray points{each}{in_all}"
     if set(stray) & set(subset):  # too few others for a set
-        return f"{who}, so none could be excluded; the choice is doubtful: {advice}"
+        return warning("stray.kept", f"{who}, so none could be excluded; the choice is doubtful", advice)
     left = "was excluded" if one else "were excluded"
-    leaves = "It leaves" if one else "They leave"
     names = first_few(coordinate_names(stray))
-    return f"{who} and {left}: {names}. {leaves} less room for the shape: {advice}"
+    text = f"{who} and {left}: {names}. {'It leaves' if one else 'They leave'} less room for the shape"
+    return warning("stray.excluded", text, advice)

@@ -61,13 +61,6 @@ def label_axes(axes: Any, labels: Sequence[str]) -> None:
         getattr(axes, f"set_{axis}label")(label)
 
 
-def label_sizes(axes: Any, sizes: Sequence[int]) -> None:
-    """Ticks on a logarithmic axis at the numbers of points that were computed."""
-    axes.set_xticks(sizes, [f"{n:,}" for n in sizes])
-    axes.set_xticks([], minor=True)
-    axes.grid(True, which="major", color="0.9")
-
-
 def on_host(array: Any, name: str = "values") -> np.ndarray:
     """An array of any device, or what becomes one, as NumPy's."""
     found = check_array(name, array)
@@ -125,19 +118,3 @@ def scatter(axes: Any, Y: np.ndarray, colors: Any = None, cmap: str | None = Non
     # rasterised: 10,000 marks as vectors make a PDF that no viewer likes
     marks = {"s": mark_size(len(Y)), "linewidths": 0, "rasterized": True}
     return axes.scatter(*Y.T, **coloured | marks | options)
-
-
-def add_map(
-    figure: Any,
-    place: tuple[int, int, int],
-    Y: np.ndarray,
-    labels: Sequence[str],
-    colors: np.ndarray,
-    cmap: str,
-    **options: Any,
-) -> tuple[Any, Any]:
-    """A panel with coloured points, named axes and a colour bar; returns the axes and the bar."""
-    axes = add_axes(figure, place, Y.shape[1])
-    marks = scatter(axes, Y, colors, cmap, **options)
-    label_axes(axes, labels)
-    return axes, figure.colorbar(marks, ax=axes, shrink=0.7, pad=0.12 if Y.shape[1] == 3 else 0.02)

@@ -12,10 +12,10 @@ from ..analysis.volumes import volume_histogram
 from ..choice.naming import set_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
-from ..parameters.verdict import verdict_and_warnings
 from ..plot.colours import Colouring, colourings_of
 from ..plot.panels import on_host
 from ..results.selection import Selection
+from ..results.summary import verdict_and_warnings
 from .facts import facts_of, seconds_of
 from .packing import packed, packed_coordinate, packed_integers
 
@@ -61,6 +61,7 @@ def content_of(
         "facts": facts_of(selection),
         "seconds": seconds_of(selection),
         "verdict": verdict,
+        "doubtful": selection.verdict == "doubtful",
         "warnings": warned,
         "stability": None if stability is None else _stability(stability),
         "diagnosis": None if diagnosis is None else _diagnosis(diagnosis, rows),
@@ -69,8 +70,7 @@ def content_of(
 
 def verdict_of(selection: Selection) -> tuple[str, list[str]]:
     """The word on an automatic choice with its reasons, empty for given parameters, and the other warnings."""
-    facts = selection.diagnostics
-    lines, others = verdict_and_warnings(facts.get("automatic") or {}, facts.get("warnings", []))
+    lines, others = verdict_and_warnings(selection)
     return " ".join([lines[0], "; ".join(line.removeprefix("- ") for line in lines[1:])]).strip(), others
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..findings import render
 from ..parameters.verdict import automatic_line
 from ..results.selection import Selection
 
@@ -35,7 +36,7 @@ def seconds_of(selection: Selection) -> list[tuple[str, float]]:
 
 
 def _device(known: dict[str, Any]) -> str:
-    reason = known.get("device_reason")
+    reason = render(known.get("device_reason") or "")
     return f"{known.get('device', 'unknown')}" + (f" ({reason})" if reason else "")
 
 

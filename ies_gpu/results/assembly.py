@@ -17,6 +17,7 @@ from ..choice.search import SearchResult, ranked
 from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
 from ..embedding.scale_and_sign import scale_factors, signs
+from ..findings import warning
 from ..parameters.levina_bickel import dimension_of_sample
 from ..parameters.verdict import doubts_of, thin_points
 from ..run.fingerprint import points_digest, versions
@@ -118,6 +119,8 @@ def diagnostics_of(
     return {
         **run.backend.describe(),
         "residuals": [float(r) for r in embedding.residuals],
+        "gaps": [float(g) for g in embedding.gaps],
+        "angles": [float(a) for a in embedding.angles],
         "solver": embedding.info,
         "graph_components": graph.components,
         "mean_degree": graph.mean_degree,
@@ -149,13 +152,11 @@ def is_degenerate(singular_values: Array) -> Array:
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
     """Warn about what is doubtful in the result, and record what is known at the end of the run."""
     chosen = selection.subset, len(selection.points)
-    for message in doubts_of(selection.diagnostics, *chosen, run.options, automatic is not None):
-        run.log.warn(message)
+    for finding in doubts_of(selection.diagnostics, *chosen, run.options, automatic is not None):
+        run.log.warn(finding)
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
-        run.log.warn(
-            "X is a symmetric matrix, as distances and affinities between points are, but its rows were taken as "
-            "points; if they are not, pass it as graph or kernel"
-        )
+        text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
+        run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection

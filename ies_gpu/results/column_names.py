@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import first_few
+from ..findings import refusal
 
 
 def names_of(X: Any) -> tuple[str, ...] | None:
@@ -29,4 +30,4 @@ def check_names(wanted: Sequence[str] | None, found: Sequence[str] | None, what:
         why = f"has {len(found)} columns, but the training points have {len(wanted)}: {first_few(wanted, 8)}"
     else:
         why = f"has its columns in another order than the training points, {first_few(wanted, 8)}"
-    raise ValueError(f"{what} {why}; {way}")
+    raise refusal("columns.names", f"{what} {why}", way)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from ..choice.naming import coordinate_names
+from ..findings import Words, in_python, render
 
 BEST = 5  # sets of the ranking that are shown
 
@@ -16,8 +18,15 @@ def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
     return list(zip(subsets, losses, scores, strict=True))
 
 
-def as_plain(selection: Any, **more: Any) -> dict[str, Any]:
-    """A result without its per-point arrays, as JSON values. Sets are 0-based; names count from 1 as in the paper."""
+def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str, Any]:
+    """Return a result without its per-point arrays as JSON values; ``words`` write the options in its findings.
+
+    Sets are 0-based; names count from 1 as in the paper.
+    """
+    findings = [
+        asdict(finding) | {"text": render(finding.text, words), "advice": render(finding.advice, words)}
+        for finding in selection.findings
+    ]
     ranking = [
         {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
         for subset, loss, score in best_sets(selection)
@@ -34,7 +43,9 @@ def as_plain(selection: Any, **more: Any) -> dict[str, Any]:
         "ranking": ranking,
         "eigenvalues": selection.eigenvalues,
         "laplace_beltrami_eigenvalues": selection.laplace_beltrami_eigenvalues,
-        "diagnostics": selection.diagnostics,
+        "verdict": selection.verdict,
+        "findings": findings,
+        "diagnostics": {name: value for name, value in selection.diagnostics.items() if name != "findings"},
         **more,
     }
     return plain(result)

@@ -14,12 +14,14 @@ from ..backend import at_home, backend_of, device_near, get_backend, to_device, 
 from ..backend.array import Array
 from ..backend.forks import cached_property
 from ..choice.naming import coordinate_names
-from ..embedding.metrics import MEASURED, PRECOMPUTED
-from ..embedding.nystrom import ISOLATED, KernelRule, check_scales, extended, kernel_degrees, moved_points
+from ..embedding.metrics import GIVEN, PRECOMPUTED
+from ..embedding.nystrom import ISOLATED, KernelRule, extended, kernel_degrees, moved_points
 from ..errors import brief
+from ..findings import option, refusal
 from ..parameters.explained import points_at, unexplained_variance
 from ..run.log import Log, Progress
-from ..validation import check_array, check_choice, check_members, check_points, check_real_array
+from ..run.options import LOCAL
+from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
 from .column_names import check_names, names_of
 from .same_points import used_points
 from .selection import Selection, check_selection
@@ -59,15 +61,15 @@ class Model:
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The training points that were used. With ``metric="precomputed"`` it has no columns.
+        The training points that were used. With precomputed distances or affinities it has no columns.
     degrees : ndarray of shape (n_samples,)
         The row sums of their kernel matrix.
     coordinates : ndarray of shape (n_samples, n_components)
         The eigenvectors.
     eigenvalues : ndarray of shape (n_components,)
         Of ``L = I - P``.
-    bandwidth, radius : float
-        The bandwidth of the kernel, and how far apart neighbours may be.
+    bandwidth, radius : float or None
+        The bandwidth of the kernel, and how far apart neighbours may be; None where there is none.
     subset : tuple of int
         The chosen coordinates, 0-based.
     feature_names : tuple of str or None
@@ -75,9 +77,12 @@ class Model:
     self_loops : bool
         Whether each point is its own neighbour.
     metric : str
-        How distances are measured; "precomputed" if new points come as distances to the training points.
+        How distances are measured; "precomputed" if new points come as distances to the training points, and
+        "precomputed_affinity" if they come as affinities.
     alpha : float
         How strongly the sampling density is corrected for.
+    n_neighbors : int or None
+        How many nearest neighbours make the graph; None for all within the radius.
 
     Examples
     --------
@@ -92,13 +97,14 @@ class Model:
     degrees: Array
     coordinates: Array
     eigenvalues: Array
-    bandwidth: float
-    radius: float
+    bandwidth: float | None
+    radius: float | None
     subset: tuple[int, ...]
     feature_names: tuple[str, ...] | None = None
     self_loops: bool = True
     metric: str = "euclidean"
     alpha: float = 1.0
+    n_neighbors: int | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,7 +129,7 @@ class Model:
         X_new : ndarray of shape (n_new, n_features)
             New points, with the columns of the training points. If both have names (``feature_names``, a data frame),
             these must be the same in the same order. With ``metric="precomputed"``, their distances to the training
-            points, one column per training point.
+            points, one column per training point; those of a sparse matrix that are not stored are no neighbours.
         columns : sequence of int, optional
             The coordinates to compute, 0-based; the chosen set by default.
         isolated : {"nan", "nearest"}, default="nan"
@@ -155,15 +161,15 @@ class Model:
         chosen = check_members("columns", self.subset if columns is None else columns, "numbers such as (0, 6)")
         m = self.coordinates.shape[1]
         if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < m for k in chosen):
-            raise ValueError(f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
+            raise refusal("columns.range", f"columns must be numbers between 0 and {m - 1}, got {brief(columns)}")
         X_new = self._checked(X_new)
         home = backend_of(X_new)
         backend = get_backend(device_near(home, device), memory_limit=memory_limit, n_threads=n_threads)
         with backend.active(), Log(progress).stage("transform") as report:
             X, w, Y = (to_device(a, backend) for a in (self.X, self.degrees, self.coordinates))
             values = np.array(to_host(self.eigenvalues))[chosen]
-            new = to_device(X_new, backend) if self.metric == PRECOMPUTED else moved_points(X_new, X)
-            rule = KernelRule(self.bandwidth, self.radius, self.self_loops, self.metric, self.alpha)
+            new = to_device(X_new, backend) if self.metric in GIVEN else moved_points(X_new, X)
+            rule = KernelRule(**{name: getattr(self, name) for name in KernelRule._fields})
             return to_device(extended(new, X, Y[:, chosen], values, w, rule, isolated, report), home)
 
     @at_home
@@ -204,7 +210,8 @@ class Model:
             Y = check_real_array("Y", there.xp.where(missing, 0.0, Y), 2)
         Y = to_device(Y, home)
         if Y.shape[1] != chosen.shape[1]:
-            raise ValueError(f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}")
+            text = f"Y must have {chosen.shape[1]} columns ({', '.join(self.names)}), got {Y.shape[1]}"
+            raise refusal("Y.columns", text)
         with home.active():
             found = points_at(Y, X, chosen, min(NEIGHBOURS, len(X)))
             found[to_device(missing, home).any(axis=1)] = home.xp.nan
@@ -220,33 +227,37 @@ class Model:
 
     def _invertible(self) -> tuple[Any, Any]:
         """The training points and their chosen coordinates."""
-        if self.metric == PRECOMPUTED:
-            raise ValueError("a model of precomputed distances has no points to go back to; fit with points instead")
+        if self.metric in GIVEN:
+            text = f"a model with {option('metric', self.metric)} has no points to go back to"
+            raise refusal("model.precomputed", text, "fit with points instead")
         return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
 
     def _checked(self, X_new: Array) -> Array:
         """New points, or their distances to the training points, of which an infinite one means "far away"."""
-        if self.metric != PRECOMPUTED:
+        if self.metric not in GIVEN:
             way = "select them by name, such as X_new[list(model.feature_names)]"
             check_names(self.feature_names, names_of(X_new), "X_new", way)
             return check_real_array("X_new", X_new, 2, largest=sys.float_info.max)
-        xp, found = backend_of(X_new).xp, check_array("X_new", X_new)
-        far = found == xp.inf
-        found = check_real_array("X_new", xp.where(far, 0.0, found), 2)
-        if found.shape[1] != len(self.coordinates) or bool((found < 0).any()):
-            raise ValueError(
-                f"X_new must hold distances to the {len(self.coordinates)} training points, one column for each and "
-                f"none negative, got shape {found.shape}"
-            )
-        return xp.where(far, xp.inf, found)
+        if backend_of(X_new).sparse.issparse(X_new):
+            found = far = check_sparse("X_new", X_new)
+            entries = found.data
+        else:
+            xp, found = backend_of(X_new).xp, check_array("X_new", X_new)
+            far = (found == xp.inf) & (self.metric == PRECOMPUTED)
+            found = entries = check_real_array("X_new", xp.where(far, 0.0, found), 2)
+        if found.shape[1] != len(self.coordinates) or bool((entries < 0).any()):
+            what = "distances" if self.metric == PRECOMPUTED else "affinities"
+            text = f"X_new must hold {what} to the {len(self.coordinates)} training points, one column for each and "
+            raise refusal("X_new.distances", f"{text}none negative, got shape {found.shape}")
+        return found if far is found else xp.where(far, xp.inf, found)
 
     def __repr__(self) -> str:
         (n, columns), m = self.X.shape, self.coordinates.shape[1]
         metric = "" if self.metric == "euclidean" else f", metric={self.metric!r}"
-        return (
-            f"Model of {', '.join(self.names)} from phi1..phi{m} ({n:,} points with {columns} columns, "
-            f"bandwidth={self.bandwidth:g}, radius={self.radius:g}{metric})"
-        )
+        shape = f" with {columns} columns" if columns else ""
+        numbers = {name: getattr(self, name) for name in ("bandwidth", "radius", "n_neighbors")}
+        scales = "".join(f", {name}={value:g}" for name, value in numbers.items() if value is not None)
+        return f"Model of {', '.join(self.names)} from phi1..phi{m} ({n:,} points{shape}{scales}{metric})"
 
 
 def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | None = None) -> Model:
@@ -288,19 +299,21 @@ def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | N
     """
     used = check_selection(selection).diagnostics.get("parameters", {})
     if used.get("entry") != "X":
-        raise ValueError(
-            f"a model needs a selection made from points; this one was made from a {used.get('entry', 'graph')}, which "
-            "gives no distances to new points. Call select_coordinates with X"
+        advice = (
+            f"this one was made from a {used.get('entry', 'graph')}, which gives no distances to new points. Call "
+            "select_coordinates with X"
         )
-    if used["radius"] is None:
-        raise ValueError(
-            "a model needs a graph of all points within a radius, to which new points can be added; this one connects "
-            "nearest neighbours. Call select_coordinates with bandwidth='fixed' or a number, and without n_neighbors"
+        raise refusal("model.entry", "a model needs a selection made from points", advice)
+    if used["bandwidth"] == LOCAL:
+        text = "a model needs one bandwidth for all points, so that new ones can be added"
+        advice = (
+            f"this map has {option('bandwidth', 'local')}. Call select_coordinates with {option('bandwidth', 'fixed')} "
+            "or a number"
         )
+        raise refusal("model.local", text, advice)
     feature_names = names_of(X) if feature_names is None else feature_names
     X = used_points(selection, check_points(X))
-    more = {name: used[name] for name in ("self_loops", "metric", "alpha") if name in used}  # not in older files
-    rule = KernelRule(*check_scales(used["bandwidth"], used["radius"]), **more)
+    rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
     device = "cpu" if selection.diagnostics.get("device", "cpu") == "cpu" else "auto"  # a saved run's GPU may be gone
     map_of_X = X, selection.coordinates, selection.eigenvalues
     return make_model(*map_of_X, rule, selection.subset, feature_names, device=device)
@@ -318,18 +331,19 @@ def make_model(
 ) -> Model:
     """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs, on a device.
 
-    With ``metric="precomputed"``, X holds the distances between the points, and the model does not keep them.
+    With precomputed distances or affinities, X holds those between the points, and the model does not keep them.
     """
     names = None
     if feature_names is not None:
         names = tuple(map(str, check_members("feature_names", feature_names, "one name per column")))
         if len(names) != X.shape[1]:
-            raise ValueError(f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}")
+            text = f"feature_names must be {X.shape[1]} names, one per column of X, got {len(names)}"
+            raise refusal("feature_names.number", text)
     home = backend_of(X)
-    here = home if rule.metric in (*MEASURED, PRECOMPUTED) else get_backend(device_near(home, device))
+    here = home if rule.metric in GIVEN else get_backend(device_near(home, device))
     with here.active():
         degrees = to_device(kernel_degrees(to_device(X, here), rule), home)
-    X = X[:, :0] if rule.metric == PRECOMPUTED else X
+    X = home.xp.empty((X.shape[0], 0)) if rule.metric in GIVEN else X
     return Model(X, degrees, coordinates, eigenvalues, subset=tuple(subset), feature_names=names, **rule._asdict())
 
 
@@ -359,7 +373,8 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     ('phi1', 'phi7')
     """
     if not isinstance(model, Model):
-        raise TypeError(f"save_model takes a Model, as returned by model_of, got {type(model).__name__}")
+        text = f"save_model takes a Model, as returned by model_of, got {type(model).__name__}"
+        raise refusal("model.type", text, kind=TypeError)
     write_as(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,10 +10,10 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from ..errors import DisconnectedGraphError, first_few, warn_caller, warnings_held
+from ..errors import DisconnectedGraphError, first_few
+from ..findings import Finding, listen, option, refusal, tell, warning
 from ..run.inputs import Inputs
 from ..run.options import INPUTS
-from ..run.stages.graph import CONTINUING
 from ..validation import check_array, check_integer, check_points
 from .selection import Selection
 
@@ -26,20 +25,20 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
     """
     given = Inputs.of(**{name: asked.pop(name) for name in INPUTS})
     if asked.get("client") is not None:
-        raise ValueError(
-            "components='each' does not work with client; pass components='largest' for the map of the largest part, "
-            "or run each part as points of its own"
-        )
+        advice = f"pass {option('components', 'largest')} for the map of the largest part, or run each part on its own"
+        raise refusal("client.each", f"{option('components', 'each')} does not work with {option('client')}", advice)
     if given.entry == "laplacian":
-        raise ValueError("components='each' works with X, graph or kernel; a laplacian comes with its eigenvectors")
+        text = f"{option('components', 'each')} works with X, graph or kernel"
+        raise refusal("laplacian.each", text, "a laplacian comes with its eigenvectors")
     if asked["checkpoint"] is not None:
-        raise ValueError("checkpoint holds one run, and components='each' makes one per part; leave one of them out")
+        text = f"checkpoint holds one run, and {option('components', 'each')} makes one per part"
+        raise refusal("checkpoint.each", text, "leave one of them out")
     fewest = check_integer("n_components", asked["n_components"], low=1) + 2
     value = check_points(given.value) if given.entry == "X" else given.value
     if not hasattr(value, "tocsr"):
         value = check_array(given.entry, value)
     everything = np.arange(value.shape[0])
-    done: list[tuple[Selection, list[str]]] = []
+    done: list[tuple[Selection, list[Finding]]] = []
     refused: list[str] = []
     waiting = [(everything, "raise")]
     while waiting:
@@ -47,7 +46,7 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
         whole = rows is everything
         own = {given.entry: value if whole else part_of(value, rows, given.entry)}
         try:
-            found, messages = heard(select, own, asked | {"components": way})
+            found, said = heard(select, own, asked | {"components": way})
         except DisconnectedGraphError as error:
             if not error.parts and way == "raise":  # many points without a neighbour: one part, then the rest
                 waiting.append((rows, "largest"))
@@ -60,16 +59,15 @@ def each_part(select: Callable[..., Selection], asked: dict[str, Any]) -> list[S
                 raise
             refused.append(f"of one with {len(rows):,} points: {error}")
             continue
-        done.append((in_whole(found, rows), messages))
+        done.append((in_whole(found, rows), said))
         if way == "largest" and len(rest := np.setdiff1d(rows, done[-1][0].points)) >= fewest:
             waiting.append((rest, way))
     done.sort(key=lambda pair: -len(pair[0].points))
     parts = [part for part, _ in done]
-    for number, (part, messages) in enumerate(done, 1):
+    for number, (part, said) in enumerate(done, 1):
         part.diagnostics["part"] = {"number": number, "of": len(done)}
-        for message in messages:
-            where = ", where rows are counted within the part" if re.search(r"\brows?\b", message) else ""
-            warn_caller(f"part {number} of {len(done)}{where}: {message}")
+        for finding in said:
+            tell(replace(finding, text=f"part {number} of {len(done)}: {finding.text}"))
     say_left_out(everything, parts, asked["n_components"], refused)
     return parts
 
@@ -83,11 +81,13 @@ def part_of(value: Array, rows: np.ndarray, entry: str) -> Array:
     return value[chosen][:, chosen]
 
 
-def heard(select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]) -> tuple[Selection, list[str]]:
-    """A result and its warnings, held back; the rows left out are reported for all parts together."""
-    with warnings_held() as messages:
+def heard(
+    select: Callable[..., Selection], own: dict[str, Any], asked: dict[str, Any]
+) -> tuple[Selection, list[Finding]]:
+    """Return a result and its warnings, held back; the rows left out are reported for all parts together."""
+    with listen() as said:
         found = select(**own, **asked)
-    return found, [message for message in messages if CONTINUING not in message]
+    return found, [finding for finding in said if finding.code != "graph.left_out"]
 
 
 def in_whole(part: Selection, rows: np.ndarray) -> Selection:
@@ -99,15 +99,14 @@ def in_whole(part: Selection, rows: np.ndarray) -> Selection:
 def say_left_out(everything: np.ndarray, parts: list[Selection], m: int, refused: list[str]) -> None:
     """Name the rows that are in no map, and why parts were refused; an error where there is no map."""
     if not parts and refused:
-        raise DisconnectedGraphError(f"no part of the graph gives a map, {refused[0]}")
+        raise refusal("graph.no_map", f"no part of the graph gives a map, {refused[0]}", kind=DisconnectedGraphError)
     if not parts:
-        raise DisconnectedGraphError(
-            f"no part of the graph is large enough for n_components={m}; raise bandwidth, or lower n_components"
-        )
+        text = f"no part of the graph is large enough for {option('n_components', m)}"
+        advice = f"raise {option('bandwidth')}, or lower {option('n_components')}"
+        raise refusal("graph.small_part", text, advice, DisconnectedGraphError)
     why = f", or in parts without one ({refused[0]})" if refused else ""
     left = np.setdiff1d(everything, np.concatenate([part.points for part in parts]))
     if len(left):
-        warn_caller(
-            f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps "
-            f"({first_few(left)}): too far from the others, or in parts too small for a map with n_components={m}{why}"
-        )
+        text = f"{len(left):,} {'row is' if len(left) == 1 else 'rows are'} in none of the {len(parts)} maps "
+        text += f"({first_few(left)}): too far from the others, or in parts too small for a map with "
+        tell(warning("graph.in_no_map", f"{text}{option('n_components', m)}{why}"))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend import backend_of, to_host
 from ..backend.array import Array
+from ..findings import option, refusal
 from ..run.fingerprint import points_digest
 from .selection import Selection
 
@@ -54,18 +55,19 @@ def used_points(selection: Selection, X: Array, name: str = "X") -> Array:
     whole = is_whole(selection)
     if len(X) <= int(rows[-1]) or (whole and len(X) != len(rows)):
         wanted = f"{int(rows[-1]) + 1:,} rows" + ("" if whole else " or more")
-        raise ValueError(f"{name} must be the points that the selection was made from, {wanted}, got {len(X):,} rows")
+        text = f"{option(name)} must be the points that the selection was made from, {wanted}, got {len(X):,} rows"
+        raise refusal(f"{name}.rows", text)
     used = X if len(rows) == len(X) else X[backend_of(X).asarray(rows)]
     known = selection.diagnostics.get("points_digest")
     if known is not None and points_digest(used) != known:
         width = selection.diagnostics.get("n_features")
         if width is not None and width != X.shape[1]:
-            raise ValueError(
-                f"{name} must be the points that the selection was made from, with {width} "
-                f"column{'s' * (width != 1)}, got {X.shape[1]}; pass the columns of the run"
+            text = (
+                f"{option(name)} must be the points that the selection was made from, with {width} column"
+                f"{'s' * (width != 1)}, got {X.shape[1]}"
             )
-        raise ValueError(
-            f"{name} must be the points that the selection was made from, in the same order; these are different "
-            f"points ({len(X):,} rows of {X.shape[1]} columns)"
-        )
+            raise refusal(f"{name}.columns", text, "pass the columns of the run")
+        text = f"{option(name)} must be the points that the selection was made from, in the same order"
+        advice = f"these are different points ({len(X):,} rows of {X.shape[1]} columns)"
+        raise refusal(f"{name}.other_points", text, advice)
     return used

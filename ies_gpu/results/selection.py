@@ -16,6 +16,7 @@ from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..errors import brief
+from ..findings import Finding, findings_in, option, refusal
 from ..validation import check_flag, check_integer
 from .export import as_frame, as_plain
 from .summary import summary
@@ -54,8 +55,9 @@ class Selection:
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
     verdict : {"sure", "likely", "doubtful"} or None
-        How sure the automatic choice is; None if nothing was automatic. The reasons are in
-        ``diagnostics["automatic"]["reasons"]``.
+        How sure the automatic choice is; None if nothing was automatic. The reasons are in ``findings``.
+    findings : tuple of Finding
+        Reasons to doubt an automatic choice, the gravest first, and warnings, each with its code.
     search_order : tuple of int
         The order in which the search added the coordinates.
     zeta : float
@@ -146,9 +148,14 @@ class Selection:
     def verdict(self) -> str | None:
         """How sure the automatic choice is: "sure", "likely" or "doubtful"; None if nothing was automatic.
 
-        The reasons are in ``diagnostics["automatic"]["reasons"]``.
+        The reasons are in :attr:`findings`.
         """
         return (self.diagnostics.get("automatic") or {}).get("verdict")
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What speaks against the result: reasons to doubt an automatic choice, the gravest first, and warnings."""
+        return findings_in(self.diagnostics)
 
     @property
     def zeta_dimensionless(self) -> float:
@@ -177,7 +184,8 @@ class Selection:
         _, m, d = bases.shape
         sets = np.array([sorted(coordinate_numbers(subset, m))], dtype=np.int32)
         if sets.shape[1] < d:
-            raise ValueError(f"subset must have at least intrinsic_dim={d} members, got {tuple(subset)}")
+            text = f"subset must have at least {option('intrinsic_dim', d)} members, got {tuple(subset)}"
+            raise refusal("subset.size", text)
         return log_volumes(bases, sets)[:, 0]
 
     def to_pandas(self, *, every: bool = False) -> Any:
@@ -298,12 +306,14 @@ class Selection:
 def bases_of(selection: Selection) -> Array:
     """The tangent bases of a result, or an error where they were not kept."""
     if selection.bases is None:
-        raise ValueError("the tangent bases were not kept; run select_coordinates with keep_bases=True")
+        text = "the tangent bases were not kept"
+        raise refusal("bases.not_kept", text, f"run select_coordinates with {option('keep_bases', True)}")
     return selection.bases
 
 
 def check_selection(selection: Any) -> Selection:
     """A result of ours."""
     if not isinstance(selection, Selection):
-        raise TypeError(f"selection must be what select_coordinates returns, got {brief(selection)}")
+        text = f"selection must be what select_coordinates returns, got {brief(selection)}"
+        raise refusal("selection.type", text, kind=TypeError)
     return selection

@@ -14,6 +14,7 @@ from ..files.archive import pack, read_header, unpack, write_archive
 from ..files.points import DAMAGED, check_readable
 from ..files.remote import fetched, is_remote
 from ..files.writing import check_output, check_path
+from ..findings import refusal
 from .selection import Ranking, Selection
 
 FORMAT = "ies_gpu selection"
@@ -56,7 +57,8 @@ def save(selection: Selection, path: str | os.PathLike[str]) -> None:
     ('phi1', 'phi7')
     """
     if not isinstance(selection, Selection):
-        raise TypeError(f"save takes a Selection from select_coordinates, got {type(selection).__name__}")
+        text = f"save takes a Selection from select_coordinates, got {type(selection).__name__}"
+        raise refusal("selection.type", text, kind=TypeError)
     write_as(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
 
 
@@ -118,13 +120,15 @@ def read_as(
         header = read_header(path)
     except DAMAGED:
         if path.suffix.lower() != ".npz":
-            raise ValueError(f"{path} is not an .npz file, so it is not {wanted}") from None
-        raise ValueError(f"{path} is not an .npz file, or is cut short or damaged; write it again") from None
+            raise refusal("file.kind", f"{path} is not an .npz file, so it is not {wanted}") from None
+        text = f"{path} is not an .npz file, or is cut short or damaged"
+        raise refusal("file.damaged", text, "write it again") from None
     _check_header(path, header, format, version, wanted)
     try:
         return build(**unpack(path, header["fields"], RECORDS))
     except (*DAMAGED, MemoryError):  # the latter of an array that says it is longer than its file
-        raise ValueError(f"{path} is damaged: not all of its contents can be read; write it again") from None
+        text = f"{path} is damaged: not all of its contents can be read"
+        raise refusal("file.damaged", text, "write it again") from None
 
 
 def _check_header(path: Path, header: Any, format: str, version: int, wanted: str) -> None:
@@ -132,10 +136,11 @@ def _check_header(path: Path, header: Any, format: str, version: int, wanted: st
     if not own or header.get("format") != format:
         kind = str(header.get("format")) if own else ""
         what = f"an {kind}, not {wanted}" if kind.startswith("ies_gpu ") else f"not {wanted}"
-        raise ValueError(f"{path} is {what}")
+        raise refusal("file.kind", f"{path} is {what}")
     if header["version"] > version:
         writer = header.get("written_by", "a newer version")
-        raise ValueError(
+        text = (
             f"{path} was written by {writer} in format {header['version']}, but this version ({__version__}) only "
-            f"reads formats up to {version}; upgrade with pip install -U ies-gpu"
+            f"reads formats up to {version}"
         )
+        raise refusal("file.newer", text, "upgrade with pip install -U ies-gpu")

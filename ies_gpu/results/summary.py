@@ -9,19 +9,26 @@ from typing import Any
 import numpy as np
 
 from ..choice.naming import coordinate_names, names_text
-from ..parameters.verdict import automatic_line, verdict_and_warnings
+from ..findings import Finding, option
+from ..parameters.verdict import automatic_line
 
 HANG = 18 * " "  # under the values
+ONE_DIMENSION = Finding(
+    "search.one_dimension",
+    "note",
+    f"with {option('intrinsic_dim', 1)} all scores are 0, so the first coordinates are chosen",
+)
 
 
-def summary(selection: Any, reworded: Callable[[str], str] = str) -> str:
-    """What ``print(selection)`` shows, folded to 80 columns; ``reworded`` may put messages in other words first."""
+def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
+    """Return what ``print(selection)`` shows, folded to 80 columns; ``say`` puts findings into words."""
     d = selection.diagnostics
     n, m = selection.coordinates.shape
     low, high = selection.zeta_interval
     upper = "inf)" if high is None else f"{high:.4g}]"
-    quiet = d["device"] == "cpu" and "not installed" in d["device_reason"]  # nobody asked for CUDA
-    verdict, warned = verdict_and_warnings(d.get("automatic") or {}, d["warnings"])
+    quiet = d.get("device_code") == "not-installed"  # nobody asked for CUDA
+    device = "" if quiet else f" ({say(Finding('device', 'note', d['device_reason']))})"
+    verdict, warned = verdict_and_warnings(selection, say)
     lines = [
         f"Selection of {', '.join(selection.names)} from phi1..phi{m} ({n:,} points)",
         f"  features        {d['features']}" if d.get("features") else "",
@@ -29,17 +36,23 @@ def summary(selection: Any, reworded: Callable[[str], str] = str) -> str:
         f"  mean score      {selection.ranking.scores[_rank(selection)]:.3f} ({_first_score(selection)})",
         f"  runners-up      {_runners_up(selection)}",
         _search_line(selection),
-        "  note            with intrinsic_dim=1 all scores are 0, so the first coordinates are chosen"
-        if d.get("parameters", {}).get("intrinsic_dim") == 1
-        else "",
+        f"  note            {say(ONE_DIMENSION)}" if d.get("parameters", {}).get("intrinsic_dim") == 1 else "",
         f"  mean degree     {d['mean_degree']:.0f}",
         f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
         *((f"  verdict         {verdict[0]}", *(HANG + reason for reason in verdict[1:])) if selection.verdict else ()),
         f"  residuals       at most {max(d['residuals']):.1e}" if d["residuals"] else "",
-        f"  device          {d['device']}" + ("" if quiet else f" ({d['device_reason']})"),
+        f"  device          {d['device']}{device}",
         *(f"  warning         {message}" for message in warned),
     ]
-    return "\n".join(_folded(reworded(line)) for line in lines if line)
+    return "\n".join(_folded(line) for line in lines if line)
+
+
+def verdict_and_warnings(selection: Any, say: Callable[[Finding], str] = str) -> tuple[list[str], list[str]]:
+    """Return the lines of the verdict, each reason with its advice, and the warnings that say something else."""
+    findings = selection.findings
+    own, others = ([say(finding) for finding in findings if finding.is_doubt is doubt] for doubt in (True, False))
+    word = selection.verdict or ""
+    return ([": ".join([word, *own])] if len(own) < 2 else [f"{word}:", *(f"- {reason}" for reason in own)]), others
 
 
 def _folded(line: str) -> str:

@@ -23,12 +23,14 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from .. import __version__
-from ..errors import CheckpointWarning, warn_caller
+from ..errors import CheckpointWarning
 from ..files.archive import pack, read_header, unpack, write_archive
+from ..findings import option, refusal, tell, warning
 from .fingerprint import content_digest
 
-FORMAT, VERSION = "ies_gpu checkpoint", 1
+FORMAT, VERSION = "ies_gpu checkpoint", 2
 LOCK = ".lock"
+GO_ON = "the run continues without it"
 OPEN: weakref.WeakSet[Checkpoint] = weakref.WeakSet()  # with a lock
 
 
@@ -90,10 +92,11 @@ class Checkpoint:
     ) -> None:
         self.close()
 
-    def note(self, message: str) -> None:
+    def note(self, code: str, text: str, advice: str = "") -> None:
         """Warn about what cannot be used or saved; the result is not affected."""
-        self.notes.append(message)
-        warn_caller(message, CheckpointWarning)
+        finding = warning(code, text, advice)
+        self.notes.append(str(finding))
+        tell(finding, CheckpointWarning)
 
     def results(self) -> dict[str, Any]:
         """For ``diagnostics``."""
@@ -134,7 +137,7 @@ class Checkpoint:
             write_archive(self.path(stage), header, arrays)
         except OSError as error:
             reason = error.strerror or str(error)
-            self.note(f"the stage {stage!r} was not saved in {self.folder} ({reason}); the run continues without it")
+            self.note("checkpoint.not_saved", f"the stage {stage!r} was not saved in {self.folder} ({reason})", GO_ON)
         return digest
 
     def read(self, stage: str, after: str) -> Saved | None:
@@ -150,7 +153,7 @@ class Checkpoint:
             self.resumed.append(stage)
             return Saved(header["digest"], state, content)
         except Exception:  # whatever the libraries raise about it: computing again is always right
-            self.note(f"{path} is damaged; the stage is recomputed")
+            self.note("checkpoint.damaged", f"{path} is damaged; the stage is recomputed")
             return None
 
     def peek(self) -> dict[str, Any] | None:
@@ -172,7 +175,8 @@ class Checkpoint:
             with contextlib.suppress(Exception):  # damaged, or not there
                 header = read_header(path)
             if isinstance(header, dict) and header.get("format") != FORMAT:
-                raise ValueError(f"{path} is not part of a checkpoint and would be overwritten; choose another folder")
+                text = f"{path} is not part of a checkpoint and would be overwritten"
+                raise refusal("checkpoint.foreign_file", text, "choose another folder")
 
     def refuse_what_is_there(self) -> None:
         """Do not overwrite stages unasked: they may have taken days."""
@@ -181,10 +185,9 @@ class Checkpoint:
             return
         header = self.peek()
         whose = "this job" if header and header["fingerprint"] == self.fingerprint else "another job"
-        raise ValueError(
-            f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)}); pass resume=True to continue "
-            "from what can be used, delete the folder to start over, or choose another one"
-        )
+        text = f"{self.folder} holds a checkpoint of {whose} (stages {', '.join(there)})"
+        way = f"pass {option('resume', True)} to continue from what can be used, delete the folder to start over, or "
+        raise refusal("checkpoint.there", text, f"{way}choose another one")
 
     def tell_of_others(self) -> None:
         """Warn if the stages there are from another job, and say how it differs."""
@@ -197,10 +200,8 @@ class Checkpoint:
         for name in names:
             there, here = apart(other.get(name), own.get(name))
             told.append("different data" if name == "data" else f"{name} {there} there, {here} here")
-        self.note(
-            f"{self.folder} holds a checkpoint of another job ({'; '.join(told)}); its stages are recomputed and "
-            "replaced"
-        )
+        text = f"{self.folder} holds a checkpoint of another job ({'; '.join(told)})"
+        self.note("checkpoint.other_job", f"{text}; its stages are recomputed and replaced")
 
 
 def close_in_child() -> None:
@@ -222,10 +223,12 @@ def apart(there: Any, here: Any) -> tuple[str, str]:
 def made(folder: Any) -> Path:
     """Create the folder if it does not exist."""
     if "://" in os.fspath(folder):
-        raise ValueError(f"checkpoint must be a local folder, got {folder}; mount a volume for it")
+        text = f"{option('checkpoint')} must be a local folder, got {folder}"
+        raise refusal("checkpoint.remote", text, "mount a volume for it")
     path = Path(folder)
     if path.exists() and not path.is_dir():
-        raise NotADirectoryError(f"checkpoint must be a folder, but {path} is a file")
+        text = f"{option('checkpoint')} must be a folder, but {path} is a file"
+        raise refusal("checkpoint.file", text, kind=NotADirectoryError)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -246,7 +249,8 @@ def locked(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise ValueError(f"the checkpoint folder {folder} is in use by another run; choose another one") from None
+        text = f"the checkpoint folder {folder} is in use by another run"
+        raise refusal("checkpoint.in_use", text, "choose another one") from None
     except (ImportError, OSError):  # Windows, and network folders without locks
         pass
     return descriptor

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..backend import Backend, backend_of
-from ..embedding.metrics import SPHERICAL, in_metric
-from ..validation import check_array, check_integer, check_points
+from ..embedding.metrics import SPHERICAL, points_in_metric
+from ..findings import option, refusal
+from ..validation import check_array, check_integer
 from .options import ENTRIES, Options
 
 
@@ -21,19 +22,22 @@ class Inputs(NamedTuple):
         """Check that exactly one entry was given, and eigenvectors only with a Laplacian."""
         entries = [name for name in ENTRIES if values.get(name) is not None]
         if len(entries) != 1:
-            raise ValueError(f"pass exactly one of X, graph, kernel, laplacian; got {', '.join(entries) or 'none'}")
+            text = f"pass exactly one of X, graph, kernel, laplacian, got {', '.join(entries) or 'none'}"
+            raise refusal("entry.number", text)
         late = [name for name in ("coordinates", "eigenvalues") if values.get(name) is not None]
         if entries[0] != "laplacian" and late:
-            raise ValueError(f"coordinates and eigenvalues work only with laplacian, not with {entries[0]}")
+            text = f"coordinates and eigenvalues work only with laplacian, not with {entries[0]}"
+            raise refusal("coordinates.entry", text)
         if entries[0] == "laplacian" and len(late) < 2:
-            raise ValueError("laplacian needs coordinates and eigenvalues too, as diffusion_map returns them")
+            text = "laplacian needs coordinates and eigenvalues too, as diffusion_map returns them"
+            raise refusal("laplacian.alone", text)
         return cls({name: value for name, value in values.items() if value is not None})
 
     def in_metric(self, metric: str) -> Inputs:
         """The same with points whose Euclidean distances are those of the metric, where there are such points."""
         if metric not in SPHERICAL:
             return self
-        return Inputs(self.values | {"X": in_metric(check_points(self.value), metric)}, before=self.value)
+        return Inputs(self.values | {"X": points_in_metric(self.value, metric)}, before=self.value)
 
     @property
     def entry(self) -> str:
@@ -59,8 +63,6 @@ class Inputs(NamedTuple):
         if len(shape) != 2:
             return otherwise
         if check_integer("n_components", otherwise, low=1) not in (shape[1], Options.n_components):
-            raise ValueError(
-                f"n_components={otherwise} differs from the {shape[1]} columns of coordinates; leave it out, or pass "
-                "as many columns and eigenvalues"
-            )
+            text = f"{option('n_components', otherwise)} differs from the {shape[1]} columns of coordinates"
+            raise refusal("n_components.coordinates", text, "leave it out, or pass as many columns and eigenvalues")
         return int(shape[1])

@@ -1,4 +1,4 @@
-"""Keeping track of a run: seconds and memory by stage, progress for the listener, warnings kept for the result."""
+"""Keeping track of a run: seconds and memory by stage, progress for the listener, findings kept for the result."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
-from ..errors import warn_caller
+from ..findings import Finding, tell, without_repeats
 from ..system.memory import peak_memory
 from .progress import Bar, Progress, listener, say
 
@@ -31,7 +32,7 @@ class Log:
         self.progress = listener(progress)
         self.seconds: dict[str, float] = {}
         self.peak_bytes: dict[str, int] = {}
-        self.warnings: list[str] = []
+        self.findings: list[Finding] = []
         self.current = ""
 
     @contextmanager
@@ -57,29 +58,46 @@ class Log:
         report(1, 1)
         logger.info("%s: %.2f s", name, self.seconds[name])
 
-    def warn(self, message: str) -> None:
-        """Warn the caller of ``select_coordinates``, and keep the message."""
-        if message in self.warnings:  # a scan and the run after it come by the same place
+    def warn(self, finding: Finding) -> None:
+        """Warn the caller of ``select_coordinates``, and keep the finding."""
+        if finding in self.findings:  # a scan and the run after it come by the same place
             return
-        self.warnings.append(message)
-        warn_caller(message)
+        self.findings.append(finding)
+        tell(finding)
 
     def foretell(self, work: str, seconds: float) -> None:
         """Announce how long some work will take, if that is long."""
         if seconds >= LONG:
             say(f"ies_gpu: {work}: about {seconds:.0f} s to go", visibly=isinstance(self.progress, Bar))
 
-    def say_now(self, message: str) -> None:
+    def say_now(self, finding: Finding) -> None:
         """Warn before long work, even in a trial whose other warnings are held back."""
-        self.warn(message)
+        self.warn(finding)
 
-    def keep(self, messages: list[str]) -> None:
-        """Keep messages that were issued elsewhere, perhaps in an earlier run."""
-        self.warnings += [message for message in messages if message not in self.warnings]
+    def keep(self, findings: list[Finding]) -> None:
+        """Keep findings that need no warning, or were issued elsewhere."""
+        self.findings += [finding for finding in findings if finding not in self.findings]
+
+    def state(self) -> list[dict[str, str]]:
+        """Return everything that was found, for a later run that resumes this one."""
+        return [asdict(finding) for finding in self.findings]
+
+    def restore(self, state: list[dict[str, str]]) -> None:
+        """Say again what a saved stage had found."""
+        for finding in (Finding(**record) for record in state):  # type: ignore[arg-type]
+            if finding.is_doubt:
+                self.keep([finding])
+            else:
+                self.warn(finding)
 
     def results(self) -> dict[str, Any]:
-        """For ``diagnostics``."""
-        return {"seconds": self.seconds, "peak_bytes": self.peak_bytes, "warnings": tuple(self.warnings)}
+        """Return findings as records, and warnings as the sentences that were issued, for ``diagnostics``."""
+        return {
+            "seconds": self.seconds,
+            "peak_bytes": self.peak_bytes,
+            "findings": [asdict(finding) for finding in without_repeats(self.findings)],
+            "warnings": tuple(str(finding) for finding in self.findings if not finding.is_doubt),
+        }
 
 
 class HeldLog(Log):
@@ -97,9 +115,9 @@ class HeldLog(Log):
         if shown is not None:
             self.seconds, self.peak_bytes = shown.seconds, shown.peak_bytes
 
-    def warn(self, message: str) -> None:
-        self.warnings.append(message)
+    def warn(self, finding: Finding) -> None:
+        self.findings.append(finding)
 
-    def say_now(self, message: str) -> None:
+    def say_now(self, finding: Finding) -> None:
         if self.shown is not None:
-            self.shown.say_now(message)
+            self.shown.say_now(finding)

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..findings import option, refusal
+
 AUTO = "auto"
 LOCAL = "local"
 FIXED = "fixed"
@@ -18,17 +20,7 @@ INPUTS = (*ENTRIES, "coordinates", "eigenvalues")  # with what belongs to a Lapl
 CHOICES = {
     "search": ("exhaustive", "greedy", "submodular", "branch_and_bound"),
     "components": (AUTO, "raise", "most", "largest", "each"),
-    "metric": (
-        "euclidean",
-        "cosine",
-        "correlation",
-        "manhattan",
-        "chebyshev",
-        "canberra",
-        "braycurtis",
-        "hamming",
-        "haversine",
-    ),
+    "metric": ("euclidean", "cosine", "correlation"),
     "scale": ("unit", "rms", "diffusion"),
     "dtype": ("float64", "mixed", "float32"),
 }
@@ -101,7 +93,7 @@ class Options:
         How many bytes the run may use; None for half of the free memory.
     n_threads : int or None, default=None
         How many CPU threads to use; None for all that the process may.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         The seed of everything random.
     tol : float, default=1e-8
         The largest residual that an eigenpair may have.
@@ -133,35 +125,39 @@ class Options:
     dtype: str = "float64"
     memory_limit: int | None = None
     n_threads: int | None = None
-    random_state: int = 0
+    random_state: Any = 0
     tol: float = 1e-8
     keep_bases: bool | None = None
     checkpoint: str | os.PathLike[str] | None = None
     resume: bool = False
 
     def __post_init__(self) -> None:
-        from ..choice.search.result import check_percentile
+        from ..choice.search import check_percentile
+        from ..embedding.metrics import check_metric
         from ..errors import brief
-        from ..validation import check_choice, check_flag, check_integer, check_number
+        from ..validation import check_choice, check_flag, check_integer, check_number, check_seed
 
         def keep(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
+        check_metric(self.metric)
         for name, choices in CHOICES.items():
             check_choice(name, getattr(self, name), choices)
         if not isinstance(self.zeta, str):
             keep("zeta", check_number("zeta", self.zeta, closed=True))
         elif not is_auto(self.zeta):
-            raise ValueError(f"zeta must be a number or 'auto', got {brief(self.zeta)}")
+            raise refusal("zeta.type", f"{option('zeta')} must be a number or 'auto', got {brief(self.zeta)}")
         keep("percentile", check_percentile(self.percentile))
         keep("alpha", check_number("alpha", self.alpha, low=0.0, high=1.0, closed=True))
         keep("diffusion_time", check_number("diffusion_time", self.diffusion_time, closed=True))
         if self.diffusion_time != 1 and self.scale != "diffusion":
-            raise ValueError(
-                f"diffusion_time={self.diffusion_time:g} works only with scale='diffusion', got scale={self.scale!r}"
+            text = (
+                f"{option('diffusion_time', self.diffusion_time)} works only with {option('scale', 'diffusion')}, got "
+                f"{option('scale', self.scale)}"
             )
+            raise refusal("diffusion_time.scale", text)
         keep("tol", check_number("tol", self.tol, high=1.0))
-        keep("random_state", check_integer("random_state", self.random_state, low=0))
+        keep("random_state", check_seed(self.random_state))
         for name in ("self_loops", "resume", *(["keep_bases"] if self.keep_bases is not None else [])):
             keep(name, check_flag(name, getattr(self, name)))
         if self.memory_limit is not None:
@@ -170,7 +166,8 @@ class Options:
         if self.n_threads is not None:
             keep("n_threads", check_integer("n_threads", self.n_threads, low=1, high=65_536))
         if self.resume and self.checkpoint is None:
-            raise ValueError("resume=True needs checkpoint, the folder with the finished stages")
+            text = f"{option('resume', True)} needs {option('checkpoint')}, the folder with the finished stages"
+            raise refusal("resume.checkpoint", text)
         self._check_neighbors(keep)
         self._check_entry()
         self._check_automatic(keep)
@@ -185,19 +182,11 @@ class Options:
         for name, entries in (("metric", ("X",)), ("alpha", ENTRIES[:3]), ("scale", ENTRIES[:3])):
             value, usual = getattr(self, name), getattr(type(self), name)
             if value != usual and self.entry not in entries:
-                raise ValueError(
-                    f"{name}={value!r} works only with {' or '.join(entries)}, not with {self.entry}, which has its own"
-                )
-        if self.nearest and not self.is_euclidean:
-            raise ValueError(f"n_neighbors and bandwidth='local' do not work with metric={self.metric!r}")
+                text = f"{option(name, value)} works only with {' or '.join(entries)}, not with {self.entry}"
+                raise refusal(f"{name}.entry", f"{text}, which has its own")
         if is_local(self.bandwidth) and self.alpha != 1:
-            raise ValueError(f"bandwidth='local' corrects for the density itself; leave alpha={self.alpha:g} out")
-        if self.automatic and not self.is_euclidean:
-            raise ValueError(
-                f"{self.automatic[0]}={getattr(self, self.automatic[0])!r} does not work with metric={self.metric!r}, "
-                "only with 'euclidean', 'cosine' and 'correlation'; pass numbers for bandwidth, intrinsic_dim and "
-                "subset_size"
-            )
+            text = f"{option('bandwidth', 'local')} corrects for the density itself"
+            raise refusal("alpha.local", text, f"leave {option('alpha', self.alpha)} out")
 
     def _check_neighbors(self, keep: Any) -> None:
         """Check that nearest neighbours are asked for only with points, and not together with a radius."""
@@ -207,17 +196,20 @@ class Options:
             return
         if self.n_neighbors is not None:
             keep("n_neighbors", check_integer("n_neighbors", self.n_neighbors, low=2))
-        asked = f"n_neighbors={self.n_neighbors}" if self.n_neighbors is not None else "bandwidth='local'"
+        asked = option("bandwidth", LOCAL) if self.n_neighbors is None else option("n_neighbors", self.n_neighbors)
         if self.entry != "X":
-            raise ValueError(f"{asked} works only with X; a {self.entry} already has its neighbours")
+            text = f"{asked} works only with X"
+            raise refusal("n_neighbors.entry", text, f"a {self.entry} already has its neighbours")
         if self.radius is not None:
-            raise ValueError(f"{asked} takes the nearest neighbours, so radius does not apply; leave one of them out")
+            text = f"{asked} takes the nearest neighbours, so {option('radius')} does not apply"
+            raise refusal("radius.n_neighbors", text, "leave one of them out")
         if is_auto(self.components):
             keep("components", "most" if isinstance(self.bandwidth, str) else "raise")
         if is_auto(self.bandwidth):
             keep("bandwidth", LOCAL)
         if is_found(self.bandwidth):
-            raise ValueError(f"{asked} needs bandwidth='local' or a number, got bandwidth={self.bandwidth!r}")
+            text = f"{asked} needs {option('bandwidth', LOCAL)} or a number, got {option('bandwidth', self.bandwidth)}"
+            raise refusal("bandwidth.n_neighbors", text)
 
     @property
     def nearest(self) -> bool:
@@ -226,20 +218,17 @@ class Options:
 
     def _check_automatic(self, keep: Any) -> None:
         """Check that "auto" is used only with points."""
-        from ..errors import brief
-
         if self.entry in ("kernel", "laplacian") and is_found(self.bandwidth):
             keep("bandwidth", None)  # it has gone into the kernel already
         if is_auto(self.components):  # with a given bandwidth a graph in parts may be a slip
             keep("components", "most" if is_found(self.bandwidth) else "raise")
         missing = self.automatic
         if missing and self.entry != "X":
-            raise ValueError(f"{missing[0]} is required with {self.entry}: 'auto' needs the points, X")
+            text = f"{option(missing[0])} is required with {self.entry}: 'auto' needs the points, X"
+            raise refusal("entry.automatic", text)
         if is_found(self.bandwidth) and self.radius is not None:
-            raise ValueError(
-                f"radius needs a numeric bandwidth; with bandwidth={self.bandwidth!r} it is 3 * bandwidth, got "
-                f"{brief(self.radius)}"
-            )
+            text = f"{option('radius', self.radius)} needs a number for bandwidth too"
+            raise refusal("radius.automatic", text, "with one that is found, the radius is 3 * bandwidth")
 
     def _check_scales(self, keep: Any) -> None:
         """Check that bandwidth, radius and self-loops fit the entry."""
@@ -248,17 +237,21 @@ class Options:
 
         entry = self.entry
         if not self.self_loops and entry in ("kernel", "laplacian"):
-            raise ValueError(f"self_loops=False works only with X or graph; a {entry} already has its diagonal")
+            text = f"{option('self_loops', False)} works only with X or graph"
+            raise refusal("self_loops.entry", text, f"a {entry} already has its diagonal")
         if entry in ("X", "graph") and self.bandwidth is None:
-            raise ValueError(f"bandwidth is required with {entry}: the length scale of the kernel")
+            text = f"{option('bandwidth')} is required with {entry}: the length scale of the kernel"
+            raise refusal("bandwidth.missing", text)
         if self.bandwidth is not None and not (is_found(self.bandwidth) or is_local(self.bandwidth)):
             if isinstance(self.bandwidth, str):
-                raise ValueError(f"bandwidth must be a number, 'auto', 'fixed' or 'local', got {brief(self.bandwidth)}")
+                text = f"{option('bandwidth')} must be a number, 'auto', 'fixed' or 'local'"
+                raise refusal("bandwidth.type", f"{text}, got {brief(self.bandwidth)}")
             keep("bandwidth", check_length("bandwidth", self.bandwidth))
         if self.radius is not None:
             keep("radius", check_length("radius", self.radius))
             if entry in ("kernel", "laplacian"):
-                raise ValueError(f"radius works only with X or graph; a {entry} already has its neighbours")
+                text = f"{option('radius')} works only with X or graph"
+                raise refusal("radius.entry", text, f"a {entry} already has its neighbours")
         elif entry == "X" and not is_found(self.bandwidth) and not self.nearest:
             keep("radius", 3 * self.bandwidth)
 
@@ -274,7 +267,8 @@ class Options:
         """
         d = self.intrinsic_dim
         if not is_auto(d) and d > columns:
-            raise ValueError(f"intrinsic_dim must be at most {columns}, the number of columns of X, got {d}")
+            text = f"{option('intrinsic_dim')} must be at most {columns}, the number of columns of X, got {d}"
+            raise refusal("intrinsic_dim.range", text)
         self.check_sizes(n)
 
     def check_sizes(self, n: int | None = None) -> None:
@@ -302,11 +296,6 @@ class Options:
         """The names of the parameters to find from the points."""
         names = [name for name in ("intrinsic_dim", "subset_size") if is_auto(getattr(self, name))]
         return ["bandwidth", *names] if is_found(self.bandwidth) else names
-
-    @property
-    def is_euclidean(self) -> bool:
-        """Whether distances are Euclidean between some points: the rows, or the rows at unit length."""
-        return self.metric in CHOICES["metric"][:3]
 
     @property
     def own_radius(self) -> bool:
@@ -337,11 +326,3 @@ class Options:
     def parameters(self) -> dict[str, Any]:
         """What decides the result, as plain values: stored with it, and used to recognise the job of a checkpoint."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in MACHINE}
-
-
-def chosen_solver() -> str:
-    """``auto``, or what the environment variable IES_GPU_SOLVER asks for: a way to compare, like IES_GPU_KERNELS."""
-    from ..embedding.eigensolvers.library import SOLVERS
-    from ..validation import check_choice
-
-    return check_choice("the environment variable IES_GPU_SOLVER", os.environ.get("IES_GPU_SOLVER") or AUTO, SOLVERS)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ..findings import refusal
+
 Progress = Callable[[str, int, int], None]
 COMPILING = (
     "ies_gpu: compiling kernels (neighbours, products, tangents, scores): about ten seconds, only the first time"
@@ -45,7 +47,8 @@ def listener(progress: Progress | bool | None) -> Progress | None:
     if progress is None or progress is False:
         return None
     if not callable(progress):
-        raise TypeError(f"progress must be True or a function of (stage, done, total), got {progress!r}")
+        text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
+        raise refusal("progress.type", text, kind=TypeError)
     return progress
 
 

@@ -15,15 +15,17 @@ import numpy as np
 from ..backend import Backend, device_near, get_backend
 from ..backend.kernels import plain
 from ..errors import OutOfMemoryError
+from ..findings import warning
 from .checkpoint import Checkpoint
 from .fingerprint import data_digest, versions
 from .inputs import Inputs
 from .log import Log
-from .options import Options, chosen_solver
+from .options import Options
 from .progress import Bar, Progress, announce_compiling
 
 Result = TypeVar("Result")
 AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
+REPORT = "please report this with the output of 'ies-gpu doctor --selftest'"
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Run:
     def _opened(self) -> Checkpoint:
         """The checkpoint, for the job that these options, data, device and versions are."""
         options, backend = self.options, self.backend
-        job = options.parameters | {"versions": versions(), "solver": chosen_solver()}
+        job = options.parameters | {"versions": versions()}
         job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
         names = [stage.name for stage in self.stages]
         return Checkpoint(options.checkpoint, options.resume, job | {"data": data_digest(self.given.values)}, names)
@@ -207,24 +209,23 @@ class Run:
         try:
             found = self.backend.retried(stage.name, difference)
         except (OutOfMemoryError, np.linalg.LinAlgError) as error:  # the check failed, not what it checks
-            self.log.warn(f"the kernel {stage.kernel} was not compared with plain code on sampled rows: {error}")
+            text = f"the kernel {stage.kernel} was not compared with plain code on sampled rows: {error}"
+            self.log.warn(warning("kernel.not_compared", text))
             return True
         if found is None:
             return True
         self.audit[stage.kernel] = max(found, self.audit.get(stage.kernel, 0.0))
         if found <= AUDIT_TOLERANCE["float64" if stage.precision == "float64" else self.options.arithmetic]:
             return True
-        self.log.warn(
-            f"the kernel {stage.kernel} differs from plain code by {found:.1e} on sampled rows; the stage was repeated "
-            "on plain code. Please report this with the output of 'ies-gpu doctor --selftest'"
-        )
+        text = f"the kernel {stage.kernel} differs from plain code by {found:.1e} on sampled rows"
+        self.log.warn(warning("kernel.differs", f"{text}; the stage was repeated on plain code", REPORT))
         self.backend.kernels = plain
         return False
 
     def _state(self) -> dict[str, Any]:
         """What is known of the run at the end of a stage, for a later run that takes the stage."""
         backend = self.backend
-        known = {"audit": self.audit, "warnings": self.log.warnings, "seconds": self.log.seconds}
+        known = {"audit": self.audit, "findings": self.log.state(), "seconds": self.log.seconds}
         return known | {"kernels": backend.kernels.NAME, "memory": backend.memory_limit}
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -233,7 +234,6 @@ class Run:
             self.audit[kernel] = max(difference, self.audit.get(kernel, 0.0))
         for stage, seconds in state["seconds"].items():
             self.log.seconds.setdefault(stage, seconds)
-        for message in state["warnings"]:
-            self.log.warn(message)
+        self.log.restore(state["findings"])
         if state["kernels"] == plain.NAME:  # an audit had failed
             self.backend.kernels = plain

@@ -65,8 +65,9 @@ def test_what_another_process_compiled_is_not_compiled_again(tmp_path):
 def cold(monkeypatch):
     monkeypatch.setattr(ahead, "is_cold", lambda: True)
     monkeypatch.setattr(ahead, "_others", {})
-    monkeypatch.setattr(ahead, "PATIENCE", 30.0)
-    return monkeypatch
+    monkeypatch.setattr(ahead, "PATIENCE", 600.0)
+    yield monkeypatch
+    ahead.stop()
 
 
 def test_one_thread_is_for_the_run_itself(cold):

@@ -24,10 +24,11 @@ from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.embedding.cost import WORDS
 from ies_gpu.errors import DeviceError, IESWarning
 from ies_gpu.run.audit import ROWS
-from tests.backends import SIZES, ask_for_multilevel, needs_cupy, on_cpu, on_cuda, problem
+from tests.backends import SIZES, ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
 from tests.cuda_emulator import missing as emulator_missing
 from tests.fake_cupy import standing_in
+from tests.thorough import first_of
 
 pytestmark = needs_cupy
 SEARCHES = ("greedy", "submodular", "branch_and_bound")
@@ -135,7 +136,7 @@ def test_a_whole_run_with_each_search_in_float32(machine, name):
     assert found.subset == expected.subset and sorted(found.search_order) == list(found.subset)
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", first_of(*SIZES))
 def test_the_pipeline_agrees_with_the_cpu(name, machine):
     found = on_cuda(name)
     assert_agreement(found, on_cpu(name))
@@ -159,6 +160,7 @@ def test_the_pipeline_agrees_with_the_cpu_at_full_size(name, machine):
     assert found.subset == data.reference_subset
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(bool(emulator_missing()), reason=emulator_missing() or "emulator")
 def test_the_kernel_texts_serve_the_pipeline():
     with standing_in(kernels="emulated") as machine:
@@ -180,7 +182,7 @@ def test_points_go_up_once_and_results_come_down_once(machine):
     assert sorted(shape for way, shape in large if way == "down") == sorted([(n,), (40, m, m), (ROWS, m, m), *results])
 
 
-@pytest.mark.parametrize("name", ["D1", "D7"])
+@pytest.mark.parametrize("name", first_of("D1", "D7"))
 def test_a_run_waits_a_hundred_times_whatever_its_size(name):
     """A wait costs as much as several launches: one for each product of Lanczos would be more than the rest."""
     for n in (800, 1600):
@@ -296,7 +298,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
 def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
     """On larger strips it is taken by itself; here it is asked for."""
     expected = on_cpu("D1")
-    ask_for_multilevel(monkeypatch)
+    ask_for(monkeypatch, "multilevel")
     found = on_cuda("D1")
     solver = found.diagnostics["solver"]
     assert solver["method"] == "multilevel"

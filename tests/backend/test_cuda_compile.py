@@ -12,10 +12,11 @@ from benchmarks.device_counts import counted
 from ies_gpu.backend.kernels.cuda import text
 from tests.backends import needs_cupy
 from tests.extras import needed
+from tests.thorough import first_of
 
 FIRST_USE = 8.0  # seconds of processor time
 
-ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+ARCHITECTURES = (80, 70, 75, 86, 89, 90, 100, 120)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def nvrtc():
     return module
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", first_of(*ARCHITECTURES))
 @pytest.mark.parametrize("name", text.ENTRIES)
 def test_kernels_compile_for_real_gpus_without_spills(nvrtc, name, arch):
     if arch not in nvrtc.architectures():

@@ -29,7 +29,6 @@ ALL = GIVEN | {"intrinsic_dim": 2, "subset_size": 2}
 ON_DEVICE = {
     "radius_graph": lambda at: ies_gpu.radius_graph(at.X, radius=3 * BANDWIDTH),
     "radius_graph(cosine)": lambda at: ies_gpu.radius_graph(at.X, radius=0.3, metric="cosine"),
-    "radius_graph(manhattan)": lambda at: ies_gpu.radius_graph(at.X, radius=3 * BANDWIDTH, metric="manhattan"),
     "knn_graph": lambda at: ies_gpu.knn_graph(at.X, n_neighbors=5),
     "gaussian_kernel": lambda at: ies_gpu.gaussian_kernel(at.graph, bandwidth=BANDWIDTH),
     "graph_laplacian": lambda at: ies_gpu.graph_laplacian(at.kernel, bandwidth=BANDWIDTH),
@@ -72,11 +71,10 @@ ON_DEVICE = {
     },
     "anndata.select": lambda at: ies_gpu.anndata.select(cells(at), use="X_pca", **ALL),
     "anndata.transform": lambda at: ies_gpu.anndata.transform(mapped(at, "X_pca"), cells(at), isolated="nearest"),
-    "datasets.normalize_spectra": lambda at: datasets.normalize_spectra(at.X),
     "datasets.pairwise_distances": lambda at: datasets.pairwise_distances(at.R),
     "datasets.planar_angles": lambda at: datasets.planar_angles(at.R),
     "datasets.torsion": lambda at: datasets.torsion(at.R, (0, 1, 2, 3)),
-    "datasets.pca": lambda at: datasets.pca(at.X, 2),
+    "datasets.torsion_features": lambda at: datasets.torsion_features(at.R, [(0, 1, 2, 3)]),
 }
 ON_HOST = {
     "backend_of": lambda at: ies_gpu.backend_of(at.X),
@@ -122,7 +120,6 @@ ON_HOST = {
     "plot.path": lambda at: ies_gpu.plot.path(at.selection),
     "plot.volumes": lambda at: ies_gpu.plot.volumes(at.selection),
     "plot.points": lambda at: ies_gpu.plot.points(at.X),
-    "datasets.write_xyz": lambda at: datasets.write_xyz(at.folder / "m.xyz", at.R, np.array([6, 6, 1, 1])),
 }
 # no arrays go in, or none that could be on a device; "fit" is behind every other method of an estimator
 NO_ARRAYS = {
@@ -132,8 +129,8 @@ NO_ARRAYS = {
     "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
     "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",
     "IndependentCoordinates.fit", "IndependentCoordinates.get_feature_names_out",
-    "datasets.Components", "datasets.Dataset", "datasets.Spectra", "datasets.Trajectory", "datasets.load",
-    "datasets.load_molecule", "datasets.load_spectra", "datasets.names", "datasets.trajectory_of", "plot.set_label",
+    "datasets.Dataset", "datasets.Trajectory", "datasets.load",
+    "datasets.load_molecule", "datasets.names", "plot.set_label",
 }  # fmt: skip
 WITH_METHODS = ("Laplacian", "Selection", "Model", "DiffusionMap", "IndependentCoordinates")
 

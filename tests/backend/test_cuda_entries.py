@@ -98,7 +98,10 @@ CASES = {
 
 
 @kernels.needs_emulator
-@pytest.mark.parametrize(("name", "entry"), ALL, ids=[entry for _, entry in ALL])
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [pytest.param(*both, id=both[1], marks=pytest.mark.thorough if "f32" in both[1] else ()) for both in ALL],
+)
 def test_every_entry_point_equals_plain_under_every_schedule(name, entry, monkeypatch):
     (case,) = (case for start, case in CASES.items() if entry == start or entry.startswith(f"{start}_"))
     for module, most in ((csr, "MAX_BLOCKS"), (csr, "MAX_SUM_BLOCKS"), (neighbours, "MAX_BLOCKS"),

@@ -17,6 +17,7 @@ from ies_gpu.errors import DeviceError, OutOfMemoryError
 from tests.backends import needs_cupy, on_cpu, on_cuda
 from tests.comparison import assert_agreement
 from tests.fake_cupy import standing_in
+from tests.thorough import first_of
 
 pytestmark = needs_cupy
 SEARCHES = ("greedy", "submodular", "branch_and_bound")
@@ -118,7 +119,7 @@ def test_memory_that_cupy_keeps_is_there_for_the_next_run():
         del large  # which was no cache
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", first_of(*SEARCHES))
 def test_memory_that_runs_out_in_a_search_changes_nothing(name):
 
     def run(refused: int | None) -> tuple[ies_gpu.Selection, int]:

@@ -30,7 +30,7 @@ from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.parameters.explained import points_at
 from tests.backend.test_cuda_faults import quietly
 from tests.backend.test_cuda_memory import Watch, small_run, undisturbed
-from tests.backends import ask_for_multilevel, needs_cupy, on_cpu, on_cuda, problem
+from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
 from tests.fake_cupy import REAL, arrays, sparse, standing_in
 
@@ -157,7 +157,7 @@ def test_f4_without_memory_for_its_levels_the_multilevel_solver_gives_way_to_lan
 
     expected = on_cpu("D1", 1500)
     monkeypatch.setattr(plain, "merge_columns", refuse)
-    ask_for_multilevel(monkeypatch)
+    ask_for(monkeypatch, "multilevel")
     found = on_cuda("D1", 1500)
     solver = found.diagnostics["solver"]
     assert solver["method"] == "lanczos"
@@ -331,7 +331,7 @@ def test_f12_f17_blocks_of_tangents_are_those_of_the_kernel_or_of_plain_code(cup
 def test_f13_many_entries_have_short_columns_that_are_never_copied(solver, monkeypatch):
     """From 2^31 entries on, here from 1,000: a library wants 64 bits for both arrays of indices, our kernels do not."""
     monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
-    ask_for_multilevel(monkeypatch, solver == "multilevel")
+    ask_for(monkeypatch, solver)
     expected = on_cpu("D1", 1500, dtype="mixed")
     monkeypatch.setattr(base, "WIDE", 1000)
     monkeypatch.setattr(sparse, "WIDE", 1000)

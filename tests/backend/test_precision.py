@@ -17,6 +17,7 @@ from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
 from tests.backends import needs_cupy
 from tests.fake_cupy import standing_in
+from tests.thorough import first_of
 
 SIZES = {"D1": 1500, "D6": 1000, "D7": 1000}
 # a few times the table of docs/precision.md
@@ -28,7 +29,7 @@ def costs(name: str) -> dict[str, Cost]:
     return measure(name, SIZES[name])
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", first_of(*SIZES))
 @pytest.mark.parametrize("dtype", SCORES)
 def test_sets_are_the_same_and_scores_nearly(name, dtype):
     cost = costs(name)[dtype]
@@ -39,7 +40,7 @@ def test_sets_are_the_same_and_scores_nearly(name, dtype):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", first_of(*SIZES))
 def test_the_table_of_the_docs(name):
     for dtype, cost in measure(name).items():
         assert cost.same_set
@@ -153,7 +154,7 @@ def on(device: str, name: str, **options):
 
 
 @needs_cupy
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", first_of(*SIZES))
 def test_mixed_on_the_device_is_mixed_on_the_cpu(machine, name):
     """The same entries in float32, so what differs is the order of additions in float64.
 

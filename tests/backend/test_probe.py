@@ -24,6 +24,7 @@ import pytest
 from ies_gpu.backend import get_backend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.errors import DeviceError
+from ies_gpu.findings import render
 from tests.backends import needs_cupy
 from tests.fake_cupy import REAL, standing_in
 
@@ -66,14 +67,14 @@ def check_choice(code: str, *words: str) -> None:
     assert backend.device == "cpu"
     assert found.detail in backend.reason
     # whoever has no CuPy did not expect a GPU, and is not warned
-    expected = [] if code == "not-installed" else [f"running on the CPU: {found.detail}"]
+    expected = [] if code == "not-installed" else [f"running on the CPU: {render(found.detail)}"]
     assert [str(w.message) for w in caught] == expected
     with warnings.catch_warnings():  # nor is anybody told twice
         warnings.simplefilter("error")
         get_backend("auto")
     with pytest.raises(DeviceError) as refused:
         get_backend("cuda")
-    assert str(refused.value) == f"device='cuda' cannot be used: {found.detail}"
+    assert str(refused.value) == f"device='cuda' cannot be used: {render(found.detail)}"
 
 
 @pytest.fixture
@@ -295,7 +296,7 @@ def test_a_cache_that_cannot_be_written_to(tmp_path):
     check_sentence(detail)
     assert "CUPY_CACHE_DIR" in detail and "reinstall" not in detail
     assert said == [f"running on the CPU: {detail}"]
-    assert detail in refused
+    assert render(detail) in refused
 
 
 @needs_cupy
@@ -319,4 +320,4 @@ def test_no_driver_at_all():
     assert (ok, code, device) == (False, "driver-missing", "cpu")
     check_sentence(detail)
     assert len(said) == 1
-    assert detail in refused
+    assert render(detail) in refused

@@ -9,6 +9,7 @@ from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path
 from ies_gpu.choice.criterion import penalties
 from ies_gpu.choice.regularization import first_acceptable
 from tests.manifolds import frames, lines
+from tests.said import refused
 
 
 def test_ties_go_to_the_smaller_penalty_then_to_the_first():
@@ -84,15 +85,15 @@ def test_where_no_segment_is_acceptable_none_is_named():
 
 
 @pytest.mark.parametrize(
-    ("n", "subsets", "candidates", "message"),
+    ("n", "subsets", "candidates", "code"),
     [
-        (5, [[0]], [[0], [1]], "subsets must have at least intrinsic_dim=2 members, got 1"),
-        (5, [[0, 1]], [[0], [1]], "candidates must have at least intrinsic_dim=2 members, got 1"),
-        (5, [[0, 1]], [[0, 1, 2]], "candidates must have 2 members like subsets, got 3"),
-        (5, [[0, 1]], [[0, 9]], "candidates must have members between 0 and 3"),
-        (1, [[0, 1]], [[0, 1]], r"bases must hold at least 2 points, got shape \(1, 4, 2\)"),
+        (5, [[0]], [[0], [1]], "subsets.size"),
+        (5, [[0, 1]], [[0], [1]], "candidates.size"),
+        (5, [[0, 1]], [[0, 1, 2]], "candidates.size"),
+        (5, [[0, 1]], [[0, 9]], "candidates.range"),
+        (1, [[0, 1]], [[0, 1]], "bases.shape"),
     ],
 )
-def test_the_regret_refuses_what_has_none(rng, n, subsets, candidates, message):
-    with pytest.raises(ValueError, match=message):
+def test_the_regret_refuses_what_has_none(rng, n, subsets, candidates, code):
+    with refused(code):
         leave_one_out_regret(frames(rng, n, 4, 2), subsets, candidates=candidates)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -17,7 +19,7 @@ from .commands import FIT
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 
-COMMANDS = ("fit", "show", "data", "demo", "doctor", "estimate")
+COMMANDS = ("fit", "show", "data", "demo", "doctor")
 
 
 def test_exit_status_is_in_the_help(capsys):
@@ -107,7 +109,7 @@ def test_doctor_tells_the_device_and_why(capsys):
         (["fit", "{points}", *FIT, "-o", "run.txt"], 2, "-o must name an .npz file"),
         (["fit", "{points}", *FIT, "-o", "no/such/run.npz"], 1, "does not exist; create it first"),
         (["fit", "nowhere.npy", *FIT], 1, "nowhere.npy does not exist"),
-        (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within radius=0.003"),
+        (["fit", "{points}", *FIT, "--bandwidth", "0.001"], 1, "have no neighbour within --radius 0.003"),
         (["fit", "{points}", *FIT, "--bandwidth", "1000"], 1, "connects every sampled point to all 1500 points"),
         (["fit", "{points}", *FIT, "--bandwidth", "1e300"], 1, "bandwidth must be between 1e-153 and 1e+153"),
         (["fit", "{points}", *FIT, "-m", "1499"], 1, "too few for -m 1499, which may be 1498 at most"),
@@ -192,3 +194,15 @@ def test_all_other_output_fits_80_columns(run, capsys):
         lines = capsys.readouterr().out.splitlines()
         # a word that is longer, such as a path, cannot be folded
         assert all(len(line) <= 80 or len(line.split()) <= 2 for line in lines), arguments
+
+
+def test_completion():
+    pytest.importorskip("argcomplete", reason="pip install argcomplete")
+    line = "ies-gpu fit --metr"
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "0"}
+    program = "import os, sys; sys.argv = ['ies-gpu']; from ies_gpu.cli import program; program()"
+    run = subprocess.run(
+        ["bash", "-c", f'exec 8>&1; exec {sys.executable} -c "{program}"'],
+        env=os.environ | asked | {"IFS": "\n", "_ARGCOMPLETE_IFS": "\n"}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert run.stdout.split() == ["--metric"]

@@ -37,12 +37,12 @@ def drawn(monkeypatch):
 
 
 def fit(folder, *more, table="table.csv"):
-    chosen = ["--columns", "x-z", "--index-col", "cell"] if table == "table.csv" else []
+    chosen = ["--columns", "x,y,z", "--index-col", "cell"] if table == "table.csv" else []
     return cli.main(["fit", str(folder / table), *chosen, *FIT, "-o", str(folder / "run.npz"), *more])
 
 
 def test_columns_of_the_table_colour_the_picture(folder, drawn):
-    assert fit(folder, "--plot", str(folder / "map.png"), "--color", "side,x-y") == 0
+    assert fit(folder, "--plot", str(folder / "map.png"), "--color", "side,x,y") == 0
     assert list(drawn[0]) == ["side", "x", "y"]
     x = np.load(folder / "points.npy")[:, 0]
     np.testing.assert_array_equal(drawn[0]["side"], np.where(x < 0, "left", "right"))
@@ -61,7 +61,7 @@ def test_a_file_colours_the_picture_by_the_names_of_the_rows(folder, drawn):
 def test_the_report_has_the_same_columns(folder):
     assert fit(folder, "--report", str(folder / "page.html"), "--color", "side") == 0
     assert '"classes":["left","right"]' in (folder / "page.html").read_text()
-    points = ["--points", str(folder / "table.csv"), "--columns", "x-z", "--index-col", "cell", "--color", "side"]
+    points = ["--points", str(folder / "table.csv"), "--columns", "x,y,z", "--index-col", "cell", "--color", "side"]
     (folder / "page.html").unlink()
     assert cli.main(["report", str(folder / "run.npz"), *points, "-o", str(folder / "page.html"), "-q"]) == 0
     assert '"classes":["left","right"]' in (folder / "page.html").read_text()

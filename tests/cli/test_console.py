@@ -18,6 +18,7 @@ from ies_gpu import cli
 from ies_gpu.cli.console import Console
 from ies_gpu.cli.output import say
 from ies_gpu.files.writing import write_array
+from tests.thorough import first_of
 
 from .commands import FIT
 
@@ -88,7 +89,7 @@ def test_warnings_are_one_line_in_text_and_json(points, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a full disk, on Linux")
-@pytest.mark.parametrize("how", ["text", "json"])
+@pytest.mark.parametrize("how", first_of("json", "text"))
 def test_a_log_on_a_full_disk_does_not_stop_the_work(points, tmp_path, how):
     fit = [sys.executable, "-m", "ies_gpu", "fit", points, *FIT, "-o", str(tmp_path / "run.npz"), "--log-format", how]
     with open("/dev/full", "w") as full:
@@ -111,10 +112,10 @@ def test_a_terminal_gets_a_bar_with_rate_and_time_left(columns):
     console.warning("two\nlines")
     console.close()
     shown = stream.getvalue()
-    assert re.search(r"tangents .*\d+%\|.*\[00:00<00:00, .*points/s\]", shown)
-    assert re.search(r"eigenvectors .*\d+ ?steps \[00:00, .*steps/s\]", shown)
+    assert re.search(r"tangents .*\d+%\|.*\[\d\d:\d\d<\d\d:\d\d, .*points/s\]", shown)
+    assert re.search(r"eigenvectors .*\d+ ?steps \[\d\d:\d\d, .*steps/s\]", shown)
     assert not re.search(r"eigenvectors .*%", shown)
-    assert re.search(r"tangents +0\.\d\d s\n", shown)
+    assert re.search(r"tangents +\d+\.\d+ s\n", shown)
     assert shown.rstrip().endswith("ies-gpu: warning: two lines")
     assert max(len(part) for part in re.split(r"[\r\n]", shown)) <= 80
 

@@ -117,12 +117,12 @@ def test_a_picture_that_cannot_be_written_is_found_before_the_run(points, tmp_pa
 
 @pytest.mark.usefixtures("plain_kernels")
 def test_long_work_is_announced(tmp_path, monkeypatch, capsys):
-    from ies_gpu.cli import fit
+    from ies_gpu.cli import dry_run
 
     np.save(tmp_path / "points.npy", datasets.load("D1", n_samples=300).X)
     command = ["fit", str(tmp_path / "points.npy"), "-d", "2", "-s", "2", "--bandwidth", "1.5", "-m", "10", "--json"]
     assert cli.main(command) == 0
     assert "expect about" not in capsys.readouterr().err
-    monkeypatch.setattr(fit, "LONG", 0.1)
+    monkeypatch.setattr(dry_run, "LONG", 0.1)
     assert cli.main(command) == 0
     assert "expect about" in capsys.readouterr().err

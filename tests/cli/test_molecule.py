@@ -6,8 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
-from ies_gpu import cli, datasets, load
+from ies_gpu import cli, datasets, load, unexplained_variance
+from ies_gpu.cli.molecule import reduced
 from tests.extras import needed
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")
@@ -30,8 +32,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("molecule")
     torsion = np.random.default_rng(0).permutation(np.linspace(0.2, 2.9, N))
     R = turned(torsion)
-    datasets.write_xyz(folder / "peroxide.xyz", R, Z, values={"torsion": torsion})
-    np.savez(folder / "peroxide.npz", R=R, z=Z, E=np.zeros((N, 1)))
+    np.savez(folder / "peroxide.npz", R=R, z=Z, torsion=torsion, E=np.zeros((N, 1)))
     return folder
 
 
@@ -41,11 +42,10 @@ def fit(folder, name, *more):
 
 def test_a_trajectory_is_mapped_by_its_angles(folder, capsys):
     """Twelve angles, as in Python, and the map knows the torsion that makes them."""
-    assert fit(folder, "peroxide.xyz", "--coordinates", str(folder / "map.npy")) == 0
-    molecule = datasets.load_molecule(folder / "peroxide.xyz")
-    features = datasets.pca(molecule.R, 50, transform=datasets.planar_angles)
+    assert fit(folder, "peroxide.npz", "--coordinates", str(folder / "map.npy")) == 0
+    molecule = datasets.load_molecule(folder / "peroxide.npz")
     found = load(folder / "run.npz")
-    assert found.diagnostics["n_features"] == features.scores.shape[1]
+    assert found.diagnostics["n_features"] == datasets.planar_angles(molecule.R).shape[1]
     assert "12 angles of triangles of atoms (4 atoms)" in found.diagnostics["features"]
     first = np.load(folder / "map.npy")[:, 0]
     assert abs(np.corrcoef(first, molecule.values["torsion"])[0, 1]) > 0.95
@@ -57,8 +57,11 @@ def test_a_trajectory_is_mapped_by_its_angles(folder, capsys):
 
 def test_positions_and_atoms_in_an_archive_are_a_molecule(folder, capsys):
     """And not the energies, the only array with two axes; ``--key`` still reads these."""
-    assert fit(folder, "peroxide.npz", "--features", "distances", "--bandwidth", "0.05") == 0
-    assert "6 distances between atoms (4 atoms)" in load(folder / "run.npz").diagnostics["features"]
+    with np.load(folder / "peroxide.npz") as arrays:
+        np.savez(folder / "unnamed.npz", R=arrays["R"])
+    for name in ("peroxide.npz", "unnamed.npz"):  # distances need no elements
+        assert fit(folder, name, "--features", "distances", "--bandwidth", "0.05") == 0
+        assert "6 distances between atoms (4 atoms)" in load(folder / "run.npz").diagnostics["features"]
     assert fit(folder, "peroxide.npz", "--key", "E") == 1
     assert "400 copies of one point" in capsys.readouterr().err
     with np.load(folder / "peroxide.npz") as arrays:
@@ -70,54 +73,91 @@ def test_positions_and_atoms_in_an_archive_are_a_molecule(folder, capsys):
 def test_self_loops_are_advised_against_unless_they_are_left_out(folder, capsys):
     loud = [option for option in FIT if option != "-q"]
     for more in ([], ["--no-self-loops"]):
-        assert cli.main(["fit", str(folder / "peroxide.xyz"), *loud, *more]) == 0
+        assert cli.main(["fit", str(folder / "peroxide.npz"), *loud, *more]) == 0
         assert ("--no-self-loops often gives a better map" in capsys.readouterr().err) is not bool(more)
 
 
 def test_too_many_atoms_for_angles_have_a_way_out(folder, rng, capsys):
-    datasets.write_xyz(folder / "large.xyz", rng.normal(size=(3, 60, 3)), [6] * 60)
-    assert fit(folder, "large.xyz") == 1
-    assert "; use --features distances, or fewer atoms with --atoms" in capsys.readouterr().err
+    np.savez(folder / "large.npz", R=rng.normal(size=(3, 200, 3)), z=[6] * 200)
+    assert fit(folder, "large.npz") == 1
+    assert "; use --features distances or torsions, or --atoms" in " ".join(capsys.readouterr().err.split())
+
+
+def test_fewer_frames_than_features(folder, rng):
+    """Whose covariance alone would have 22,791 columns and rows."""
+    step = np.linspace(0, 1, 98)
+    R = rng.normal(size=(214, 3)) + step[:, None, None] * rng.normal(size=(214, 3))
+    np.savez(folder / "wide.npz", R=R, z=[6] * 214)
+    width = np.median(pdist(datasets.pairwise_distances(R))) / 5
+    assert fit(folder, "wide.npz", "--features", "distances", "--bandwidth", str(width)) == 0
+    found = load(folder / "run.npz")
+    assert "22,791 distances between atoms (214 atoms), as 50 principal components" in found.diagnostics["features"]
+    assert abs(np.corrcoef(found.coordinates[:, 0], step)[0, 1]) > 0.98
+
+
+def test_principal_components_of_a_sample_are_those_of_all_frames(monkeypatch, rng):
+    """If the features vary in few directions, as they do here: two torsions have four cosines and sines."""
+    R = np.concatenate([turned(rng.uniform(-3, 3, 500)), turned(rng.uniform(-3, 3, 500))[:, 1:] + [0, 9, 9]], axis=1)
+    molecule = datasets.Trajectory(R, np.array(Z + Z[1:]))
+    whole, _ = reduced(molecule, "distances")
+    monkeypatch.setattr("ies_gpu.cli.molecule.SAMPLE", 21 * 120)
+    parts, _ = reduced(molecule, "distances")
+    assert whole.shape == parts.shape == (500, 21)
+    np.testing.assert_allclose(pdist(whole), pdist(parts), atol=1e-9)  # all 21 are kept: only turned
+
+
+@pytest.mark.filterwarnings("always::ies_gpu.IESWarning")
+def test_torsions_keep_the_sign_that_angles_lose(folder, capsys):
+    """Frames of both hands: the map by torsions is a circle, that by angles folds it."""
+    torsion = np.linspace(-np.pi, np.pi, N, endpoint=False)
+    np.savez(folder / "both.npz", R=turned(torsion), z=Z)
+    R2 = {}
+    for kind in ("torsions", "angles"):
+        assert fit(folder, "both.npz", "--features", kind) == 0
+        found = load(folder / "run.npz")
+        R2[kind] = 1 - unexplained_variance(np.sin(torsion)[found.points, None], found.embedding)
+        lost = "--features torsions keeps it" in " ".join(capsys.readouterr().err.split())
+        assert lost is (kind == "angles")
+    assert R2["torsions"] > 0.99 and R2["angles"] < 0.1
 
 
 def test_some_atoms(folder):
-    assert fit(folder, "peroxide.xyz", "--atoms", "0,2-3", "--features", "distances", "--bandwidth", "0.05") == 0
+    assert fit(folder, "peroxide.npz", "--atoms", "0,2-3", "--features", "distances", "--bandwidth", "0.05") == 0
     assert "3 distances between atoms (3 atoms)" in load(folder / "run.npz").diagnostics["features"]
 
 
 def test_numbers_per_frame_colour_the_picture(folder, monkeypatch):
     drawn = []
     monkeypatch.setattr("ies_gpu.cli.fit.draw", lambda selection, path, colors: drawn.append(colors))
-    assert fit(folder, "peroxide.xyz", "--plot", str(folder / "map.png"), "--color", "torsion") == 0
+    assert fit(folder, "peroxide.npz", "--plot", str(folder / "map.png"), "--color", "torsion") == 0
     np.testing.assert_array_equal(
-        drawn[0]["torsion"], datasets.load_molecule(folder / "peroxide.xyz").values["torsion"]
+        drawn[0]["torsion"], datasets.load_molecule(folder / "peroxide.npz").values["torsion"]
     )
 
 
 @pytest.mark.filterwarnings("ignore")  # of these libraries, about others
-def test_a_trajectory_with_its_topology(folder):
-    mdtraj = needed("mdtraj", "test-all")
-    needed("MDAnalysis", "test-all")
-    topology = mdtraj.Topology()
-    residue = topology.add_residue("HOO", topology.add_chain())
-    for name, number in zip(("H1", "O1", "O2", "H2"), Z, strict=True):
-        topology.add_atom(name, mdtraj.element.Element.getByAtomicNumber(number), residue)
-    made = mdtraj.Trajectory(datasets.load_molecule(folder / "peroxide.xyz").R / 10, topology)
-    made[0].save_pdb(str(folder / "top.pdb"))
-    made.save_dcd(str(folder / "traj.dcd"))
-    assert fit(folder, "peroxide.xyz") == 0
+@pytest.mark.parametrize("kind", ["xyz", "dcd"])
+def test_files_that_other_libraries_read(folder, kind):
+    made = needed("MDAnalysis", "molecules").Universe.empty(4, trajectory=True)
+    needed("ase", "molecules")
+    made.add_TopologyAttr("element", ["H", "O", "O", "H"])
+    made.add_TopologyAttr("name", ["H", "O", "O", "H"])
+    made.load_new(datasets.load_molecule(folder / "peroxide.npz").R)
+    made.atoms.write(folder / "top.pdb")
+    made.atoms.write(folder / f"traj.{kind}", frames="all")
+    assert fit(folder, "peroxide.npz") == 0
     wanted = load(folder / "run.npz").embedding
-    assert fit(folder, "traj.dcd", "--topology", str(folder / "top.pdb")) == 0
+    assert fit(folder, f"traj.{kind}", *(["--topology", str(folder / "top.pdb")] if kind == "dcd" else [])) == 0
     np.testing.assert_allclose(load(folder / "run.npz").embedding, wanted, atol=1e-3 / np.sqrt(N))
 
 
 @pytest.mark.parametrize(
     ("name", "more", "status", "words"),
     [
-        ("peroxide.xyz", ["--atoms", "0-9"], 1, "atoms must be different numbers between 0 and 3"),
-        ("peroxide.xyz", ["--atoms", "3-0"], 2, "rising ranges, such as 0-8,12, got '3-0'"),
-        ("peroxide.xyz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
-        ("peroxide.xyz", ["--columns", "a"], 2, "are for tables, not for molecules"),
+        ("peroxide.npz", ["--atoms", "0-9"], 1, "atoms must be different numbers between 0 and 3"),
+        ("peroxide.npz", ["--atoms", "3-0"], 2, "rising ranges, such as 0-8,12, got '3-0'"),
+        ("peroxide.npz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
+        ("peroxide.npz", ["--columns", "a"], 2, "are for tables, not for molecules"),
         ("points.npy", ["--atoms", "0-3"], 2, "points.npy is no molecule; leave out --atoms"),
         ("traj.xtc", [], 1, "for a trajectory, use 'ies-gpu fit' with --topology"),
     ],

@@ -50,11 +50,14 @@ def test_a_job_that_comes_through_a_pipe_is_read(capsys):
 
 
 def test_help_answers_at_once_and_loads_nothing_heavy():
-    code = "import sys, ies_gpu.cli as c; c.main(['--help']); print(*{m.partition('.')[0] for m in sys.modules})"
-    begin = time.perf_counter()
+    code = (
+        "import sys, time, ies_gpu.cli as c; c.main(['--help'])\n"
+        "print(time.process_time(), *{m.partition('.')[0] for m in sys.modules})"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert time.perf_counter() - begin < 2  # 0.1 s on an idle machine
-    assert not {"numpy", "scipy", "numba", "tqdm", "matplotlib"} & set(out.splitlines()[-1].split())
+    seconds, *modules = out.splitlines()[-1].split()
+    assert float(seconds) < 1  # of processor time; 0.1 on an idle machine
+    assert not {"numpy", "scipy", "numba", "tqdm", "matplotlib"} & set(modules)
 
 
 def test_module_and_version():
@@ -73,13 +76,11 @@ def test_signals_end_cleanly(points, tmp_path, number, status):
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        # a shell starts background jobs with SIGINT ignored, and children inherit that
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while '"eigenvectors"' not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate()
     assert process.returncode == status
     assert "Traceback" not in err and out == ""
     assert output.read_bytes() == b"the old file" and os.listdir(tmp_path) == ["run.npz"]
@@ -101,11 +102,12 @@ def test_many_signals_are_one_and_no_thread_is_waited_for(points, tmp_path):
     try:
         while '"eigenvectors"' not in process.stderr.readline():
             assert process.poll() is None
-        deadline = time.perf_counter() + 30
+        deadline = time.perf_counter() + 600  # a process that waits for its thread never ends
         while process.poll() is None and time.perf_counter() < deadline:
             process.send_signal(signal.SIGTERM)
             time.sleep(0.001)
-        last = process.communicate(timeout=5)[1].splitlines()[-1]
+        assert process.poll() is not None
+        last = process.communicate()[1].splitlines()[-1]
     finally:
         process.kill()
     assert process.returncode == 143 and json.loads(last)["message"] == "stopped by SIGTERM"
@@ -137,7 +139,6 @@ def test_a_second_signal_does_not_break_into_the_end(number, status, how):
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert (done.returncode, done.stdout) == (status, "cleaned up\n")
     assert done.stderr == f"ies-gpu: stopped by {how}\n"

@@ -12,6 +12,7 @@ from ies_gpu.backend.kernels import plain
 from ies_gpu.cli import doctor, main, selftest
 from tests.backends import needs_cupy
 from tests.fake_cupy import standing_in
+from tests.thorough import first_of
 
 STAGES = [*selftest.BOUNDS]
 
@@ -87,7 +88,7 @@ FAULTS = {
 
 
 @needs_cupy
-@pytest.mark.parametrize("kernel", FAULTS)
+@pytest.mark.parametrize("kernel", first_of(*FAULTS))
 def test_a_broken_kernel_is_reported_where_it_is_broken(capsys, monkeypatch, strip_only, kernel):
     """It is right on the guard's few rows and wrong on many; the whole repeats the stage on plain code and says so."""
     monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
@@ -112,6 +113,7 @@ def test_a_broken_kernel_is_reported_where_it_is_broken(capsys, monkeypatch, str
     assert next(entry["difference"] for entry in report["stages"] if entry["stage"] == "whole") is None  # infinite
 
 
+@pytest.mark.thorough
 @needs_cupy
 def test_a_kernel_that_does_not_compile_is_reported(capsys, monkeypatch, strip_only):
     monkeypatch.delenv("IES_GPU_DEVICE", raising=False)

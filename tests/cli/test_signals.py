@@ -43,13 +43,11 @@ class Dropped:
     ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, signals.Terminated)]
 )
 def test_an_exception_that_python_dropped_comes_again(number, error, capfd):
-    begin = time.perf_counter()
     with pytest.raises(error), signals.stopped_once():
         Dropped(number)
-        while time.perf_counter() < begin + 20:
+        for _ in range(20_000):
             time.sleep(0.001)
         pytest.fail("nothing came")
-    assert time.perf_counter() < begin + 10
     assert capfd.readouterr().err == ""
 
 

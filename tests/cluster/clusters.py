@@ -37,17 +37,6 @@ def random_strip(n, length=6.0, seed=0):
     return np.random.default_rng(seed).uniform(0, 1, (n, 2)) * [length, 1]
 
 
-def too_large(monkeypatch, client, cells, ratio=1):
-    """Let coarse levels of more than so many cells be too large for a worker, and levels halve from one to the next."""
-    from ies_gpu.cluster import levels
-    from ies_gpu.cluster.team import Team
-    from ies_gpu.embedding.eigensolvers import multilevel
-
-    monkeypatch.setattr(levels, "ROOM", levels.coarse_bytes(cells, 25 * cells, 20) / Team(client, "cpu").least_memory())
-    monkeypatch.setattr(multilevel, "RATIO", ratio)
-    monkeypatch.setattr(multilevel, "SMALLEST", 200)
-
-
 @contextmanager
 def device_of_workers(name):
     """The CPU, or the stand-in for CuPy."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ies_gpu
+from benchmarks.paper.real_cases import CASES, features
 from ies_gpu import DisconnectedGraphError, datasets, select_coordinates
 from ies_gpu.cli import main
-from ies_gpu.paper.real_cases import CASES, features
 
 from ..backends import needs_cupy
 from ..extras import needed
@@ -116,6 +116,7 @@ def test_a_curve_is_seen_to_have_fewer_dimensions_than_asked(client):
         select_coordinates(X, client=client, **SMALL)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_part_that_is_left_out_may_fill_whole_blocks():
     rng = np.random.default_rng(0)

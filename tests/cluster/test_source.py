@@ -17,10 +17,7 @@ def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
     one = select_coordinates(X, **options)
     np.save(tmp_path / "points.npy", X)
     needed("zarr", "dask").save(tmp_path / "points.zarr", X)
-    pq, pa = needed("pyarrow.parquet", "files"), needed("pyarrow", "files")
-    table = pa.table({f"x{k}": column for k, column in enumerate(X.T)})
-    pq.write_table(table, tmp_path / "points.parquet", row_group_size=400)
-    paths = [tmp_path / f"points.{ending}" for ending in ("npy", "zarr", "parquet")]
+    paths = [tmp_path / f"points.{ending}" for ending in ("npy", "zarr")]
     for given in (*paths, da.from_array(X, chunks=(470, 3))):
         found = select_coordinates(given, client=client, **options)
         assert isinstance(found.coordinates, da.Array)
@@ -33,16 +30,3 @@ def test_a_map_that_was_changed_in_memory_only_is_not_read_from_its_file(client,
     X[:, 1] *= 4
     one, found = (select_coordinates(X, **SMALL | {"bandwidth": 0.5}, client=where) for where in (None, client))
     np.testing.assert_allclose(found.eigenvalues, one.eigenvalues, atol=1e-9)
-
-
-def test_the_index_of_a_frame_is_no_column_of_points(tmp_path):
-    pandas = needed("pandas", "test")
-    needed("pyarrow", "files")
-    from ies_gpu.cluster.source import open_rows
-    from ies_gpu.files.points import read_points
-
-    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4, 5, 6]}, index=[10, 30, 20])
-    frame.to_parquet(tmp_path / "points.parquet")
-    opened = open_rows(str(tmp_path / "points.parquet"))
-    assert opened.shape == (3, 2)
-    np.testing.assert_array_equal(opened[0:3], read_points(tmp_path / "points.parquet"))

@@ -8,6 +8,9 @@ import weakref
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
+
+from ies_gpu.errors import ClusterError
 
 from ..extras import needed
 
@@ -66,11 +69,42 @@ def test_memory_limits_are_known_while_the_client_renews_what_it_knows_of_the_sc
     assert set(Team(client, "cpu").memory_limits()) == set(client.nthreads())
 
 
-def test_workers_of_this_machine_keep_their_tasks_and_their_memory():
+def test_workers_of_this_machine_keep_their_tasks_and_their_memory(monkeypatch):
     from ies_gpu.cluster.client import connected
 
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)  # who sets it is obeyed
     with connected(workers=1) as client:
         (environment,) = client.run(lambda: dict(os.environ)).values()
         assert int(environment["MALLOC_MMAP_THRESHOLD_"]) >= 1 << 22 < int(environment["MALLOC_TRIM_THRESHOLD_"])
         assert environment["OPENBLAS_NUM_THREADS"] == "1"
         assert "stealing" not in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.extensions))
+
+
+def test_a_run_does_not_wait_for_ever_for_a_worker_that_is_paused(monkeypatch):
+    """Dask pauses a worker whose libraries alone nearly fill its memory, and says nothing to those who wait."""
+    from distributed import Status
+
+    from ies_gpu.cluster import team as module
+
+    from .clusters import threads
+
+    with threads(1, memory_limit="2GB") as client:
+        team = module.Team(client, "cpu")
+        team.data = 300_000_000
+        client.run(lambda dask_worker: setattr(dask_worker, "status", Status.paused))
+        monkeypatch.setattr(module, "PATIENCE", 0.5)
+        monkeypatch.setattr(module, "LOOK", 0.2)
+        waiting = team.map(module.as_it_is, [1, 2])
+        with pytest.raises(ClusterError, match=r"paused worker .* of its 2,000 MB; .* about [\d,]+ MB") as told:
+            team.gather(waiting)
+        assert team.workers[0] in str(told.value)
+        client.run(lambda dask_worker: setattr(dask_worker, "status", Status.running))
+        assert team.gather(waiting) == [1, 2]
+
+
+def test_workers_that_are_lost_are_named_with_what_they_had(client):
+    from ies_gpu.cluster.team import Team
+
+    team = Team(client, "cpu")
+    team.workers, team.limits, team.data = ["tcp://gone:1"], {"tcp://gone:1": 230_000_000}, 10**9
+    assert "tcp://gone:1 (230 MB)" in team.stuck({}) and "about 2,333 MB" in team.stuck({})

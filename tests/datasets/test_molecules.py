@@ -1,10 +1,11 @@
-"""Molecules: features of known geometries, and files of trajectories."""
+"""Features of molecules whose geometry is known."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+import ies_gpu
 from ies_gpu import datasets
 
 
@@ -82,47 +83,60 @@ def test_torsion_has_no_value_on_a_line():
         assert np.isfinite(datasets.torsion(R, (0, 1, 2, 3))[0])
 
 
-@pytest.mark.parametrize("names", [("R", "z"), ("coords", "nuclear_charges")])
-def test_npz_of_both_kinds(tmp_path, rng, names):
-    R = random_frames(rng)
-    arrays = {names[0]: R, names[1]: np.array([6, 1, 1, 1, 1]), "energies": np.arange(7.0), "name": np.array("x")}
-    np.savez(tmp_path / "m.npz", **arrays)
-    back = datasets.load_molecule(tmp_path / "m.npz")
-    np.testing.assert_array_equal(back.R, R)
-    assert set(back.values) == {"energies"}
-    np.savez(tmp_path / "m.npz", **arrays | {names[1]: np.tile([6, 1, 1, 1, 1], (7, 1))})  # repeated for each frame
-    assert datasets.load_molecule(tmp_path / "m.npz").z.tolist() == [6, 1, 1, 1, 1]
+def chain(torsions):
+    """Atoms in bonds of 1.5 Angstrom at the angle of a tetrahedron, one after the other (n, k + 3, 3)."""
+    bend, frames = np.arccos(-1 / 3), []
+    for row in torsions:
+        R = [np.array([1.5 * np.sin(bend), 0.0, 1.5 * (1 + 1 / 3)]), np.array([0.0, 0.0, 1.5]), np.zeros(3)]
+        for angle in row:
+            axis = (R[-1] - R[-2]) / 1.5
+            side = R[-3] - R[-2]
+            side = side - (side @ axis) * axis
+            side /= np.linalg.norm(side)
+            turned = np.cos(angle) * side + np.sin(angle) * np.cross(axis, side)
+            R.append(R[-1] + 1.5 * (np.sin(bend) * turned - np.cos(bend) * axis))
+        frames.append(R)
+    return np.array(frames)
 
 
-def test_bad_npz(tmp_path, rng):
-    path = tmp_path / "bad.npz"
-    with pytest.raises(FileNotFoundError, match=r"bad\.npz"):
-        datasets.load_molecule(path)
-    R, z = random_frames(rng), np.ones(5, dtype=int)
-    for arrays, message in [
-        ({"z": z}, "no positions"),
-        ({"R": R}, "no atomic numbers"),
-        ({"R": R[0], "z": z}, "shape"),
-        ({"R": R, "z": z[:3]}, "one atomic number"),
-        ({"R": R, "z": 0 * z}, "between 1 and 118"),
-        ({"R": np.where(np.arange(7)[:, None, None] == 4, np.nan, R), "z": z}, "the first is frame 4"),
-        ({"R": np.array([{}], dtype=object), "z": z}, "no positions"),
-    ]:
-        np.savez(path, **arrays)
-        with pytest.raises(ValueError, match=message) as caught:
-            datasets.load_molecule(path)
-        assert "bad.npz" in str(caught.value)
-    np.savez(path, R=R, z=z)
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ValueError, match=r"bad\.npz.*damaged"):
-        datasets.load_molecule(path)
-    with path.open("wb") as file:
-        np.save(file, R)  # an .npy by the wrong name
-    with pytest.raises(ValueError, match=r"bad\.npz.*damaged"):
-        datasets.load_molecule(path)
-    (tmp_path / "m.pdb").write_text("ATOM")
-    with pytest.raises(ValueError, match=r"not from '\.pdb'"):
-        datasets.load_molecule(tmp_path / "m.pdb")
+def test_a_molecule_and_its_mirror_image(rng, on):
+    """Distances and angles are equal; of the torsions the cosines are, and the sines change their sign."""
+    R, chains = random_frames(rng), [(0, 1, 2, 3), (1, 4, 0, 2)]
+    mirrored = moved(rng, R * [1, -1, 1])
+    for unsigned in (datasets.pairwise_distances, datasets.planar_angles):
+        np.testing.assert_allclose(on(unsigned)(mirrored), on(unsigned)(R), atol=1e-12)
+    cosine, sine = np.split(on(datasets.torsion_features)(R, chains), 2, axis=1)
+    found = np.split(on(datasets.torsion_features)(mirrored, chains), 2, axis=1)
+    np.testing.assert_allclose(found, [cosine, -sine], atol=1e-12)
+    assert (np.abs(sine) > 1e-3).all()
+    for k, atoms in enumerate(chains):
+        np.testing.assert_allclose(np.arctan2(sine, cosine)[:, k], datasets.torsion(R, atoms))
+
+
+def test_torsions_of_all_bonded_chains(rng):
+    angles = rng.uniform(-np.pi, np.pi, (40, 2))
+    cosine, sine = np.split(datasets.torsion_features(chain(angles), z=[6] * 5), 2, axis=1)
+    np.testing.assert_allclose(cosine + 1j * sine, np.exp(1j * angles), atol=1e-12)
+    straight = np.array([[[-2.0, 1, 0], [-1.2, 0, 0], [0, 0, 0], [1.2, 0, 0], [2, 1, 0]]])
+    with pytest.raises(ValueError, match="no bent chain of four bonded atoms"):
+        datasets.torsion_features(straight, z=[6] * 5)
+    with pytest.raises(ValueError, match=r"three atoms of the chain \(0, 1, 2, 3\) are on one line in frame 0"):
+        datasets.torsion_features(straight, [(0, 1, 2, 3)])
+    for z, message in ((None, "got none; or pass chains="), ([6] * 4, r"got shape \(4,\)"), ([6] * 4 + [26], "26")):
+        with pytest.raises(ValueError, match=message):
+            datasets.torsion_features(straight, z=z)
+
+
+def test_the_loss_of_signs_is_said_where_signs_are_lost(rng):
+    pentane = chain(rng.uniform(-np.pi, np.pi, (60, 2)))
+    for unsigned in (datasets.pairwise_distances, datasets.planar_angles):
+        with pytest.warns(ies_gpu.IESWarning, match="they lose the sign of torsions; torsion_features keeps it"):
+            unsigned(pentane)
+        unsigned(chain(rng.uniform(0.2, 2.9, (60, 2))))  # one hand only
+        unsigned(pentane * [1, 0, 1])  # flat
+        sides = np.diff(pentane[:, :3], axis=1)
+        sixth = pentane[:, 1] + np.cross(sides[:, 0], sides[:, 1])  # always on one side of the first three atoms
+        unsigned(np.concatenate([pentane, sixth[:, None]], axis=1))
 
 
 def test_bad_geometry(rng):

@@ -1,14 +1,14 @@
-"""Trajectories of other libraries: their own objects, and look-alikes where the libraries are hard to provoke."""
+"""Frames from files and from the objects of other libraries."""
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from ies_gpu import datasets
-from ies_gpu.datasets.trajectories import READERS
 from tests.extras import needed
 
 Z = [8, 1, 1]
@@ -19,33 +19,89 @@ def frames(rng):
     return rng.normal(size=(5, 3, 3))
 
 
-def test_ase(frames):
-    R = frames
-    ase = needed("ase", "test-all")
-    made = [ase.Atoms(numbers=Z, positions=frame) for frame in R]
-    found = datasets.trajectory_of(made)
-    np.testing.assert_array_equal(found.R, R)
-    assert found.symbols == ("O", "H", "H") and found.path == "ASE"
+@pytest.mark.parametrize("names", [("R", "z"), ("coords", "nuclear_charges")])
+def test_npz_of_both_kinds(tmp_path, frames, names):
+    arrays = {names[0]: frames, names[1]: np.array(Z), "energies": np.arange(5.0), "name": np.array("x")}
+    np.savez(tmp_path / "m.npz", **arrays)
+    back = datasets.load_molecule(tmp_path / "m.npz")
+    np.testing.assert_array_equal(back.R, frames)
+    assert set(back.values) == {"energies"}
+    np.savez(tmp_path / "m.npz", **arrays | {names[1]: np.tile(Z, (5, 1))})  # repeated for each frame
+    assert datasets.load_molecule(tmp_path / "m.npz").z.tolist() == Z
+
+
+def test_angles_and_distances_need_no_elements(tmp_path, frames):
+    np.savez(tmp_path / "m.npz", R=frames, z=np.array(["O", "H", "H"]))  # texts are not read
+    for source in (tmp_path / "m.npz", Universe(frames, ["", "", ""]), Universe(frames)):
+        found = datasets.load_molecule(source)
+        np.testing.assert_array_equal(found.R, frames)
+        assert found.z.tolist() == [0, 0, 0]
+        assert datasets.planar_angles(found.R).shape == datasets.pairwise_distances(found.R).shape == (5, 3)
+
+
+def test_bad_npz(tmp_path, frames):
+    path = tmp_path / "bad.npz"
+    with pytest.raises(FileNotFoundError, match=r"bad\.npz"):
+        datasets.load_molecule(path)
+    nan = np.where(np.arange(5)[:, None, None] == 4, np.nan, frames)
+    for arrays, message in [
+        ({"z": Z}, "no positions"),
+        ({"R": frames[0], "z": Z}, r"no positions .*R \(3, 3\)"),
+        ({"R": frames[:, :, :2], "z": Z}, "shape"),
+        ({"R": frames, "z": Z[:2]}, "one atomic number"),
+        ({"R": nan, "z": Z}, "the first is frame 4"),
+        ({"R": np.array([{}], dtype=object), "z": Z}, "no positions"),
+    ]:
+        np.savez(path, **arrays)
+        with pytest.raises(ValueError, match=message) as caught:
+            datasets.load_molecule(path)
+        assert "bad.npz" in str(caught.value)
+    np.savez(path, R=frames, z=Z)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match=r"bad\.npz.*damaged"):
+        datasets.load_molecule(path)
+    (tmp_path / "m.pdb").write_text("ATOM")
+    with pytest.raises(ValueError, match=r"not from '\.pdb'"):
+        datasets.load_molecule(tmp_path / "m.pdb")
+
+
+def test_atoms_of_ase(frames):
+    ase = needed("ase", "molecules")
+    made = [ase.Atoms(numbers=Z, positions=frame, info={"step": k}) for k, frame in enumerate(frames)]
+    found = datasets.load_molecule(made)
+    np.testing.assert_array_equal(found.R, frames)
+    assert found.z.tolist() == Z and found.values["step"].tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(ValueError, match="frame 1 has different atoms from frame 0"):
-        datasets.trajectory_of([made[0], ase.Atoms(numbers=[8, 8, 1], positions=R[0])])
+        datasets.load_molecule([made[0], ase.Atoms(numbers=[8, 8, 1], positions=frames[0])])
 
 
-def test_mdtraj_is_in_nanometres(frames):
-    R = frames
-    atoms = [SimpleNamespace(element=SimpleNamespace(atomic_number=z)) for z in Z]
-    found = datasets.trajectory_of(SimpleNamespace(xyz=R / 10, topology=SimpleNamespace(atoms=atoms)))
-    np.testing.assert_allclose(found.R, R, rtol=1e-14)
-    assert found.z.tolist() == Z
-    atoms[1].element = None
-    with pytest.raises(ValueError, match="atoms without an element"):
-        datasets.trajectory_of(SimpleNamespace(xyz=R, topology=SimpleNamespace(atoms=atoms)))
+def test_xyz_plain_and_extended(tmp_path):
+    needed("ase", "molecules")
+    (tmp_path / "plain.xyz").write_text("2\n\nH 0 0 0\nCl 1.5 0 0\n2\nstep 2\nH 0 0 0.1\nCl 1.5e0 0 0\n")
+    plain = datasets.load_molecule(tmp_path / "plain.xyz")
+    assert plain.R[1].tolist() == [[0, 0, 0.1], [1.5, 0, 0]] and plain.z.tolist() == [1, 17] and plain.values == {}
+    comment = 'Lattice="9 0 0 0 9 0 0 0 9" Properties=id:I:1:pos:R:3:species:S:1:forces:R:3 energy=-3.5 q=2 pbc="F F F"'
+    (tmp_path / "long.extxyz").write_text(f"1\n{comment}\n7 1 2 3 O 9 9 9\n")
+    found = datasets.load_molecule(tmp_path / "long.extxyz")
+    assert found.R.tolist() == [[[1, 2, 3]]] and found.z.tolist() == [8]
+    assert found.values["energy"].tolist() == [-3.5] and found.values["q"].tolist() == [2]
+
+
+@pytest.mark.parametrize("text", ["", "H 0 0 0\n", "2\n\nH 0 0 0\n", "1\n\nH 0 x 0\n", "1\n\nQq 0 0 0\n",
+                                  "1\n\nH 0 0 nan\n", "1\n\nH 0 0 0\n1\n\nO 0 0 0\n"])  # fmt: skip
+def test_a_bad_xyz_file_is_named(tmp_path, text):
+    needed("ase", "molecules")
+    (tmp_path / "bad.xyz").write_text(text)
+    with pytest.raises(ValueError, match=r"bad\.xyz"):
+        datasets.load_molecule(tmp_path / "bad.xyz")
 
 
 class Universe:
     """As MDAnalysis has it: ``atoms.positions`` is that of the frame at which the iteration stands."""
 
-    def __init__(self, R, elements):
-        self.R, self.atoms = R, SimpleNamespace(positions=np.array(R[0]), elements=elements)
+    def __init__(self, R, elements=None):
+        known = {} if elements is None else {"elements": elements}
+        self.R, self.atoms = R, SimpleNamespace(positions=np.array(R[0]), **known)
 
     @property
     def trajectory(self):
@@ -54,73 +110,45 @@ class Universe:
             yield frame
 
 
-def test_mdanalysis_reuses_its_buffer(frames):
-    R = frames
-    found = datasets.trajectory_of(Universe(R, ["O", "H", "H"]))
-    np.testing.assert_array_equal(found.R, R)
-    assert found.z.tolist() == Z
-    with pytest.raises(ValueError, match="does not know the elements"):
-        datasets.trajectory_of(Universe(R, ["", "", ""]))
-
-
-@pytest.mark.filterwarnings("ignore")  # of these libraries, about others
-def test_files_as_mdtraj_and_mdanalysis_read_them(frames, tmp_path):
-    mdtraj, mdanalysis = needed("mdtraj", "test-all"), needed("MDAnalysis", "test-all")
-    topology = mdtraj.Topology()
-    residue = topology.add_residue("HOH", topology.add_chain())
-    for name, number in zip(("O", "H1", "H2"), Z, strict=True):
-        topology.add_atom(name, mdtraj.element.Element.getByAtomicNumber(number), residue)
-    made = mdtraj.Trajectory(frames / 10, topology)
-    names = str(tmp_path / "water.pdb"), str(tmp_path / "water.xtc")
-    made[0].save_pdb(names[0])
-    made.save_xtc(names[1])
-    universe = mdanalysis.Universe(*names)
-    for source in (made, mdtraj.load(names[1], top=names[0]), universe):
-        found = datasets.trajectory_of(source)
+@pytest.mark.filterwarnings("ignore")  # of MDAnalysis, about others
+def test_a_file_with_its_topology(frames, tmp_path):
+    mdanalysis = needed("MDAnalysis", "molecules")
+    made = mdanalysis.Universe.empty(3, trajectory=True)
+    for name, values in (("name", ["O", "H1", "H2"]), ("element", ["O", "H", "H"]), ("resname", ["HOH"])):
+        made.add_TopologyAttr(name, values)
+    made.load_new(frames)
+    path, water = tmp_path / "water.xtc", tmp_path / "water.pdb"
+    made.atoms.write(water)
+    made.atoms.write(path, frames="all")
+    for found in (datasets.load_molecule(path, topology=water), datasets.load_molecule(made)):
         np.testing.assert_allclose(found.R, frames, atol=0.011)  # .xtc keeps hundredths of an Angstrom
         assert found.z.tolist() == Z
-    group = datasets.trajectory_of(universe.select_atoms("element H"))
-    np.testing.assert_allclose(group.R, frames[:, 1:], atol=0.011)
-    assert group.symbols == ("H", "H")
+    some = datasets.load_molecule(path, topology=water, atoms=[2, 0])
+    assert some.z.tolist() == [8, 1]  # in the order of the file
+    np.testing.assert_allclose(some.R, frames[:, [0, 2]], atol=0.011)
+    group = datasets.load_molecule(made.select_atoms("element H"))
+    np.testing.assert_allclose(group.R, frames[:, 1:], atol=1e-6)
+    with pytest.raises(FileNotFoundError, match=r"no\.pdb"):
+        datasets.load_molecule(path, topology=tmp_path / "no.pdb")
+    path.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"water\.xtc cannot be read by MDAnalysis"):
+        datasets.load_molecule(path, topology=water)
+
+
+@pytest.mark.parametrize(("name", "library"), [("a.xyz", "ase"), ("a.xtc", "MDAnalysis")])
+def test_what_to_install_is_said(tmp_path, monkeypatch, name, library):
+    for module in (library, "ase.io"):
+        monkeypatch.setitem(sys.modules, module, None)
+    for file in (name, "a.pdb"):
+        (tmp_path / file).write_text("x")
+    topology = None if name == "a.xyz" else tmp_path / "a.pdb"
+    with pytest.raises(ImportError, match=rf"{name} needs {library}: pip install 'ies-gpu\[molecules\]'"):
+        datasets.load_molecule(tmp_path / name, topology=topology)
 
 
 def test_anything_else():
     for odd in (3, ["ethanol.xyz"], np.zeros((2, 3, 3))):
-        with pytest.raises(TypeError, match="files are read by load_molecule"):
-            datasets.trajectory_of(odd)
-    with pytest.raises(ValueError, match="there are no frames"):
-        datasets.trajectory_of([])
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("installed", ["MDAnalysis", "mdtraj"])
-def test_a_file_with_its_topology(frames, tmp_path, installed, monkeypatch):
-    mdtraj, _ = needed("mdtraj", "test-all"), needed("MDAnalysis", "test-all")
-    topology = mdtraj.Topology()
-    residue = topology.add_residue("HOH", topology.add_chain())
-    for name, number in zip(("O", "H1", "H2"), Z, strict=True):
-        topology.add_atom(name, mdtraj.element.Element.getByAtomicNumber(number), residue)
-    made = mdtraj.Trajectory(frames / 10, topology)
-    made[0].save_pdb(str(tmp_path / "water.pdb"))
-    made.save_xtc(str(tmp_path / "water.xtc"))
-    monkeypatch.setattr("ies_gpu.datasets.trajectories.READERS", {installed: READERS[installed]})
-    path, water = tmp_path / "water.xtc", tmp_path / "water.pdb"
-    found = datasets.load_molecule(path, topology=water)
-    np.testing.assert_allclose(found.R, frames, atol=0.011)  # .xtc keeps hundredths of an Angstrom
-    assert found.z.tolist() == Z and found.path == str(path)
-    some = datasets.load_molecule(path, topology=water, atoms=[2, 0])
-    assert some.z.tolist() == [8, 1]  # in the order of the file
-    np.testing.assert_allclose(some.R, frames[:, [0, 2]], atol=0.011)
-    path.write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=f"water.xtc cannot be read by {installed} with the atoms of"):
-        datasets.load_molecule(path, topology=water)
-
-
-def test_a_topology_without_a_library(tmp_path, monkeypatch):
-    monkeypatch.setattr("ies_gpu.datasets.trajectories.READERS", {})
-    for name in ("a.xtc", "a.pdb"):
-        (tmp_path / name).write_text("x")
-    with pytest.raises(ImportError, match="needs MDAnalysis or mdtraj: pip install MDAnalysis"):
-        datasets.load_molecule(tmp_path / "a.xtc", topology=tmp_path / "a.pdb")
-    with pytest.raises(FileNotFoundError, match=r"b\.pdb does not exist"):
-        datasets.load_molecule(tmp_path / "a.xtc", topology=tmp_path / "b.pdb")
+        with pytest.raises(TypeError, match="source must be the path of a file"):
+            datasets.load_molecule(odd)
+    with pytest.raises(ValueError, match="no frames"):
+        datasets.load_molecule([])

@@ -11,12 +11,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ies_gpu import IESWarning, gaussian_kernel, radius_graph, select_coordinates
+from ies_gpu import gaussian_kernel, radius_graph, select_coordinates
 from ies_gpu.embedding import cost
 from ies_gpu.embedding.cost import Size, enough_bytes, least_bytes, needs, plan
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
 from tests.manifolds import rectangle
+from tests.said import refused
 
 GB = 1 << 30
 STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, s=2, w=8)
@@ -74,12 +75,10 @@ def test_a_limit_that_cannot_be_held_is_refused_before_the_work(monkeypatch):
     points, _, bandwidth = rectangle(3000, 4.0, degree=150)
     options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
     seen = []
-    with pytest.raises(
-        ValueError, match=r"memory_limit=2097152 is too little for 3,000 points .* at least (\S+) bytes"
-    ) as e:
+    with refused("memory.too_little") as caught:
         select_coordinates(points, memory_limit=2 << 20, progress=lambda *now: seen.append(now[0]), **options)
     assert set(seen) <= {"checks", "order"}
-    least = float(str(e.value).split("at least ")[1].split()[0])
+    least = float(caught.value.finding.advised["memory_limit"])
     found = select_coordinates(points, memory_limit=int(least), **options)  # what it asks for is enough
     usual = select_coordinates(points, **options)
     assert found.subset == usual.subset
@@ -93,9 +92,9 @@ def test_a_given_matrix_takes_what_is_said_or_is_refused(entry):
     graph = radius_graph(points, radius=3 * bandwidth)
     given = {"graph": graph} if entry == "graph" else {"kernel": gaussian_kernel(graph, bandwidth=bandwidth)}
     options = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, **given}
-    with pytest.raises(ValueError, match=r"memory_limit=4194304 is too little for 4,000 points") as refused:
+    with refused("memory.too_little") as caught:
         select_coordinates(memory_limit=4 << 20, **options)
-    least = float(str(refused.value).split("at least ")[1].split()[0])
+    least = float(caught.value.finding.advised["memory_limit"])
     tracemalloc.start()
     select_coordinates(memory_limit=int(1.001 * least), **options)
     peak = tracemalloc.get_traced_memory()[1]
@@ -112,31 +111,11 @@ def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
     def progress(stage, done, total):
         begun.append(stage)
 
-    with pytest.warns(
-        IESWarning, match=r"times as long as with enough memory .* memory_limit=\S+ would avoid it"
-    ) as seen:
-        monkeypatch.setattr("ies_gpu.run.log.warn_caller", watched := Watched(begun))
-        found = select_coordinates(points, memory_limit=14 << 20, progress=progress, **options)
-        watched.again()
-    assert "graph" not in watched.before[0] and "times as long" in found.diagnostics["warnings"][0]
-    assert len(seen) >= 1
-
-
-class Watched:
-    """Warnings, and the stages that had begun when each came."""
-
-    def __init__(self, begun):
-        self.begun, self.before, self.messages = begun, [], []
-
-    def __call__(self, message, *_):
-        self.before.append(list(self.begun))
-        self.messages.append(message)
-
-    def again(self):
-        import warnings
-
-        for message in self.messages:
-            warnings.warn(message, IESWarning, stacklevel=2)
+    before = []
+    monkeypatch.setattr("ies_gpu.run.log.tell", lambda finding: before.append(list(begun)))
+    (said,) = select_coordinates(points, memory_limit=14 << 20, progress=progress, **options).findings
+    assert said.code == "memory.slow" and "memory_limit" in said.advised
+    assert "graph" not in before[0]
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.laplacian import Laplacian, gaussian_of_distances, graph_laplacian, laplacian_in_place
 from ies_gpu.embedding.order import cells_of, spatial_order
 from ies_gpu.embedding.transition import SparseKernel
-from tests.backends import ask_for_multilevel, cpu_backend, sent, to_host
+from tests.backends import cpu_backend, sent, to_host
+from tests.thorough import first_of
 
 
 def laplacian_of(X: np.ndarray, bandwidth: float) -> Laplacian:
@@ -52,18 +53,11 @@ def exact(laplacian: Laplacian, count: int) -> np.ndarray:
     return np.linalg.eigvalsh(dense(laplacian))[::-1][:count]
 
 
-def pairs(laplacian: Laplacian, backend, count: int = 21, *, method: str = "lanczos", tol: float = 1e-8):
+def pairs(laplacian: Laplacian, backend, count: int = 21, *, solver: str = "auto", ordered=False, tol: float = 1e-8):
     start = backend.asarray(np.random.default_rng(1).normal(size=laplacian.shape[0]))
     operator = SymmetricTransition(sent(laplacian, backend), backend)
-    return to_host(leading_eigenpairs(operator, count, start=start, tol=tol, ordered=method == "multilevel"))
-
-
-@pytest.fixture
-def forced(monkeypatch):
-    """The multilevel method is taken whatever is expected of it, and never given up because of its pace."""
-    monkeypatch.setattr(eigen, "SPARSER", 0)
-    monkeypatch.setattr(multilevel, "LANCZOS_PRODUCTS", 0)
-    ask_for_multilevel(monkeypatch)
+    ordered = ordered or solver == "multilevel"
+    return to_host(leading_eigenpairs(operator, count, start=start, tol=tol, ordered=ordered, solver=solver))
 
 
 @pytest.fixture
@@ -98,22 +92,22 @@ def test_agrees_with_dense_eigh(backend, n):
     check(laplacian, found)
 
 
-def test_multilevel_agrees_with_dense_eigh(backend, forced):
+def test_multilevel_agrees_with_dense_eigh(backend):
     laplacian = strip(1500)
-    found = pairs(laplacian, backend, 12, method="multilevel")
+    found = pairs(laplacian, backend, 12, solver="multilevel")
     assert found.info["method"] == "multilevel", found.info
     np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
     check(laplacian, found)
 
 
-@pytest.mark.parametrize("stored", [np.float32, np.float64])
-def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, forced, monkeypatch, stored):
+@pytest.mark.parametrize("stored", first_of(np.float64, np.float32))
+def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, monkeypatch, stored):
     """Very large problems do without it, and storage in float32 without the entries of S."""
-    laplacian = strip(3000)
+    laplacian = strip(2000)
     laplacian.transition.data = laplacian.transition.data.astype(stored)
-    usual = pairs(laplacian, quick, 12, method="multilevel")
+    usual = pairs(laplacian, quick, 12, solver="multilevel")
     monkeypatch.setattr("ies_gpu.embedding.eigensolvers.multilevel.MERGED_UP_TO", 100)
-    found = pairs(laplacian, quick, 12, method="multilevel")
+    found = pairs(laplacian, quick, 12, solver="multilevel")
     assert found.info["method"] == usual.info["method"] == "multilevel", found.info
     assert found.info["iterations"] == usual.info["iterations"]
     np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12 if stored == np.float64 else 1e-7)
@@ -121,29 +115,29 @@ def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, forced, monke
     assert found.residuals.max() <= 1e-8
 
 
-def test_a_long_last_level_is_factorised(quick, forced, monkeypatch):
-    laplacian = strip(3000)
-    usual = pairs(laplacian, quick, 12, method="multilevel")
+def test_a_long_last_level_is_factorised(quick, monkeypatch):
+    laplacian = strip(2000)
+    usual = pairs(laplacian, quick, 12, solver="multilevel")
     monkeypatch.setattr("ies_gpu.embedding.eigensolvers.eigenpairs.FACTORISED_FROM", 100)
-    found = pairs(laplacian, quick, 12, method="multilevel")
+    found = pairs(laplacian, quick, 12, solver="multilevel")
     assert found.info["method"] == "multilevel", found.info
     assert found.info["coarse_products"][-1] < usual.info["coarse_products"][-1]  # solves, instead of products
     np.testing.assert_allclose(found.values, exact(laplacian, 12), atol=1e-12)
 
 
-@pytest.mark.parametrize("tol", [1e-5, 1e-8, 1e-11])
-def test_every_residual_is_below_the_tolerance(quick, forced, tol):
+@pytest.mark.parametrize("tol", first_of(1e-11, 1e-8, 1e-5))
+def test_every_residual_is_below_the_tolerance(quick, tol):
     laplacian = strip(3000)
     for method in ("lanczos", "multilevel"):
-        found = pairs(laplacian, quick, method=method, tol=tol)
+        found = pairs(laplacian, quick, solver=method, tol=tol)
         assert found.info["method"] == method, found.info
         assert found.residuals.max() <= tol
         np.testing.assert_allclose(found.residuals, true_residuals(laplacian, found), atol=1e-13)
 
 
-def test_multilevel_and_lanczos_span_the_same_space(quick, forced):
+def test_multilevel_and_lanczos_span_the_same_space(quick):
     laplacian = strip(7000)
-    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    a, b = (pairs(laplacian, quick, solver=method) for method in ("lanczos", "multilevel"))
     assert b.info["method"] == "multilevel", b.info
     np.testing.assert_allclose(a.values, b.values, atol=1e-10)
     outside = a.vectors - b.vectors @ (b.vectors.T @ a.vectors)
@@ -155,9 +149,9 @@ def test_multilevel_and_lanczos_span_the_same_space(quick, forced):
 
 
 @pytest.mark.parametrize("method", ["lanczos", "multilevel"])
-def test_multiple_eigenvalues_of_a_torus_are_found_in_full(quick, forced, method):
+def test_multiple_eigenvalues_of_a_torus_are_found_in_full(quick, method):
     laplacian = flat_torus(40)
-    found = pairs(laplacian, quick, method=method)
+    found = pairs(laplacian, quick, solver=method)
     assert found.info["method"] == method, found.info
     np.testing.assert_allclose(found.values, exact(laplacian, 21), atol=1e-12)
     # 1, then (1,0): 4, (1,1): 4, (2,0): 4, (2,1): 8
@@ -165,26 +159,39 @@ def test_multiple_eigenvalues_of_a_torus_are_found_in_full(quick, forced, method
 
 
 @pytest.mark.parametrize("method", ["lanczos", "multilevel"])
-def test_pairs_of_a_square_grid(quick, forced, method):
+def test_pairs_of_a_square_grid(quick, method):
     side = 45
     X = np.column_stack([np.repeat(np.arange(side), side), np.tile(np.arange(side), side)]).astype(float)
     laplacian = laplacian_of(X, 6.05 / 3)
-    found = pairs(laplacian, quick, 10, method=method)
+    found = pairs(laplacian, quick, 10, solver=method)
     assert found.info["method"] == method, found.info
     np.testing.assert_allclose(found.values, exact(laplacian, 10), atol=1e-12)
     np.testing.assert_allclose(found.values[1], found.values[2], atol=1e-12)  # (1,0) and (0,1)
 
 
 @pytest.mark.parametrize("method", ["lanczos", "multilevel"])
-def test_three_equal_components_have_every_eigenvalue_three_times(quick, forced, method):
+def test_three_equal_components_have_every_eigenvalue_three_times(quick, method):
     X = np.random.default_rng(0).uniform(0, 1, (1000, 2)) * [3, 1]
     three = np.concatenate([X + [0, 5 * i] for i in range(3)])
     laplacian = laplacian_of(three, np.sqrt(3 * 120 / (np.pi * 1000)) / 3)
-    found = pairs(laplacian, quick, 15, method=method)
+    found = pairs(laplacian, quick, 15, solver=method)
     assert found.info["method"] == method, found.info
     np.testing.assert_allclose(found.values[:3], 1, atol=1e-12)
     np.testing.assert_allclose(found.values.reshape(5, 3), found.values[::3, None] * np.ones(3), atol=1e-11)
     assert (np.diff(found.values[::3]) < -1e-5).all()
+
+
+def test_an_even_circle_is_solved_by_the_multilevel_method(quick):
+    """Every eigenvalue comes twice. The coarse level missed one of each, so its inverse blew up: residuals were NaN."""
+    n, reach = 10_000, 50
+    angle = 2 * np.pi * np.arange(n) / n
+    bandwidth = 2 * np.sin(np.pi * (reach + 0.5) / n) / 3
+    found = pairs(laplacian_of(np.column_stack([np.cos(angle), np.sin(angle)]), bandwidth), quick, ordered=True)
+    assert found.info["method"] == "multilevel" and "fallback" not in found.info
+    steps = np.arange(1, reach + 1)
+    weights = 2 * np.exp(-((2 * np.sin(np.pi * steps / n) / bandwidth) ** 2))
+    waves = 1 - np.cos(2 * np.pi * steps * np.repeat(np.arange(1, 11), 2)[:, None] / n)
+    np.testing.assert_allclose(1 - found.values[1:], waves @ weights / (1 + weights.sum()), rtol=1e-8)
 
 
 def test_a_missed_copy_is_found_and_added(quick):
@@ -218,28 +225,26 @@ def test_a_missed_copy_is_an_eigenvector_though_guards_are_rough(quick, rng):
 
 
 @pytest.mark.parametrize("method", ["lanczos", "factorised"])
-def test_more_copies_than_are_wanted(quick, monkeypatch, method):
+def test_more_copies_than_are_wanted(quick, method):
     """On a star of equal rays every vector that is 0 at the hub comes once per ray but one: 15 of 39 are found."""
     rays, n = 40, 481
     nodes = np.arange(1, n)
     K = scipy.sparse.csr_matrix((np.ones(n - 1), (nodes, np.maximum(nodes - rays, 0))), shape=(n, n))
     K = (K + K.T + scipy.sparse.identity(n)).tocsr()
-    if method == "lanczos":
-        monkeypatch.setattr(eigen, "MOST_FILL", 0)
-    found = pairs(graph_laplacian(K), quick, 16)
+    found = pairs(graph_laplacian(K), quick, 16, solver=method)
     assert found.info["method"] == method
     one_ray = dense(graph_laplacian(K))[1::rays, 1::rays]
     np.testing.assert_allclose(found.values[1:], np.linalg.eigvalsh(one_ray)[-1], atol=1e-13)
 
 
-def test_outliers_between_cells_are_not_missed(quick, forced, rng):
+def test_outliers_between_cells_are_not_missed(quick, rng):
     """Points almost without neighbours have eigenvalues near 1 whose vectors no cell can hold."""
     n = 3000
     bandwidth = np.sqrt(120 * 6.25 / (np.pi * n)) / 3
     X = rng.uniform(0, 1, (n, 2)) * [6.25, 1]
     far = np.column_stack([np.linspace(1, 5, 5), 1 + bandwidth * np.linspace(2.2, 2.6, 5)])
     laplacian = laplacian_of(np.concatenate([X, far]), bandwidth)
-    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    a, b = (pairs(laplacian, quick, solver=method) for method in ("lanczos", "multilevel"))
     np.testing.assert_allclose(a.values, b.values, atol=1e-10)
     assert b.residuals.max() <= 1e-8
 
@@ -305,19 +310,20 @@ def test_coarse_levels_become_small_however_many_points_are_lonely(quick):
     assert all(level.n <= cells + 2 * len(held) for level, cells in zip(levels[2:], regular[1:], strict=True))
 
 
+@pytest.mark.thorough
 def test_noise_as_wide_as_the_bandwidth(quick):
     """Each point in a tail has an eigenvalue of its own; cells alone would never come to an end."""
     laplacian = noisy_strip(6000)
-    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    a, b = (pairs(laplacian, quick, ordered=ordered) for ordered in (False, True))
     assert b.info["method"] == "multilevel" and "fallback" not in b.info
     np.testing.assert_allclose(a.values, b.values, atol=1e-10)
     check(laplacian, b)
-    larger = pairs(noisy_strip(18_000), quick, method="multilevel").info
+    larger = pairs(noisy_strip(18_000), quick, ordered=True).info
     assert larger["method"] == "multilevel" and larger["block_products"] <= 1.5 * b.info["block_products"]
 
 
-@pytest.mark.parametrize("size", [10, 18, 40])
-def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, forced, size):
+@pytest.mark.parametrize("size", first_of(18, 10, 40))
+def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, size):
     """Three groups above the strip, nearly cut off, and too large for their points to be cells of their own."""
     rng = np.random.default_rng(3)
     n = 8000
@@ -326,7 +332,7 @@ def test_a_loose_tolerance_does_not_end_before_a_group_is_found(quick, forced, s
     middles = np.column_stack([np.linspace(1.3, 5, 3), rng.uniform(0.4, 0.6, 3), np.full(3, 2.55 * bandwidth)])
     groups = middles[:, None] + bandwidth * rng.normal(size=(3, size, 3)) * [0.15, 0.15, 0.02]
     laplacian = laplacian_of(np.concatenate([X, groups.reshape(-1, 3)]), bandwidth)
-    found = pairs(laplacian, quick, 4, method="multilevel", tol=1e-3)
+    found = pairs(laplacian, quick, 4, solver="multilevel", tol=1e-3)
     np.testing.assert_allclose(found.values, pairs(laplacian, quick, 4).values, rtol=0, atol=1e-6)
 
 
@@ -340,7 +346,7 @@ def test_interlacing_catches_a_value_that_was_skipped():
 
 @pytest.mark.parametrize("reason", ["stalled", "inexact", "nan"])
 @pytest.mark.parametrize("method", ["lanczos", "factorised"])
-def test_doubt_leads_to_another_method_and_is_said(quick, forced, monkeypatch, method, reason):
+def test_doubt_leads_to_another_method_and_is_said(quick, monkeypatch, method, reason):
     laplacian = strip(1200)
     if method == "lanczos":
         monkeypatch.setattr(eigen, "MOST_FILL", 0)
@@ -355,7 +361,7 @@ def test_doubt_leads_to_another_method_and_is_said(quick, forced, monkeypatch, m
             return values * wrong, vectors
 
         monkeypatch.setattr(eigen, "multilevel_eigenpairs", spoiled)
-    found = pairs(laplacian, quick, 8, method="multilevel")
+    found = pairs(laplacian, quick, 8, solver="multilevel")
     assert found.info["method"] == method and found.info["fallback"]
     assert ("factorised on the host" in found.info.get("reason", "")) == (method == "factorised")
     check(laplacian, found)
@@ -391,8 +397,9 @@ def test_lanczos_stays_beside_what_is_locked(on, backend):
 # --- work, choice, repetition ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_block_products_do_not_grow_with_n(quick):
-    small, large = (pairs(strip(n, degree=100), quick, method="multilevel").info for n in (8_000, 32_000))
+    small, large = (pairs(strip(n, degree=100), quick, ordered=True).info for n in (8_000, 32_000))
     assert small["method"] == large["method"] == "multilevel"
     assert large["block_products"] <= 1.5 * small["block_products"] <= 90
     for size, cells in zip(large["coarse_sizes"], (4096, 512), strict=True):
@@ -404,30 +411,46 @@ def test_block_products_do_not_grow_with_n(quick):
 
 def test_the_choice_follows_neighbourhoods(quick):
     wide, narrow = strip(6000, degree=100), strip(6000, degree=400)
-    assert pairs(wide, quick, method="multilevel").info["method"] == "multilevel"
-    assert pairs(wide, quick, method="lanczos").info["method"] == "lanczos"  # nobody said that the rows are ordered
-    info = pairs(narrow, quick, method="multilevel").info
+    assert pairs(wide, quick, ordered=True).info["method"] == "multilevel"
+    assert pairs(wide, quick).info["method"] == "lanczos"  # nobody said that the rows are ordered
+    info = pairs(narrow, quick, ordered=True).info
     assert info["method"] == "lanczos" and "fallback" not in info
 
 
-def test_the_same_bits_twice_and_for_any_number_of_threads(forced):
+def test_the_same_bits_twice_and_for_any_number_of_threads():
     laplacian = strip(5000)
     found = []
     for threads in (2, 2, 1):
         backend = cpu_backend("numba")
         backend.n_threads = threads
         with backend.active():
-            found.append(pairs(laplacian, backend, method="multilevel"))
+            found.append(pairs(laplacian, backend, solver="multilevel"))
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].values, other.values)
         np.testing.assert_array_equal(found[0].vectors, other.vectors)
 
 
-def test_progress_is_reported(quick, forced):
+def test_each_solver_can_be_asked_for(rng):
+    """By its name, and others are refused; a few points are solved densely whatever is asked for."""
+    X = rng.uniform(size=(700, 2)) * [4, 1]
+    laplacian = graph_laplacian(gaussian_kernel(radius_graph(X, radius=0.45), bandwidth=0.15), bandwidth=0.15)
+    found = {name: diffusion_map(laplacian, n_components=8, solver=name) for name in eigen.SOLVERS}
+    assert [found[name].info["method"] for name in eigen.SOLVERS[1:]] == list(eigen.SOLVERS[1:])
+    for one in found.values():
+        np.testing.assert_allclose(one.eigenvalues, 1 - exact(laplacian, 9)[1:], atol=1e-12)
+    small = graph_laplacian(gaussian_kernel(radius_graph(X[:200], radius=1.0), bandwidth=0.3), bandwidth=0.3)
+    assert diffusion_map(small, n_components=5, solver="factorised").info["method"] == "dense"
+    with pytest.raises(ValueError, match=r"solver must be one of 'auto', 'lanczos', 'multilevel', 'factorised'"):
+        diffusion_map(laplacian, n_components=8, solver="arpack")
+
+
+def test_progress_is_reported(quick):
     seen = []
     operator = SymmetricTransition(strip(2000), quick)
     start = np.random.default_rng(0).normal(size=2000)
-    leading_eigenpairs(operator, 5, start=start, ordered=True, progress=lambda done, total: seen.append(done))
+    leading_eigenpairs(
+        operator, 5, start=start, ordered=True, solver="multilevel", progress=lambda done, total: seen.append(done)
+    )
     assert seen == sorted(seen) and seen
 
 
@@ -469,7 +492,7 @@ def test_the_pace_of_an_iteration_foretells_its_end():
     assert expected_products([(100, 1.0), (200, 1.0)], 1e-8) == np.inf
 
 
-@pytest.mark.parametrize("enough", [0, 20])
+@pytest.mark.parametrize("enough", first_of(0, 20))
 @pytest.mark.parametrize("staying", [0.0, 1.0])
 def test_ending_the_levels_early_and_poor_guards_change_nothing(quick, monkeypatch, staying, enough):
     """With 0 the first coarse level is the last, and factorised; guards of a coarse level need not be good."""
@@ -478,7 +501,7 @@ def test_ending_the_levels_early_and_poor_guards_change_nothing(quick, monkeypat
     monkeypatch.setattr(eigen, "STAYING", staying)
     monkeypatch.setattr(multilevel, "ENOUGH", enough)
     monkeypatch.setattr(multilevel, "SMALLEST", 100)
-    a, b = (pairs(laplacian, quick, method=method) for method in ("lanczos", "multilevel"))
+    a, b = (pairs(laplacian, quick, ordered=ordered) for ordered in (False, True))
     assert b.info["method"] == "multilevel" and "fallback" not in b.info
     assert (len(b.info["coarse_sizes"]) == 1) == (staying == 0)
     np.testing.assert_allclose(a.values, b.values, atol=1e-10)
@@ -495,8 +518,8 @@ def test_a_level_whose_first_eigenvalue_rounding_took_above_one_is_factorised():
     operator = SimpleNamespace(backend=get_backend("cpu"), top=top)
     values, vectors = factorised_eigenpairs(operator, S, 6, np.random.default_rng(0).normal(size=n), 1e-8, {})
     expected = np.linalg.eigvalsh(S.toarray())[::-1][:6]
-    np.testing.assert_allclose(values, expected, atol=1e-12)
-    assert np.linalg.norm(S @ vectors - vectors * values, axis=0).max() < 1e-8
+    np.testing.assert_allclose(values[:6], expected, atol=1e-12)
+    assert np.linalg.norm(S @ vectors - vectors * values[:6], axis=0).max() < 1e-8
 
 
 @pytest.mark.parametrize(("n", "method"), [(300, "dense"), (1200, "lanczos")])

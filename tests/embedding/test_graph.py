@@ -122,10 +122,16 @@ def test_diagonal_is_there_when_asked_for(on, rng):
     np.testing.assert_array_equal(np.diag(graph), 0.0)
 
 
-def test_a_zero_stored_on_one_side_only_is_refused():
-    lopsided = scipy.sparse.csr_matrix(([0.0, 1.0, 1.0], ([0, 1, 2], [1, 2, 1])), shape=(3, 3))
-    with pytest.raises(ValueError, match="store each distance at both"):
-        check_graph(lopsided)
+def test_what_is_stored_on_one_side_only_counts_on_both():
+    """A zero, too: the distance of two equal points."""
+    lopsided = scipy.sparse.csr_matrix(([0.0, 1.0, 1.0, 3.0], ([0, 1, 2, 2], [1, 2, 1, 0])), shape=(3, 3))
+    whole = scipy.sparse.csr_matrix(([0.0, 3, 0, 1, 3, 1], ([0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1])), shape=(3, 3))
+    for found, expected in zip(csr_parts(check_graph(lopsided)), csr_parts(whole), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def csr_parts(matrix):
+    return matrix.indptr, matrix.indices, matrix.data
 
 
 FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]

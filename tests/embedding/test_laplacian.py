@@ -7,8 +7,16 @@ import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ies_gpu import cometric, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
-from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, laplacian_in_place
+from ies_gpu import (
+    DisconnectedGraphError,
+    cometric,
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    laplacian_of_points,
+    radius_graph,
+)
+from ies_gpu.embedding.laplacian import Laplacian, check_laplacian, laplacian_in_place, with_weights
 from ies_gpu.embedding.order import spatial_order
 from ies_gpu.embedding.tiles import TiledKernel
 from tests.backends import to_host
@@ -123,3 +131,35 @@ def test_asymmetric_and_negative_affinities_are_refused():
         graph_laplacian(scipy.sparse.csr_array(np.array([[1.0, 0.5], [0.2, 1.0]])))
     with pytest.raises(ValueError, match="negative"):
         graph_laplacian(np.array([[1.0, -0.5], [-0.5, 1.0]]))
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e-280, 1e-300, 1e-308, 1e-312, 1e-320, 1e150])
+def test_a_kernel_of_tiny_numbers_is_scaled_or_refused_but_never_nan(factor):
+    kernel = np.exp(-np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))))
+    try:
+        found = graph_laplacian(factor * kernel)
+    except ValueError as error:
+        assert "kernel" in str(error) and factor < 1e-280
+    else:
+        np.testing.assert_allclose(found.transition.toarray(), graph_laplacian(kernel).transition.toarray(), rtol=1e-12)
+        assert np.isfinite(found.weights).all()
+
+
+def test_a_plain_matrix_has_the_map_of_its_laplacian(on, cloud):
+    """The weights are found by the walk along a tree, up to a factor."""
+    laplacian = laplacian_of_points(cloud, bandwidth=1.5, alpha=0.5)
+    expected, found = diffusion_map(laplacian, n_components=4), on(diffusion_map)(laplacian.matrix, n_components=4)
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-9)
+    signs = np.sign((found.coordinates * expected.coordinates).sum(axis=0))
+    np.testing.assert_allclose(found.coordinates * signs, expected.coordinates, rtol=0, atol=1e-6)
+    ratio = with_weights(check_laplacian(laplacian.matrix)).weights / laplacian.weights
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-9)
+
+
+def test_a_walk_that_is_not_reversible_has_no_map():
+    circular = np.array([[0, 0.9, 0.1], [0.1, 0, 0.9], [0.9, 0.1, 0]])
+    with pytest.raises(ValueError, match="of a reversible walk"):
+        diffusion_map(scipy.sparse.csr_array(np.eye(3) - circular), n_components=1)
+    apart = scipy.sparse.block_diag([[[0.5, 0.5], [0.5, 0.5]]] * 2)
+    with pytest.raises(DisconnectedGraphError, match="in parts, one of them with 2 of 4 points"):
+        diffusion_map(scipy.sparse.csr_array(np.eye(4) - apart), n_components=1)

@@ -100,8 +100,11 @@ def test_a_strip_is_unrolled(given, tmp_path):
     assert unexplained_variance(width, found.coordinates[:, :2]) > 0.7  # the first two would not do
     save(found, tmp_path / "run.npz")
     assert load(tmp_path / "run.npz").subset == found.subset
-    with pytest.raises(ValueError, match="a model needs a graph of all points within a radius"):
-        model_of(found, X)
+    if "bandwidth" in given and given["bandwidth"] != "local":
+        np.testing.assert_allclose(model_of(found, X).transform(X), found.embedding, rtol=0, atol=1e-6)
+    else:
+        with pytest.raises(ValueError, match="a model needs one bandwidth for all points"):
+            model_of(found, X)
 
 
 def test_dimension_and_size_are_found_with_it():

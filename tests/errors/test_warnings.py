@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ies_gpu import IESWarning, IndependentCoordinates, datasets, nystrom_extension, select_coordinates
-from ies_gpu.errors import CheckpointWarning, warn_caller, warnings_held
+from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_points
 
 
@@ -75,31 +74,3 @@ def test_checkpoints(tmp_path):
     for path in (tmp_path / "saved").rglob("*.npz"):
         path.write_bytes(b"damaged")
     assert place_of(lambda: select_coordinates(X, resume=True, **options), CheckpointWarning) == {__file__}
-
-
-def test_warnings_are_held_back_in_one_thread_and_in_no_other():
-    """Two threads that overlap, the first ends first: ``catch_warnings`` would leave its filters behind."""
-    filters = list(warnings.filters)
-    begun, ended = threading.Event(), threading.Event()
-    held = []
-
-    def second():
-        with warnings_held() as messages:
-            begun.set()
-            ended.wait(60)
-            warn_caller("of the second")
-            held.extend(messages)
-
-    other = threading.Thread(target=second)
-    with warnings_held(IESWarning) as messages:
-        other.start()
-        begun.wait(60)
-        warn_caller("of the first")
-        with pytest.warns(RuntimeWarning, match="another kind"):
-            warn_caller("another kind", RuntimeWarning)
-    ended.set()
-    other.join()
-    assert (messages, held) == (["of the first"], ["of the second"])
-    with pytest.warns(IESWarning, match="not held"):
-        warn_caller("not held")
-    assert list(warnings.filters) == filters

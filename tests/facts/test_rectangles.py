@@ -11,16 +11,17 @@ from ies_gpu import (
     select_coordinates,
 )
 from tests.manifolds import identified, neumann, rectangle
+from tests.thorough import first_of
 
-RATIOS = (1.3, 2.3, 3.4, 4.7, 6.3, 7.6)
+RATIOS = (6.3, 1.3, 2.3, 3.4, 4.7, 7.6)
 
 
 def select(points, bandwidth):
     return select_coordinates(points, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.2])
-@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize("noise", first_of(0.2, 0.0))
+@pytest.mark.parametrize("ratio", first_of(*RATIOS))
 def test_the_two_sides_are_chosen(ratio, noise):
     points, flat, bandwidth = rectangle(10_000, ratio, noise=noise)
     selection = select(points, bandwidth)

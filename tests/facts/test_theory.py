@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu.paper.flat_manifolds import flat_manifold
-from ies_gpu.paper.theory import areas, flat_torus, lemma_cases, lemma_sides, limit_errors, limit_studies, rectangle
+from benchmarks.paper.flat_manifolds import flat_manifold
+from benchmarks.paper.theory import areas, flat_torus, lemma_cases, lemma_sides, limit_errors, limit_studies, rectangle
 from tests.manifolds import neumann
 
 MANIFOLDS = [rectangle, flat_torus]

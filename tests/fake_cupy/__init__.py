@@ -27,7 +27,7 @@ from .namespaces import Module, from_dlpack
 REAL: dict[str, Any] = {}  # real modules by name, for their names, signatures and exceptions
 NAMES = (
     "cupy", "cupy.linalg", "cupy.cuda", "cupy.cuda.memory", "cupy.cuda.compiler", "cupy.cuda.runtime",
-    "cupyx", "cupyx.scipy", "cupyx.scipy.sparse", "cupyx.scipy.sparse.linalg", "cupyx.scipy.sparse.csgraph",
+    "cupyx", "cupyx.scipy", "cupyx.scipy.sparse", "cupyx.scipy.sparse.csgraph",
     "cupyx.scipy.spatial",
 )  # fmt: skip
 
@@ -97,7 +97,6 @@ def build_modules() -> dict[str, Module]:
     own["cupy.linalg"] = {"eigh": linalg.eigh, "eigvalsh": linalg.eigvalsh}
     names = ("csr_matrix", "csc_matrix", "csr_array", "csc_array", "issparse", "identity")
     own["cupyx.scipy.sparse"] = {name: getattr(sparse, name) for name in names}
-    own["cupyx.scipy.sparse.linalg"] = {"eigsh": sparse.eigsh, "LinearOperator": sparse.LinearOperator}
     own["cupyx.scipy.spatial"] = {"KDTree": runtime.KDTree}
     own["cupyx.scipy.sparse.csgraph"] = {"connected_components": needs_cugraph}
     numpy = {"cupy": np, "cupy.linalg": np.linalg}

@@ -308,56 +308,5 @@ def identity(n: int, dtype: Any = "d", format: str | None = None) -> Any:
     return made
 
 
-def eigsh(
-    a: Any, k: int = 6, *, which: str = "LM", v0: Any = None, ncv: Any = None, maxiter: Any = None, tol: float = 0,
-    return_eigenvectors: bool = True,
-) -> Any:  # fmt: skip
-    """Thick-restart Lanczos, as the real one: ``v0`` becomes working storage, ``maxiter`` counts products, and nothing
-    is said when it ends the run; NaN where the Krylov space ends."""
-    if which not in ("LM", "LA", "SA"):
-        raise ValueError(f"which must be 'LM','LA'or'SA' (actual: {which})")
-    n = a.shape[0]
-    size = min(max(2 * k, k + 32), n - 1) if ncv is None else ncv
-    limit, tol = 10 * n if maxiter is None else maxiter, tol or np.finfo(float).eps
-    matrix = a._scipy() if isinstance(a, compressed) else a
-    u = np.random.default_rng(0).random(n) if v0 is None else v0._host
-    V, T, kept, products = np.zeros((size, n)), np.zeros((size, size)), 0, 0
-    V[0] = u / np.linalg.norm(u)
-    while True:
-        for j in range(kept, size):
-            u[:] = (matrix @ device(V[j]))._host if isinstance(matrix, LinearOperator) else matrix @ V[j]
-            onto = V[: j + 1] @ u
-            u -= onto @ V[: j + 1]
-            u -= (V[: j + 1] @ u) @ V[: j + 1]
-            T[: j + 1, j] = T[j, : j + 1] = onto
-            if np.linalg.norm(u) < 1e-14:
-                return device(np.full(k, np.nan)), device(np.full((n, k), np.nan))
-            if j + 1 < size:
-                V[j + 1] = u / np.linalg.norm(u)
-        products += size - kept
-        values, rotation = np.linalg.eigh(T)
-        rank = {"LM": np.argsort(np.abs(values)), "LA": np.arange(size), "SA": np.arange(size)[::-1]}[which]
-        chosen = np.sort(rank[-k:])
-        values, rotation = values[chosen], rotation[:, chosen]
-        arrays.machine.synchronise()  # the small problem is solved on the host
-        X = rotation.T @ V
-        if np.linalg.norm(np.linalg.norm(u) * rotation[-1]) <= tol or products >= limit:
-            found = device(values)
-            return (found, device(np.ascontiguousarray(X.T))) if return_eigenvectors else found
-        V[:k], V[k], kept = X, u / np.linalg.norm(u), k
-        T[:] = 0
-        T[np.arange(k), np.arange(k)] = values
-
-
-class LinearOperator:
-    """A product without a matrix."""
-
-    def __init__(self, shape: Any, matvec: Any, rmatvec: Any = None, matmat: Any = None, dtype: Any = None) -> None:
-        self.shape, self.matvec, self.dtype, self.ndim = shape, matvec, np.dtype(dtype), 2
-
-    def __matmul__(self, x: Any) -> Any:
-        return self.matvec(x)
-
-
 for _class in (csr_matrix, csc_matrix, csr_array, csc_array):
     _class.__module__ = "cupyx.scipy.sparse"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import warnings
@@ -9,14 +10,16 @@ import zipfile
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from ies_gpu import datasets, load, load_model, model_of, save, save_model, select_coordinates
-from ies_gpu.datasets.xyz import write_xyz
 from ies_gpu.errors import CheckpointWarning
-from ies_gpu.files.points import read_points
-from ies_gpu.files.writing import write_array
+from ies_gpu.files.points import read_columns, read_points
+from ies_gpu.files.writing import write_array, write_table
 from ies_gpu.run.checkpoint import Checkpoint
 from tests.comparison import assert_same
+from tests.extras import needed
+from tests.files.test_reading import write_points
 from tests.validation.hostile import judged
 
 POINTS = datasets.load("D1", n_samples=300).X
@@ -51,13 +54,14 @@ WRITE = {
     "points.npy": lambda path, selection: write_array(path, POINTS),
     "points.csv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter=",", header="x,y,z", comments=""),
     "points.tsv": lambda path, selection: np.savetxt(path, POINTS[:40], delimiter="\t"),
-    "frames.xyz": lambda path, selection: write_xyz(path, POINTS[:40].reshape(10, 4, 3), np.array([6, 1, 1, 8])),
+    **{
+        f"points{ending}": lambda path, selection: write_points(path) for ending in (".txt", ".parquet", ".h5", ".h5ad")
+    },
 }
 READ = {
     "run.npz": lambda path: fields_of(load(path)),
     "model.npz": lambda path: fields_of(load_model(path)),
     "graph.npz": read_stage,
-    "frames.xyz": lambda path: datasets.load_molecule(path).R,
 }
 
 
@@ -159,16 +163,133 @@ def test_devices_and_pipes_are_not_read(read, tmp_path):
             read(tmp_path / name)
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    """64 MB of zeros in 64 kB, on a machine that has 32 MB free."""
-    path = tmp_path / "points.npz"
-    np.savez_compressed(path, X=np.zeros((1 << 22, 2)))
-    assert path.stat().st_size < 100_000
-    assert read_points(path).shape == (1 << 22, 2)
+def npz_of_zeros(path):
+    np.savez_compressed(path, X=np.zeros((N, 2)))
+
+
+def hdf5_of_zeros(path):
+    with needed("h5py", "files").File(path, "w") as file:
+        file.create_dataset("X", shape=(N, 2), dtype="f8", chunks=(1 << 15, 2), compression="gzip")
+
+
+def hdf5_of_one_chunk(path):
+    with needed("h5py", "files").File(path, "w") as file:
+        file.create_dataset("X", shape=(10, 2), maxshape=(None, 2), dtype="f8", chunks=(N, 2), compression="gzip")
+
+
+def zarr_of_zeros(path):
+    needed("zarr", "files").open(str(path), mode="w", shape=(N, 2), chunks=(1 << 15, 2), dtype="f8")
+
+
+def cells_of_zeros(path):
+    write_points(path)
+    with needed("h5py", "files").File(path, "a") as file:
+        del file["obsm/X_pca"]
+        hollow = file["obsm"].create_dataset("X_pca", shape=(N, 2), dtype="f8", chunks=(1 << 15, 2), compression="gzip")
+        hollow.attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+
+
+def sparse_cells(path):
+    needed("anndata", "anndata").AnnData(scipy.sparse.csr_matrix((2, 3))).write_h5ad(path)
+    with needed("h5py", "files").File(path, "a") as file:
+        file["X"].attrs["shape"] = [N, 2]
+
+
+def parquet_of_zeros(path):
+    pyarrow = needed("pyarrow", "files")
+    needed("pyarrow.parquet", "files").write_table(pyarrow.table({"x": np.zeros(N), "y": np.zeros(N)}), path)
+
+
+N = 1 << 22  # 64 MB of float64 in two columns
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("points.npz", npz_of_zeros),
+        ("points.h5", hdf5_of_zeros),
+        ("points.h5", hdf5_of_one_chunk),
+        ("points.zarr", zarr_of_zeros),
+        ("points.h5ad", cells_of_zeros),
+        ("points.h5ad", sparse_cells),
+        ("points.parquet", parquet_of_zeros),
+    ],
+)
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, name, write):
+    """64 MB in some kilobytes, on a machine that has 32 MB free."""
+    path = tmp_path / name
+    write(path)
+    assert path.is_dir() or path.stat().st_size < 200_000
     monkeypatch.setattr("ies_gpu.files.points.available_memory", lambda: 32 << 20)
-    monkeypatch.setattr("numpy.load", None)
     with pytest.raises(ValueError, match=r"holds an array of 0\.1 GB, and 0\.0 GB of memory are free"):
         read_points(path)
+    if path.suffix == ".parquet":
+        with pytest.raises(ValueError, match="memory are free"):
+            read_columns(path)
+
+
+def test_a_word_that_many_rows_share_is_kept_once(tmp_path):
+    """A gigabyte of words, if each row had its own, in a file of some kilobytes."""
+    pyarrow = needed("pyarrow", "files")
+    path, words = tmp_path / "words.parquet", pyarrow.array(["w" * 10_000])
+    table = pyarrow.table({"word": pyarrow.DictionaryArray.from_arrays(np.zeros(100_000, "i4"), words).cast("string")})
+    needed("pyarrow.parquet", "files").write_table(table, path)
+    assert path.stat().st_size < 100_000
+    found = read_columns(path)["word"]
+    assert len(found) == 100_000 and len({id(word) for word in found}) == 1
+
+
+def outside(path, kind):
+    """An HDF5 file, or the cells of one, whose points lie in another file."""
+    h5py = needed("h5py", "files")
+    secret = path.parent / "secret.h5"
+    with h5py.File(secret, "w") as file:
+        file["X"] = np.arange(20.0).reshape(10, 2)
+    place = "X"
+    if path.suffix == ".h5ad":
+        write_points(path)
+        place = "obsm/X_pca"
+    with h5py.File(path, "a") as file:
+        if place in file:
+            del file[place]
+        if kind == "storage":
+            file.create_dataset(place, shape=(10, 2), dtype="f8", external=[(str(secret), 0, 160)])
+        elif kind == "link":
+            file[place] = h5py.ExternalLink(str(secret), "X")
+        elif kind == "link behind a link":
+            file["elsewhere"] = h5py.ExternalLink(str(secret), "/")
+            file[place] = h5py.SoftLink("/elsewhere/X")
+        else:
+            layout = h5py.VirtualLayout(shape=(10, 2), dtype="f8")
+            layout[:] = h5py.VirtualSource(str(secret), "X", shape=(10, 2))
+            file.create_virtual_dataset(place, layout)
+
+
+@pytest.mark.parametrize("name", ["points.h5", "points.h5ad"])
+@pytest.mark.parametrize("kind", ["storage", "link", "link behind a link", "view"])
+def test_data_in_another_file_are_not_read(tmp_path, name, kind):
+    """They could name any file that this user may read."""
+    outside(tmp_path / name, kind)
+    reads = [read_points, read_columns] if name.endswith("h5ad") else [read_points]
+    for read in reads:
+        with pytest.raises(ValueError, match="is kept in another file or is a view of other data"):
+            read(tmp_path / name)
+
+
+def test_a_flipped_bit_in_a_page_of_parquet_is_noticed(tmp_path):
+    """In what we write, pages have checksums; the names and sizes behind them have none."""
+    pyarrow = needed("pyarrow.parquet", "files")
+    path = tmp_path / "points.parquet"
+    write_table(path, POINTS, ["x", "y", "z"])
+    about, content = pyarrow.ParquetFile(path).metadata.row_group(0), path.read_bytes()
+    last = about.column(2)
+    end = (last.dictionary_page_offset or last.data_page_offset) + last.total_compressed_size
+    for place in np.random.default_rng(0).integers(100, end, 40):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
+        try:
+            np.testing.assert_array_equal(read_points(path), POINTS)  # in the header of a page, or in statistics
+        except ValueError as error:
+            assert judged(error) == "refused"
 
 
 @pytest.mark.parametrize("member", ["header.json", "coordinates.npy"])
@@ -218,3 +339,69 @@ def test_nothing_is_unpickled(tmp_path):
         with pytest.raises(ValueError, match=name.partition(".")[0]):
             read(tmp_path / name)
     assert not (tmp_path / "executed").exists()
+
+
+def test_codecs_that_unpickle_are_not_called(tmp_path):
+    marker = tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(marker), "w"))
+
+    needed("zarr", "files")
+    packed = needed("numcodecs", "files").Pickle().encode(np.array([[Evil()]], dtype=object))
+    folder = tmp_path / "evil.zarr"
+    folder.mkdir()
+    for dtype in ("|O", "<f8"):
+        meta = {"zarr_format": 2, "shape": [1, 1], "chunks": [1, 1], "dtype": dtype, "compressor": None,
+                "fill_value": None if dtype == "|O" else 0.0, "order": "C",
+                "filters": [{"id": "pickle", "protocol": 5}]}  # fmt: skip
+        (folder / ".zarray").write_text(json.dumps(meta))
+        (folder / "0.0").write_bytes(packed)
+        with pytest.raises(ValueError, match=r"evil\.zarr"):
+            read_points(folder)
+    assert not marker.exists()
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("points.npy", npy(POINTS)[:500], "cut short or damaged"),
+        ("points.npy", npy(POINTS)[:20], "cut short or damaged"),
+        ("points.npy", npy(POINTS).replace(b", }", b",  "), "cut short or damaged"),  # a bracket that nothing closes
+        ("points.npy", b"noise" * 100, "is not an .npy file"),
+        ("points.npy", npz(X=POINTS), "rename it to points.npz"),
+        ("points.npy", npy(np.array([[1, "a"]], dtype=object)), "Python objects"),
+        ("points.npy", npy(np.arange(4.0)), r"shape \(4,\)"),
+        ("points.npy", npy(POINTS[None]), r"shape \(1, 300, 3\)"),
+        ("points.npy", npy(POINTS[:0]), "no points"),
+        ("points.npy", npy(np.array([["a"]])), "not real numbers"),
+        ("points.npy", npy(POINTS + 1j), "not real numbers"),
+        ("points.npz", npz(X=POINTS)[:500], "cut short or damaged"),
+        ("points.npz", npz(X=POINTS).replace(b", }", b",  "), "cut short or damaged"),
+        ("points.npz", b"noise" * 100, "is not an .npz file"),
+        ("points.npz", npz(X=np.array([[1, "a"]], dtype=object)), "Python objects"),
+        ("points.csv", "größe,y\n1,2\n".encode("latin-1"), "UTF-8"),
+        *((f"points{ending}", b"", "is empty") for ending in (".npy", ".npz", ".csv", ".h5", ".parquet")),
+        *((f"points{ending}", b"noise" * 100, ending) for ending in (".parquet", ".h5", ".h5ad", ".zarr")),
+    ],
+)
+def test_wrong_files_say_what_is_wrong(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    if name.endswith((".parquet", ".h5", ".h5ad", ".zarr")):
+        needed({".parquet": "pyarrow", ".zarr": "zarr"}.get(name[6:], "h5py"), "files")
+    with pytest.raises(ValueError, match=words) as caught:
+        read_points(tmp_path / name)
+    assert str(tmp_path / name) in str(caught.value) and "\n" not in str(caught.value)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ies_gpu import datasets, plot, select_coordinates
+from benchmarks.paper.book import Book
+from ies_gpu import datasets, load, plot, select_coordinates
 from ies_gpu.files.points import read_points
-from ies_gpu.files.remote import check_remote, check_remote_output, name_of, shown
-from ies_gpu.files.writing import whole_or_nothing
-from ies_gpu.paper.book import Book
+from ies_gpu.files.remote import check_remote, check_remote_output, name_of, shown, shown_text
+from ies_gpu.files.writing import check_output, whole_or_nothing
 
 HARM = "<script>alert(1)</script>\"'&"
 
@@ -35,9 +36,34 @@ def test_only_a_few_kinds_of_url_are_opened(url):
             check(url)
 
 
-@pytest.mark.parametrize("url", ["https://me:secret@host/a/x.npy?token=secret", "s3://key:secret@bucket/x.npy"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:secret@host/a/x.npy?token=secret",
+        "https://me:se?cret@host/x.npy#secret",
+        "s3://key:secret@bucket/x.npy",
+        "s3://bucket/x.npy#token=secret",
+        "git+https://me:secret@host/x.npy?token=secret",
+        "simplecache::https://me:secret@host/x.npy",
+        "simplecache::s3://key:secret@bucket/x.npy#token=secret",
+        "filecache::zip::https://me:secret@127.0.0.1:9/x.npy",
+    ],
+)
 def test_a_url_is_shown_without_its_secrets(url):
-    assert "secret" not in shown(url) and shown(url).endswith("x.npy")
+    """In any message: also that of a library which repeats a part of the URL only."""
+    assert shown(url).endswith("x.npy")
+    library = f"invalid bucket {url.partition('://')[2]!r}, or {url!r}"
+    told = [shown(url), shown_text(library, url)]
+    with pytest.raises((ValueError, OSError)) as caught:
+        read_points(url)
+    assert not [text for text in (*told, str(caught.value)) if "cret" in text]
+
+
+def test_a_url_that_pathlib_has_changed_is_refused_without_its_secrets():
+    for use in (read_points, load, lambda path: check_output(path, ".npz")):
+        with pytest.raises(ValueError, match="pass a URL as text") as caught:
+            use(Path("https://me:secret@host/run.npz"))
+        assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +77,24 @@ def test_a_download_stays_in_its_folder(url, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
 def test_modes_of_files(tmp_path):
-    before = os.umask(0o077)
-    try:
-        with whole_or_nothing(tmp_path / "run.npz") as file:
-            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600  # from the first byte on
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "run.npz").stat().st_mode) == 0o600
+    for umask, old, wanted in (
+        (0o077, None, 0o600),
+        (0o022, None, 0o644),
+        (0o022, 0o600, 0o600),
+        (0o077, 0o664, 0o664),
+    ):
+        path = tmp_path / "run.npz"
+        path.unlink(missing_ok=True)
+        if old is not None:
+            path.touch()
+            path.chmod(old)
+        before = os.umask(umask)
+        try:
+            with whole_or_nothing(path) as file:
+                assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == wanted  # from the first byte on
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE(path.stat().st_mode) == wanted
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")

@@ -136,14 +136,6 @@ def test_other_precisions_find_the_same_set(name, dtype):
     assert_agreement(found, on_cpu(name, dtype=dtype), 1e-6 if dtype == "mixed" else selftest.BOUNDS["whole, float32"])
 
 
-def test_the_library_solver_agrees_with_ours(monkeypatch):
-    monkeypatch.setenv("IES_GPU_SOLVER", "eigsh")
-    found = on_cuda("D1")
-    assert found.diagnostics["solver"]["method"] == "eigsh"
-    monkeypatch.delenv("IES_GPU_SOLVER")
-    assert_agreement(found, on_cpu("D1"))
-
-
 def test_the_self_test_passes():
     reference, tested = selftest.sides("cuda")
     outcomes = list(selftest.compare(reference, tested, 2000))

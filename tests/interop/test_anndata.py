@@ -41,15 +41,24 @@ def test_points_of_obsm(adata):
     assert other.subset == tuple(adata.uns["mine"]["subset"])
 
 
-def test_the_graph_is_the_kernel_with_ones_on_its_diagonal(adata):
+def test_the_graph_is_the_kernel_as_it_is(adata):
+    """An empty diagonal stays empty, as in ``kernel=`` and in scanpy."""
     graph = adata.obsp["connectivities"]
-    found = select(adata, use="connectivities", **SIZES)
-    expected = select_coordinates(kernel=graph + scipy.sparse.identity(700), **SIZES)
-    np.testing.assert_allclose(found.embedding, expected.embedding, rtol=0, atol=1e-12)
-    assert graph.diagonal().max() == 0  # the object's own graph is left as it was
+    assert graph.diagonal().max() == 0
     adata.obsp["own"] = graph + 2 * scipy.sparse.identity(700)
-    expected = select_coordinates(kernel=adata.obsp["own"], **SIZES)
-    np.testing.assert_array_equal(select(adata, use="own", **SIZES).embedding, expected.embedding)
+    for use in ("connectivities", "own"):
+        expected = select_coordinates(kernel=adata.obsp[use], **SIZES)
+        np.testing.assert_array_equal(select(adata, use=use, **SIZES).embedding, expected.embedding)
+    with pytest.raises(ValueError, match="self_loops=False works only with X or graph"):
+        select(adata, use="connectivities", self_loops=False, **SIZES)
+
+
+def test_eigenvalues_are_those_of_scanpy(adata):
+    scanpy = needed("scanpy", "test-all")
+    adata.uns["neighbors"] = {"connectivities_key": "connectivities", "params": {"n_neighbors": 15, "method": "umap"}}
+    scanpy.tl.diffmap(adata, n_comps=9)
+    found = select(adata, use="connectivities", n_components=8, **SIZES)
+    np.testing.assert_allclose(1 - found.eigenvalues, adata.uns["diffmap_evals"][1:], rtol=0, atol=1e-5)
 
 
 def test_a_file_keeps_what_was_written(adata, tmp_path):
@@ -163,7 +172,7 @@ def test_cells_that_cannot_be_transformed_are_told_why(adata):
         transform(adata, adata)
     for nearest in ({"n_neighbors": 20}, {"bandwidth": "local"}):
         select(adata, **nearest, **SIZES)
-        with pytest.raises(ValueError, match="select with bandwidth='fixed' or a number, and without n_neighbors"):
+        with pytest.raises(ValueError, match="select with bandwidth='fixed' or a number"):
             transform(adata, adata)
     select(adata, bandwidth=1.0, **SIZES)
     other = adata.copy()

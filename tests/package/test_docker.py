@@ -335,11 +335,11 @@ def asked_memory() -> dict[str, float]:
     }
 
 
-def test_each_job_asks_for_the_memory_that_estimate_tells():
+def test_each_job_asks_for_the_memory_that_estimate_resources_tells():
     for name, asked in asked_memory().items():
-        (command,) = re.findall(r"ies-gpu (estimate(?: --[\w-]+ \w+)+)", (DOCKER / name).read_text())
-        args = build_parser().parse_args(command.split())
-        told = estimate_resources(n=args.n, dim=args.dim, degree=args.degree, device=args.device)
+        (sizes,) = re.findall(r"estimate_resources\(n=([\d_]+), dim=(\d+), degree=(\d+)\)", (DOCKER / name).read_text())
+        n, dim, degree = map(int, sizes)
+        told = estimate_resources(n=n, dim=dim, degree=degree)
         assert told.request_bytes <= asked <= 2 * told.request_bytes, (name, told.request_bytes, asked)
 
 
@@ -406,7 +406,7 @@ def slurm(stand_in, tmp_path, **more):
 def test_slurm_hands_the_status_on(stand_in, tmp_path, status):
     stand_in("apptainer", f"exit {status}")
     stand_in("scontrol")
-    assert slurm(stand_in, tmp_path).wait(20) == status
+    assert slurm(stand_in, tmp_path).wait(600) == status
     called = stand_in.called("apptainer")
     args = parsed(called[called.index("ies-gpu.sif") + 1 :])
     assert args.device == "cuda" and args.n_threads == 4
@@ -421,11 +421,11 @@ def test_slurm_puts_a_stopped_job_back_into_the_queue(stand_in, tmp_path):
     stand_in("apptainer", f'trap "sleep 0.3; exit 143" TERM; touch {tmp_path}/ready; while true; do sleep 0.05; done')
     stand_in("scontrol")
     job = slurm(stand_in, tmp_path)
-    deadline = time.monotonic() + 20
-    while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
+    while not (tmp_path / "ready").exists():
+        assert job.poll() is None
         time.sleep(0.02)
     job.send_signal(signal.SIGTERM)
-    assert job.wait(20) == 143
+    assert job.wait(600) == 143
     assert stand_in.called("scontrol") == ["requeue", "7"]
 
 

@@ -25,7 +25,7 @@ def run(tmp_path, monkeypatch, capsys):
 
     def running(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
-        runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
+        running.defined = runpy.run_path(str(ROOT / "examples" / name), run_name="__main__")
         return capsys.readouterr().out
 
     return running
@@ -37,6 +37,7 @@ def test_strip(run):
     assert Path("strip-first.png").stat().st_size > 10_000 and Path("strip-chosen.png").stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_torus(run):
     assert "500 new points in phi1" in run("torus.py", 1000)
     assert np.isfinite(np.load("torus-new.npy")).all() and load_model("torus-model.npz").X.shape == (1000, 13)
@@ -55,6 +56,7 @@ def turned_molecule(n):
     return frames
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
 def test_ethanol(run):
     np.savez("ethanol.npz", R=turned_molecule(700), z=np.array([6, 6, 8, 1, 1, 1, 1, 1, 1]))
@@ -72,11 +74,26 @@ def test_cluster(run):
     assert "stopped" in out and "resumed: ['graph'" in out
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few points
 def test_swiss_roll_and_spectra(run):
     assert "chosen     along   R2" in run("swiss_roll.py", 800)
-    assert "Spectra(400 of 120 channels" in run("spectra.py", 400)
+    assert "(400, 10)\nSelection of phi1" in run("spectra.py", 400)
     assert Path("roll-chosen.png").exists() and Path("spectra.png").exists()
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few points
+def test_spectra_of_sdss_are_read_at_rest(run):
+    """Flux equal to its wavelength at rest, seen at a redshift of .25, with channels that were not measured."""
+    Table, fits = needed("astropy.table", "astro").Table, needed("astropy.io.fits", "astro")
+    run("spectra.py", 400)
+    seen = np.linspace(5000, 8000, 301)
+    flux, ivar = seen / 1.25, np.ones(301)
+    flux[60:63], ivar[60:63] = -99, 0
+    tables = Table({"loglam": np.log10(seen), "flux": flux, "ivar": ivar}), Table({"Z": [0.25]})
+    fits.HDUList([fits.PrimaryHDU(), *map(fits.table_to_hdu, tables)]).writeto("spec.fits")
+    at = np.linspace(4100, 6300, 50)
+    np.testing.assert_allclose(run.defined["read_sdss"]("spec.fits", at), at)
 
 
 def test_pipeline(run):
@@ -106,14 +123,16 @@ def test_a_biologists_first_half_hour(run):
     assert needed("anndata", "anndata").read_h5ad("cells.h5ad").obsm["X_ies"].shape == (350, 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # few frames
 def test_a_chemists_first_half_hour(run):
-    needed("ase", "test-all")
+    needed("ase", "molecules")
     out = run("chemist.py", 700)
-    assert "700 frames of CCOHHHHHH; ASE" in out and "Selection of phi1" in out
+    assert "700 frames of 9 atoms; ASE" in out and "Selection of phi1" in out
     assert Path("chemist.png").stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_an_astronomers_first_half_hour(run, monkeypatch):
     needed("astropy", "astro")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

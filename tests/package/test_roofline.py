@@ -118,6 +118,7 @@ def test_number_of_sets(m, s):
     assert roofline.Problem(m=m, s=s).sets == len(candidate_subsets(m, s))
 
 
+@pytest.mark.thorough
 @needs_cupy
 def test_work_of_the_multilevel_method_is_what_the_stand_in_counts(monkeypatch):
     """Bytes by formula, with the counts of that run, leave out temporaries: a good part of those counted."""

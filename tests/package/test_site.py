@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import ies_gpu
+from tests.findings.source import codes
 from tests.package.test_docstrings import MORE
 
 ROOT = Path(__file__).parents[2]
@@ -110,38 +111,19 @@ def texts(node: ast.AST) -> list[str]:
     return [text for child in ast.iter_child_nodes(node) for text in texts(child)]
 
 
-def warned() -> dict[str, list[ast.AST]]:
-    """Where the package warns in so many words: arguments of warning functions, and doubts that are collected."""
-    found: dict[str, list[ast.AST]] = {"said": [], "all": []}
-    for file in (ROOT / "ies_gpu").rglob("*.py"):
-        tree = ast.parse(file.read_text())
-        found["all"].append(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "doubt":
-                found["said"].append(node.value)
-            elif isinstance(node, ast.Call) and node.args:
-                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                list_of = getattr(getattr(node.func, "value", None), "id", "")
-                doubts = name == "append" and list_of in ("doubts", "found") and file.name == "verdict.py"
-                note = name == "note" and file.name == "checkpoint.py"  # elsewhere: a line on the console
-                if name in ("warn", "warn_caller") or note or doubts:
-                    found["said"].append(node.args[0])
-    return found
-
-
 def explains(term: str, text: str) -> bool:
     """Whether a term of the page, with dots for what varies, is about a text of the package."""
     return bool(re.search(".*".join(re.escape(part.strip()) for part in term.split("...")), text, re.DOTALL))
 
 
 def test_every_warning_is_explained():
-    terms = re.findall(r'^# "(.*)"$', (DOCS / "_lessons" / "reading.py").read_text(), flags=re.MULTILINE)
-    found = warned()
-    every = [text for tree in found["all"] for text in texts(tree)]
-    said = [text for node in found["said"] for text in texts(node) if len(text) > 20]
-    assert len(terms) > 20 and len(said) > 20
-    assert [term for term in terms if not any(explains(term, text) for text in every)] == [], "no longer said"
-    assert [text for text in said if not any(explains(term, text) for term in terms)] == [], "not in reading.py"
+    page = (DOCS / "_lessons" / "reading.py").read_text()
+    terms = re.findall(r'^# (?:``([\w.]+)``: )?"(.*)"$', page, flags=re.MULTILINE)
+    every = [text for file in (ROOT / "ies_gpu").rglob("*.py") for text in texts(ast.parse(file.read_text()))]
+    assert [term for _, term in terms if not any(explains(term, text) for text in every)] == [], "no longer said"
+    assert {code for code, _ in terms if code} == codes("warning", "light", "grave", "note", "say") | {
+        "choice.doubtful"
+    }
 
 
 def test_every_line_of_a_result_is_explained():

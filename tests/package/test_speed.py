@@ -36,13 +36,13 @@ def geometry(strip):
 
 
 def least_seconds(*functions) -> list[float]:
-    """The shortest time of each, taken in turn, so that a busy machine slows all of them."""
+    """The least processor time of each, taken in turn, so that a busy machine slows all of them."""
     best = [np.inf] * len(functions)
     for _ in range(REPEAT):
         for k, function in enumerate(functions):
-            begin = time.perf_counter()
+            begin = time.process_time()
             function()
-            best[k] = min(best[k], time.perf_counter() - begin)
+            best[k] = min(best[k], time.process_time() - begin)
     return best
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import ies_gpu
+from benchmarks.paper.book import Book
+from benchmarks.paper.real import fill, run
+from benchmarks.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
 from ies_gpu import umap_init
-from ies_gpu.paper.book import Book
-from ies_gpu.paper.real import fill, run
-from ies_gpu.paper.real_cases import CASES, dense_rows, features, mirror_set, torsion_r2
 from tests.extras import needed
 from tests.manifolds import rectangle
 
@@ -71,6 +71,8 @@ def test_the_book_has_tables_and_pictures(tmp_path, folder):
     own = [row for row in runtime.rows if row[-1] == "cpu"]
     assert len(own) == 2 and all(row[5] >= row[7] + sum(row[9:13]) - 1e-9 for row in own)
     assert any(row[0] == "Ethanol" and row[1] == 555_092 for row in runtime.rows)
+    torsions = next(item for item in book.items if item.name == "real-torsions")
+    assert f"{np.mean([row[3] for row in torsions.rows]):.0%} of the torsions" in book.results[0]
 
 
 def test_without_a_folder_it_says_so(tmp_path):
@@ -90,6 +92,7 @@ def test_stray_points_are_left_out(rng):
     np.testing.assert_array_equal(dense_rows(X, 0.03), np.arange(97))
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # frames of both hands
 def test_torsions_of_the_file_become_colours(folder):
     found = features(CHAIN, folder / "chain" / "m.npz", None)
     R, turn = four_atoms(700, np.random.default_rng(0))
@@ -97,6 +100,7 @@ def test_torsions_of_the_file_become_colours(folder):
     np.testing.assert_allclose(found.colors["reaction coordinate"], R[:, 3, 0])
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # frames of both hands
 def test_exchanged_atoms_lead_to_the_mirror_image(tmp_path, rng):
     R, _ = four_atoms(300, rng)
     both = np.concatenate([R, R[:, [3, 1, 2, 0]]])

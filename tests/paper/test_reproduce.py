@@ -8,11 +8,11 @@ import importlib.util
 import numpy as np
 import pytest
 
+from benchmarks.paper import EXPERIMENTS, experiment
+from benchmarks.paper.__main__ import main
+from benchmarks.paper.book import Book
+from benchmarks.paper.published import PUBLISHED
 from ies_gpu import datasets
-from ies_gpu.cli import main
-from ies_gpu.paper import EXPERIMENTS, experiment
-from ies_gpu.paper.book import Book
-from ies_gpu.paper.published import PUBLISHED
 
 
 def rows_of(folder, name):
@@ -40,8 +40,8 @@ def test_every_experiment_has_a_run():
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """One data set, few points: the whole way to the page."""
-    from ies_gpu.paper.synthetic import fill
-    from ies_gpu.paper.synthetic_cases import Plan
+    from benchmarks.paper.synthetic import fill
+    from benchmarks.paper.synthetic_cases import Plan
 
     book = Book(tmp_path_factory.mktemp("book"))
     plan = Plan(
@@ -78,51 +78,73 @@ def test_numbers_of_a_small_reproduction_are_in_range(small):
     assert all(float(row["seconds"]) > 0 for row in rows_of(book.folder, "runtime-table"))
 
 
-def test_wrong_use(tmp_path, capsys):
-    assert main(["reproduce", "--only", "nothing", "-o", str(tmp_path)]) == 2
-    assert main(["reproduce"]) == 2
-    assert main(["reproduce", "-o", str(tmp_path), "--data", str(tmp_path / "none")]) == 1
-    assert "none does not exist" in capsys.readouterr().err
-    out = tmp_path / "out"
-    assert main(["reproduce", "--only", "real", "-o", str(out)]) == 2
-    assert "--data" in capsys.readouterr().err
-    assert main(["reproduce", "--only", "real", "-o", str(out), "--data", str(tmp_path)]) == 1
-    assert "ethanol_sgdml_md.npz" in capsys.readouterr().err
-    assert not out.exists()
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--only", "nothing"], "nothing"),
+        (["--data", "no/such/folder"], "no/such/folder"),
+        (["--only", "real"], "--data"),
+        (["--only", "real", "--data", "."], "ethanol_sgdml_md.npz"),
+    ],
+)
+def test_wrong_use_is_refused_before_a_folder_is_made(tmp_path, monkeypatch, capsys, arguments, named):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(["-o", "out", *arguments])
+    assert stopped.value.code == 2 and named in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_is_not_installed_is_said_before_the_work(tmp_path, capsys, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "umap" else find(name, *a))
-    assert main(["reproduce", "--only", "umap", "-o", str(tmp_path / "out")]) == 1
-    assert "ies-gpu[umap]" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match=r"ies-gpu\[umap\]"):
+        main(["--only", "umap", "-o", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(experiment("synthetic"), "run", lambda book, **options: None)
-    assert main(["reproduce", "-o", str(tmp_path / "out")]) == 0  # the others are computed
+    assert main(["-o", str(tmp_path / "out")]) == 0  # the others are computed
     assert "warning" in capsys.readouterr().err
     page = (tmp_path / "out" / "index.html").read_text()
     assert "UMAP: not computed" in page and "ies-gpu[umap]" in page
 
 
-@pytest.mark.parametrize(("failure", "status"), [(KeyboardInterrupt(), 130), (MemoryError("full"), 1)])
-def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch, failure, status):
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, MemoryError])
+def test_what_was_done_before_a_stop_has_its_page(tmp_path, monkeypatch, failure):
     def run(book, **options):
         book.text("first", "The first part", "is done")
         raise failure
 
     monkeypatch.setattr(experiment("synthetic"), "run", run)
-    assert main(["reproduce", "--only", "synthetic", "-o", str(tmp_path)]) == status
+    arguments = ["--only", "synthetic", "-o", str(tmp_path)]
+    if failure is KeyboardInterrupt:
+        assert main(arguments) == 130
+    else:
+        with pytest.raises(MemoryError):
+            main(arguments)
     page = (tmp_path / "index.html").read_text()
     assert "The first part" in page and "not finished" in page
+
+
+def test_the_result_comes_first(small, tmp_path, monkeypatch, capsys):
+    book, _ = small
+    (sentence,) = book.results
+    equal = rows_of(book.folder, "agreement")[0]["equal"] == "True"
+    assert f"the paper's on {int(equal)} of 1 data sets" in sentence
+    page, readme = ((book.folder / name).read_text(encoding="utf-8") for name in ("index.html", "README.md"))
+    assert page.index("of 1 data sets") < min(page.index("<nav>"), page.index("<section"))
+    assert readme.index("of 1 data sets") < readme.index("## ")
+    monkeypatch.setattr(experiment("synthetic"), "run", lambda made, **options: made.result("It agrees."))
+    assert main(["--only", "synthetic", "-o", str(tmp_path), "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "It agrees."
 
 
 @pytest.mark.slow
 def test_the_papers_sets_and_orders(tmp_path):
     """D1 to D12 at their size: the chosen sets, greedy's first s, and what LLR takes."""
-    from ies_gpu.paper.synthetic_cases import Plan, compute
-    from ies_gpu.run.log import Log
+    from benchmarks.paper.parts import Parts
+    from benchmarks.paper.synthetic_cases import Plan, compute
 
-    cases = [compute(name, Plan(()), Log()) for name in datasets.names()[:12]]
+    cases = [compute(name, Plan(()), Parts()) for name in datasets.names()[:12]]
     chosen = {case.data.name: case.selection.subset for case in cases}
     assert sum(chosen[case.data.name] == case.data.reference_subset for case in cases) >= 11
     assert sum(set(case.greedy[: len(case.selection.subset)]) == set(case.selection.subset) for case in cases) >= 11
@@ -132,8 +154,8 @@ def test_the_papers_sets_and_orders(tmp_path):
 
 @pytest.mark.slow
 def test_a_small_reproduction_on_a_device(machine, tmp_path):
-    from ies_gpu.paper.synthetic import fill
-    from ies_gpu.paper.synthetic_cases import Plan
+    from benchmarks.paper.synthetic import fill
+    from benchmarks.paper.synthetic_cases import Plan
 
     plan = Plan(
         ("D1",), points=1200, llr_points=100, limit_sizes=(300,), limit_seeds=(0,), time_sizes=(300,),

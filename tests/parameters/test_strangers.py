@@ -11,10 +11,12 @@ from sklearn import datasets as theirs
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks import shapes
-from ies_gpu import DisconnectedGraphError, IESWarning, diagnose, plot, select_coordinates, unexplained_variance
+from ies_gpu import DisconnectedGraphError, diagnose, plot, select_coordinates, unexplained_variance
 from ies_gpu.embedding.connectivity import SCATTERED
 from tests.extras import needed
 from tests.manifolds import rectangle
+from tests.said import refused, warned
+from tests.thorough import first_of
 
 STRIP = rectangle(1200, 4.3, noise=0.1, degree=60)[0]
 
@@ -25,9 +27,9 @@ def moved_away(count):
     return points
 
 
-@pytest.mark.parametrize("count", [1, 12])
+@pytest.mark.parametrize("count", first_of(12, 1))
 def test_a_few_outliers_are_left_out_and_named(count):
-    with pytest.warns(IESWarning, match=r"(Row 0 was|Rows 0, .* were) left out"):
+    with warned("graph.left_out"):
         found = select_coordinates(moved_away(count))
     np.testing.assert_array_equal(found.points, np.arange(count, len(STRIP)))
     # the map is that of the points without them
@@ -38,7 +40,7 @@ def test_a_few_outliers_are_left_out_and_named(count):
 
 def test_more_than_a_few_are_an_error_before_long_work():
     seen = []
-    with pytest.raises(DisconnectedGraphError, match="components='largest'"):
+    with refused("graph.disconnected", DisconnectedGraphError):
         select_coordinates(
             moved_away(int(1.5 * SCATTERED[0] * len(STRIP))), progress=lambda stage, *_: seen.append(stage)
         )
@@ -48,19 +50,19 @@ def test_more_than_a_few_are_an_error_before_long_work():
 def test_with_a_given_bandwidth_one_outlier_is_an_error_whose_advice_works():
     points = moved_away(1)
     known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15}
-    with pytest.raises(DisconnectedGraphError, match="1 point is far from the rest: pass components='largest'") as told:
+    with refused("graph.disconnected", DisconnectedGraphError) as told:
         select_coordinates(points, **known)
-    assert "bandwidth=" not in str(told.value)  # which would join nearly all pairs
-    with pytest.warns(IESWarning, match="Row 0 was left out"):
+    assert told.value.finding.advised == {"components": "'largest'"}  # a bandwidth would join nearly all pairs
+    with warned("graph.left_out"):
         assert len(select_coordinates(points, components="largest", **known).points) == len(points) - 1
 
 
 def test_wine_runs_without_one_of_its_rows():
-    with pytest.warns(IESWarning, match="177 of 178 points. Row 18 was left out"):
+    with warned("graph.left_out"):
         assert len(select_coordinates(theirs.load_wine().data).points) == 177
 
 
-@pytest.mark.parametrize("bandwidth", ["auto", "fixed"])
+@pytest.mark.parametrize("bandwidth", first_of("auto", "fixed"))
 def test_breast_cancer_runs_with_its_outliers_or_names_those_it_leaves_out(bandwidth):
     X = StandardScaler().fit_transform(theirs.load_breast_cancer().data)
     with warnings.catch_warnings(record=True) as told:
@@ -73,12 +75,13 @@ def test_breast_cancer_runs_with_its_outliers_or_names_those_it_leaves_out(bandw
 @pytest.mark.parametrize("name", ["iris", "blobs", "circles"])
 def test_clusters_are_an_error_with_their_sizes_and_advice_that_works(name):
     X, sizes = {
-        "iris": (theirs.load_iris().data, "100, 50"),
-        "blobs": (theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)[0], "200, 200, 200"),
-        "circles": (theirs.make_circles(600, factor=0.3, noise=0.03, random_state=0)[0], "300, 300"),
+        "iris": (theirs.load_iris().data, [100, 50]),
+        "blobs": (theirs.make_blobs(600, centers=3, cluster_std=0.4, random_state=1)[0], [200, 200, 200]),
+        "circles": (theirs.make_circles(600, factor=0.3, noise=0.03, random_state=0)[0], [300, 300]),
     }[name]
-    with pytest.raises(DisconnectedGraphError, match=rf"\({sizes} points\).*components='largest'"):
+    with refused("graph.disconnected", DisconnectedGraphError) as caught:
         select_coordinates(X)
+    assert [len(part) for part in caught.value.parts] == sizes
 
 
 T = np.linspace(0, 1, 500)
@@ -101,15 +104,16 @@ def test_a_curve_has_a_picture_and_says_that_its_scores_are_zero(name, tmp_path)
 
 def test_a_column_in_another_unit_is_hinted_at():
     points = STRIP * [1000, 1, 1]
-    with pytest.warns(IESWarning, match="column 0 of X has nearly all of the variance.*StandardScaler"):
+    with warned("columns.units"):
         assert select_coordinates(points).verdict != "sure"
 
 
 def test_points_that_come_several_times_make_the_choice_doubtful():
     """Three copies of each: alone, the 200 points are seen to be a surface."""
     strip = np.random.default_rng(0).uniform(size=(200, 2)) * [6, 1]
-    with pytest.warns(IESWarning, match="each point comes 3.0 times on average, and copies explain each other; drop"):
-        assert select_coordinates(np.repeat(strip, 3, axis=0)).verdict == "doubtful"
+    with warned("choice.doubtful"):
+        found = select_coordinates(np.repeat(strip, 3, axis=0))
+    assert found.verdict == "doubtful" and "choice.copies" in {finding.code for finding in found.findings}
 
 
 @pytest.mark.parametrize("n", [500, *(pytest.param(n, marks=pytest.mark.slow) for n in (1000, 1500, 2000, 3000))])
@@ -125,11 +129,11 @@ def test_a_small_swiss_roll_is_unrolled_by_two_coordinates(n, seed):
 
 def test_a_torus_whose_walls_nearly_touch_in_the_map_says_so_by_the_measure_of_a_diagnosis():
     """The walls of seed 1 meet; those of the strip, whose ends are flat, do not."""
-    with pytest.warns(IESWarning, match="parts that are far apart in X nearly touch in the map.*diagnose"):
+    with warned("choice.nearly_touch"):
         found = select_coordinates(shapes.load("torus", 2000, 1).X, keep_bases=True)
-    seen, (reason,) = diagnose(found), found.diagnostics["automatic"]["reasons"]
+    seen, (reason,) = diagnose(found), found.findings
     share = np.mean((seen.collapse > 3) & (seen.flatness >= 0.15))
-    assert float(reason.split("%")[0].removeprefix("at ")) == pytest.approx(100 * share, abs=0.1)
+    assert float(reason.text.split("%")[0].removeprefix("at ")) == pytest.approx(100 * share, abs=0.1)
     assert seen.counts["overlap"] > 0 and found.verdict != "sure"
     assert select_coordinates(STRIP).diagnostics["warnings"] == ()
 
@@ -147,12 +151,12 @@ def test_no_coordinate_of_a_noisy_tree_that_lives_on_a_few_points_is_chosen(nois
 def test_a_tree_is_said_to_be_one_and_a_strip_is_not():
     found = select_coordinates(shapes.load("tree", 500, 1).X)
     assert found.verdict == "doubtful"
-    assert any("for trees and clusters, prefer them" in reason for reason in found.diagnostics["automatic"]["reasons"])
+    assert "choice.leading_as_good" in {finding.code for finding in found.findings}
     strip = select_coordinates(STRIP)
-    assert strip.subset != (0, 1) and strip.diagnostics["automatic"]["reasons"] == []
+    assert strip.subset != (0, 1) and strip.findings == ()
 
 
-@pytest.mark.parametrize("name", ["wine", "digits", "uneven density", "diabetes"])
+@pytest.mark.parametrize("name", first_of("wine", "digits", "uneven density", "diabetes"))
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_data_of_many_kinds_end_in_a_map(name):
     X = {
@@ -176,7 +180,7 @@ def made_cells(n: int = 700) -> np.ndarray:
     return centres[types] + spread + branch
 
 
-@pytest.mark.parametrize("name", ["made", "pbmc68k_reduced"])
+@pytest.mark.parametrize("name", first_of("made", "pbmc68k_reduced"))
 @pytest.mark.filterwarnings("ignore")
 def test_cells_end_in_a_map_whose_coordinates_live_on_many_of_them(name):
     X = made_cells() if name == "made" else needed("scanpy", "test-all").datasets.pbmc68k_reduced().obsm["X_pca"]
@@ -198,7 +202,7 @@ def test_spectra_run_without_a_few_of_them_and_the_time_is_said_beforehand(caplo
         X = file["spectra"].astype(float)
     with (
         caplog.at_level("INFO", logger="ies_gpu"),
-        pytest.warns(IESWarning, match="of 18,695 points. Rows .* were left out"),
+        warned("graph.left_out"),
     ):
         found = select_coordinates(X)
     assert len(found.points) >= 0.99 * len(X)

@@ -115,6 +115,7 @@ def test_the_five_trials_take_less_than_three_times_the_entries_of_the_middle_on
     assert sum(count for _, count in trials_of.values()) < 3 * first[1.0][1]
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
     X = datasets.load("D9", n_samples=1500).X
@@ -139,6 +140,7 @@ def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
     assert firm.best(2).bandwidth == 1.0 and [t.fvu(2) for t in firm.trials] == [0.03, 0.04]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("backend", ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)], indirect=True)
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_a_device_finds_what_the_cpu_finds(backend, small):

@@ -17,6 +17,7 @@ from ies_gpu import (
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.uneven import UNEVEN, unevenness
 from tests.manifolds import plane
+from tests.said import refused
 
 QUIET = pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 
@@ -72,6 +73,7 @@ def test_even_density_costs_no_trial(automatic):
     assert automatic.diagnostics["automatic"]["local"] is None
 
 
+@pytest.mark.thorough
 @QUIET
 def test_of_many_points_it_is_tried_only_where_there_is_more_to_explain(monkeypatch):
     """Two densities are explained by a fixed bandwidth but for what more points would explain, a fan is not."""
@@ -89,11 +91,11 @@ def test_a_fixed_bandwidth_is_found_on_request_and_has_a_place_for_new_points(fo
     assert report["local"] is None and report["fvu"] > found.diagnostics["automatic"]["fvu"]
     assert estimate_bandwidth(X, device="cpu").value == pytest.approx(report["chosen"]["bandwidth"])
     assert model_of(fixed, X).transform(X[:3]).shape == (3, len(fixed.subset))
-    with pytest.raises(ValueError, match="bandwidth='fixed' or a number"):
+    with refused("model.nearest"):
         model_of(found, X)
     estimator = IndependentCoordinates(device="cpu").fit(X)
     assert estimator.bandwidth_ == pytest.approx(report["chosen"]["bandwidth"])
-    with pytest.raises(ValueError, match="n_neighbors=30 needs bandwidth='local' or a number, got bandwidth='fixed'"):
+    with refused("bandwidth.n_neighbors"):
         select_coordinates(X, bandwidth="fixed", n_neighbors=30)
 
 
@@ -104,10 +106,11 @@ def test_points_that_no_fixed_bandwidth_keeps_together():
         select_coordinates(X, bandwidth="fixed", device="cpu")
     found = select_coordinates(X, device="cpu")
     assert len(found.points) == len(X) and found.verdict != "sure"
-    assert any("no fixed bandwidth" in reason for reason in found.diagnostics["automatic"]["reasons"])
+    assert "bandwidth.only_local" in {finding.code for finding in found.findings}
     assert unexplained_variance(flat, found.embedding) < 0.2
 
 
+@pytest.mark.thorough
 @QUIET
 def test_it_is_followed_on_all_points_where_a_sample_was_tried(monkeypatch, tmp_path):
     monkeypatch.setattr("ies_gpu.parameters.automatic.calibrate.__defaults__", (700,))

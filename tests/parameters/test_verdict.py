@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -11,31 +11,16 @@ import pytest
 from benchmarks import shapes
 from benchmarks.strangers import chosen
 from ies_gpu import IESWarning, datasets, select_coordinates
+from ies_gpu.findings import grave, light, option, verdict_on, warning, warnings_for, without_repeats
 from ies_gpu.parameters.levina_bickel import dimension_of_sample
-from ies_gpu.parameters.verdict import (
-    DOUBTFUL,
-    LIGHT,
-    Reason,
-    automatic_line,
-    share_words,
-    stray_words,
-    verdict_and_warnings,
-    verdict_of,
-    worth_a_warning,
-)
+from ies_gpu.parameters.verdict import automatic_line, share_words, stray_finding
 from ies_gpu.run.options import Options
-
-
-def test_one_word_from_the_reasons():
-    light, grave = Reason(False, "light"), Reason(True, "grave")
-    assert verdict_of([]) == "sure"
-    assert verdict_of([light]) == verdict_of(LIGHT * [light]) == "likely"
-    assert verdict_of((LIGHT + 1) * [light]) == verdict_of([grave]) == "doubtful"
+from tests.said import warned
 
 
 def test_a_plain_strip_is_sure_without_a_warning(automatic):
     assert automatic.verdict == automatic.diagnostics["automatic"]["verdict"] == "sure"
-    assert automatic.diagnostics["automatic"]["reasons"] == []
+    assert automatic.findings == ()
     assert "verdict         sure" in repr(automatic)
 
 
@@ -43,16 +28,16 @@ def test_given_parameters_have_no_verdict(strip):
     assert select_coordinates(strip[0], bandwidth=0.12, intrinsic_dim=2, subset_size=2).verdict is None
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of its other warnings
 def test_noise_in_all_directions_is_doubtful_and_says_why_in_one_warning():
     X = np.random.default_rng(0).normal(size=(600, 12))
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
+    with warned("choice.doubtful") as said:
         found = select_coordinates(X, n_components=8)
-    assert found.verdict == "doubtful"
-    doubts = [str(warning.message) for warning in told if str(warning.message).startswith(DOUBTFUL)]
-    assert len(doubts) == 1
-    assert all(reason in doubts[0] for reason in found.diagnostics["automatic"]["reasons"])
-    assert issubclass(told[0].category, IESWarning)
+    (doubt,) = said
+    reasons = [finding for finding in found.findings if finding.is_doubt]
+    assert found.verdict == verdict_on(reasons) == "doubtful"
+    assert all(reason.text in doubt.text for reason in reasons)
+    assert "choice.doubtful" not in {finding.code for finding in found.findings}  # its reasons are there
 
 
 def test_the_cases_set_aside_are_none_of_those_looked_at():
@@ -67,23 +52,15 @@ def test_on_the_cases_set_aside_sure_is_right_in_95_of_100():
     assert len(sure) >= 30 and np.mean(sure) >= 0.95
 
 
-def test_each_reason_is_printed_once_and_the_gravest_first(automatic):
-    reasons = ["no set passes the regret test", "only 400 points", "at 2.0% of the points, parts ... nearly touch"]
-    report = automatic.diagnostics["automatic"] | {"verdict": "doubtful", "reasons": reasons}
-    facts = automatic.diagnostics | {"automatic": report, "warnings": (*worth_a_warning(report), "another")}
-    lines = repr(replace(automatic, diagnostics=facts)).splitlines()
+def test_each_reason_is_printed_once_and_every_other_warning_below(automatic):
+    reasons = [grave("choice.regret", "no set passes"), light("choice.few_points", "only 400 points", "add some")]
+    others = [*warnings_for(reasons), warning("graph.left_out", "another")]
+    facts = {"findings": [asdict(finding) for finding in without_repeats(reasons + others)]}
+    facts["automatic"] = automatic.diagnostics["automatic"] | {"verdict": "doubtful"}
+    lines = repr(replace(automatic, diagnostics=automatic.diagnostics | facts)).splitlines()
     start = lines.index("  verdict         doubtful:")
-    assert lines[start + 1 : start + 4] == [f"{18 * ' '}- {reason}" for reason in reasons]
+    assert lines[start + 1 : start + 3] == [f"{18 * ' '}- {reason}" for reason in reasons]
     assert [line for line in lines if "warning" in line] == ["  warning         another"]
-
-
-def test_a_reason_with_advice_keeps_it(automatic):
-    reasons = ["at 2.0% of the points, parts that are far apart in X nearly touch in the map", "only 400 points"]
-    report = {"verdict": "likely", "reasons": reasons}
-    verdict, others = verdict_and_warnings(report, worth_a_warning(report))
-    assert (
-        others == [] and verdict[0] == "likely:" and "shows where" in verdict[1] and verdict[2] == "- only 400 points"
-    )
 
 
 def test_a_prediction_worse_than_the_mean_explains_none_of_the_variance(automatic):
@@ -92,31 +69,14 @@ def test_a_prediction_worse_than_the_mean_explains_none_of_the_variance(automati
     assert line.endswith("explain none of the variance of X")
 
 
-@pytest.mark.parametrize(
-    ("stray", "subset", "words"),
-    [
-        (
-            [1],
-            (0, 2),
-            "1 of phi1..phi4 is concentrated on a few stray points (3 in all) and was excluded: phi2. It lea",
-        ),
-        (
-            [1, 2],
-            (0, 3),
-            "2 of phi1..phi4 are concentrated on a few stray points each (3 in all) and were excluded: ph",
-        ),
-        ([0, 1, 2, 3], (0, 3), "all of phi1..phi4 are concentrated on a few stray points each (3 in all), so none "),
-    ],
-)
-def test_stray_coordinates_in_words(stray, subset, words):
-    options = Options(intrinsic_dim=2, subset_size=2, n_components=4, bandwidth=1.0)
-    found = stray_words(stray, 3, subset, options)
-    assert found.startswith(words)
-    assert found.endswith("set self_loops=False, raise bandwidth or leave out the rows in diagnostics['stray_points']")
-    assert ("the choice is doubtful" in found) == (len(stray) == 4)
-    nearest = stray_words(stray, 3, subset, Options(intrinsic_dim=2, subset_size=2, n_components=4, n_neighbors=8))
-    assert nearest.endswith("raise n_neighbors or leave out the rows in diagnostics['stray_points']")
-    assert "self_loops" not in nearest and "bandwidth" not in nearest
+@pytest.mark.parametrize(("stray", "subset"), [([1], (0, 2)), ([1, 2], (0, 3)), ([0, 1, 2, 3], (0, 3))])
+def test_stray_coordinates_are_excluded_where_enough_others_are_left(stray, subset):
+    options = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 4}
+    found = stray_finding(stray, 3, subset, Options(bandwidth=1.0, **options))
+    assert found.code == ("stray.kept" if len(stray) == 4 else "stray.excluded")
+    assert found.advised == {"self_loops": "False"} and option("bandwidth") in found.advice
+    nearest = stray_finding(stray, 3, subset, Options(n_neighbors=8, **options))
+    assert option("n_neighbors") in nearest.advice and option("bandwidth") not in nearest.advice
 
 
 def curve(n, noise):
@@ -130,7 +90,7 @@ def curve(n, noise):
 def test_a_curve_with_two_dimensions_is_said_to_look_like_one(n):
     """The tangent planes do not show it: at this bandwidth they see the bends."""
     options = {"bandwidth": 0.3, "subset_size": 2, "device": "cpu"}
-    with pytest.warns(IESWarning, match=r"look like a shape of dimension 1\.0 .* intrinsic_dim=2 may be too large"):
+    with warned("dimension.too_large"):
         select_coordinates(curve(n, 0), intrinsic_dim=2, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error", IESWarning)

@@ -17,6 +17,7 @@ from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.plot.clouds import near
 from ies_gpu.plot.colours import GREY, colourings, colourings_of
 from ies_gpu.plot.style import COLORS
+from tests.thorough import first_of
 
 from .pictures import drawn
 
@@ -279,7 +280,9 @@ def test_colours_of_other_points_are_refused(selection):
         colourings_of(np.arange(N - 1.0), part)
 
 
-@pytest.mark.parametrize("nothing", [np.full(N, np.nan), [None] * N, pandas.Series([pandas.NA] * N, dtype="Int64")])
+@pytest.mark.parametrize(
+    "nothing", first_of(np.full(N, np.nan), [None] * N, pandas.Series([pandas.NA] * N, dtype="Int64"))
+)
 def test_a_column_without_any_value_is_drawn_in_grey(selection, nothing):
     for subset in ((0, 1), (0, 1, 2), (0, 1, 2, 3)):
         figure = drawn(plot.embedding(selection, subset, colors={"empty": nothing, "kind": WORDS}))

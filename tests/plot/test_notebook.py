@@ -26,7 +26,7 @@ def test_a_real_notebook(monkeypatch):
         "fig, ax = plt.subplots()\nplot.points(X, ax=ax);",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(book, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(book, timeout=600, kernel_name="python3").execute()
     pictures = [[out for out in cell.outputs if "image/png" in out.get("data", {})] for cell in book.cells]
     assert [len(outs) for outs in pictures] == [0, 1, 0, 1, 1]
     assert all(out.data["image/png"].startswith("iVBOR") for outs in pictures for out in outs)  # PNG in base64

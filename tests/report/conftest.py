@@ -50,6 +50,6 @@ def browser(tmp_path_factory):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     made = webdriver.Chrome(service=webdriver.ChromeService(driver), options=options)
-    made.set_page_load_timeout(60)
+    made.set_page_load_timeout(600)
     yield made
     made.quit()

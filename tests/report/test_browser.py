@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection_stability, volume_histogram
+from ies_gpu.findings import light
 from ies_gpu.report.page import write_report
 from tests.report.conftest import HOSTILE
 
-TOLD = {"verdict": "likely", "reasons": ["one reason", "another"], "chosen": {"bandwidth": 0.6}, "fvu": 0.1}
+TOLD = {
+    "automatic": {"verdict": "likely", "chosen": {"bandwidth": 0.6}, "fvu": 0.1},
+    "findings": [asdict(light("choice.one", "one reason")), asdict(light("choice.other", "another"))],
+}
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 READY = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done(true)))"
@@ -298,7 +302,7 @@ def test_the_theme_follows_the_reader(fresh):
 
 
 def test_the_verdict_on_an_automatic_choice_is_told(browser, strip, tmp_path):
-    selection = replace(strip[0], diagnostics=strip[0].diagnostics | {"automatic": TOLD})
+    selection = replace(strip[0], diagnostics=strip[0].diagnostics | TOLD)
     write_report(selection, tmp_path / "report.html")
     words = opened(browser, tmp_path / "report.html").find_element("css selector", ".warnings").text
     assert "The automatic choice is likely: one reason; another." in words

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from ies_gpu import diagnose, selection_stability
+from ies_gpu.findings import warning
 from tests.report.conftest import HOSTILE
 
 
 def test_a_selection_shows_its_names_warnings_and_pictures(strip):
-    selection = replace(strip[0], diagnostics=strip[0].diagnostics | {"warnings": [HOSTILE]})
+    selection = replace(strip[0], diagnostics=strip[0].diagnostics | {"findings": [asdict(warning("a.b", HOSTILE))]})
     card = selection._repr_html_()
     assert "Selection of phi1" in card and f"zeta {selection.zeta:.4g}" in card
     assert html.escape(HOSTILE) in card and HOSTILE not in card

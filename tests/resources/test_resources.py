@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks import device_counts
-from ies_gpu import cli, datasets, estimate_resources
+from ies_gpu import datasets, estimate_resources
 from ies_gpu.embedding.cost import Size
 from ies_gpu.resources import CONTEXT, SAMPLES, START, device_needs
 from tests.backends import needs_cupy
@@ -89,25 +89,6 @@ def test_more_entries_than_four_bytes_can_number():
     below, above = (estimate_resources(n=10**7, dim=3, degree=degree) for degree in (213.0, 215.0))  # 2^31 is between
     assert below.checkpoint_bytes + 4 * 2**31 < above.checkpoint_bytes < 1.4 * below.checkpoint_bytes
     assert below.peak_bytes + 4 * 2**31 < above.peak_bytes
-
-
-def test_the_command(capsys):
-    arguments = ["estimate", "--n", "100000", "--dim", "3", "--degree", "169"]
-    assert cli.main(arguments) == 0
-    out = capsys.readouterr().out
-    assert "eigenvectors" in out and "request" in out and max(map(len, out.splitlines())) <= 80
-    assert "automatic parameters" in out and "searches other than exhaustive" in out
-    assert cli.main([*arguments, "--json", "--dtype", "float32", "-m", "12", "-d", "2", "-s", "3"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["request_bytes"] > found["peak_bytes"] == max(stage["bytes"] for stage in found["stages"])
-    assert cli.main([*arguments, "--device", "cuda"]) == 0
-    assert "never compared with a real GPU" in " ".join(capsys.readouterr().out.split())
-    for wrong, status in (
-        (["estimate", "--n", "5"], 2),
-        ([*arguments, "-m", "99999"], 1),
-        ([*arguments, "-s", "1"], 1),
-    ):
-        assert cli.main(wrong) == status
 
 
 @needs_cupy

@@ -29,6 +29,7 @@ from ies_gpu.cli import main
 from ies_gpu.results import model as model_module
 from ies_gpu.results.storage import read_as
 from tests.backends import each_device
+from tests.said import refused, warned
 
 OLD = Path(__file__).parents[1] / "data" / "model-1.npz"  # 40 points, written by version 0.1.0
 
@@ -54,7 +55,7 @@ def test_transform_gives_the_chosen_or_the_wanted_columns(model, selection, stri
     every = model.transform(strip.X[:9], columns=range(10))
     np.testing.assert_allclose(every, selection.coordinates[:9], rtol=0, atol=1e-8)
     for wrong in ([10], [-1], [0.5], [True, False]):
-        with pytest.raises(ValueError, match="columns must be numbers between 0 and 9"):
+        with refused("columns.range"):
             model.transform(strip.X, columns=wrong)
     assert repr(model).startswith("Model of phi1, phi") and "1,200 points with 3 columns, bandwidth=0.7" in repr(model)
 
@@ -74,9 +75,9 @@ def test_without_self_loops(backend, strip, tmp_path):
 def test_a_model_works_on_any_device(backend, model, strip, isolated):
     new = strip.X[:60] + 0.2
     new[7] = 1e5
-    with pytest.warns(IESWarning, match="1 of 60 new points"):
+    with warned("new_points.isolated"):
         expected = model.transform(new, device="cpu", isolated=isolated)
-    with pytest.warns(IESWarning, match="1 of 60 new points"):
+    with warned("new_points.isolated"):
         found = model.transform(new, device=backend.device, isolated=isolated)
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -90,11 +91,11 @@ def test_float32_storage_is_close_enough(strip):
 
 def test_points_left_out_are_no_training_points(strip):
     X = np.vstack([[[1e3, 0, 0]], strip.X, [[-1e3, 0, 0], [-1e3, 0.1, 0]]])
-    with pytest.warns(IESWarning, match="largest, 1,200 of 1,203 points"):
+    with warned("graph.left_out"):
         selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, components="largest")
     model = model_of(selection, X)
     np.testing.assert_array_equal(model.X, strip.X)
-    with pytest.warns(IESWarning, match=r"3 of 1,203 new points .* \(rows 0, 1201, 1202\)"):
+    with warned("new_points.isolated"):
         got = model.transform(X)
     np.testing.assert_allclose(got[1:1201], selection.embedding, rtol=0, atol=1e-8)
 
@@ -102,7 +103,7 @@ def test_points_left_out_are_no_training_points(strip):
 def test_a_map_of_a_graph_has_no_place_for_points(strip):
     graph = radius_graph(strip.X, radius=2.1)
     selection = select_coordinates(graph=graph, bandwidth=0.7, intrinsic_dim=2, subset_size=2)
-    with pytest.raises(ValueError, match="made from a graph, which gives no distances to new points"):
+    with refused("model.entry"):
         model_of(selection, strip.X)
 
 
@@ -113,7 +114,7 @@ def test_points_of_another_run_are_refused(strip):
     changed[-1, 0] *= 1 + 1e-4
     others = [strip.X[:9], np.vstack([strip.X, strip.X[:5]]), strip.X[::-1], strip.X[:, :2], changed]
     for X in others:
-        with pytest.raises(ValueError, match="X must be the points that the selection was made from"):
+        with refused("X.*"):
             model_of(selection, X)
     again = model_of(selection, strip.X.tolist())  # the same numbers, however they come
     np.testing.assert_array_equal(again.X, strip.X)
@@ -121,7 +122,7 @@ def test_points_of_another_run_are_refused(strip):
     assert len(model_of(older, strip.X[::-1]).X) == len(strip.X)  # nothing to compare with
 
 
-@pytest.mark.parametrize(("metric", "bandwidth"), [("cosine", 0.1), ("correlation", 0.02), ("manhattan", 1.0)])
+@pytest.mark.parametrize(("metric", "bandwidth"), [("cosine", 0.1), ("correlation", 0.02)])
 def test_points_of_another_run_are_refused_in_every_metric(strip, metric, bandwidth):
     X = strip.X[:400] + [30.0, 5.0, 5.0]
     asked = {"intrinsic_dim": 1, "subset_size": 1, "n_components": 5, "components": "largest"}
@@ -129,7 +130,7 @@ def test_points_of_another_run_are_refused_in_every_metric(strip, metric, bandwi
         warnings.simplefilter("ignore", IESWarning)
         selection = select_coordinates(X, metric=metric, bandwidth=bandwidth, **asked)
     for other in (X[::-1], 2 * X):
-        with pytest.raises(ValueError, match="X must be the points that the selection was made from"):
+        with refused("X.other_points"):
             model_of(selection, other)
     np.testing.assert_array_equal(model_of(selection, X.tolist()).X, X[selection.points])
 
@@ -140,11 +141,11 @@ def test_columns_of_a_frame_are_compared_by_name(selection, strip):
     assert model.feature_names == ("x", "y", "z")
     expected = model.transform(strip.X[:5])  # an array has no names
     np.testing.assert_array_equal(model.transform(frame[:5]), expected)
-    with pytest.raises(ValueError, match=r"another order than the training points, x, y, z; select them by name"):
+    with refused("columns.names"):
         model.transform(frame[["y", "x", "z"]])
-    with pytest.raises(ValueError, match=r"X_new has no column z, which the training points have; rename"):
+    with refused("columns.names"):
         model.transform(frame.rename(columns={"z": "height"}))
-    with pytest.raises(ValueError, match=r"X_new has 4 columns, but the training points have 3: x, y, z"):
+    with refused("columns.names"):
         model.transform(frame.assign(more=1.0))
     numbered = pandas.DataFrame(strip.X)  # as pandas numbers columns: no names
     assert model_of(selection, numbered).feature_names is None
@@ -199,18 +200,18 @@ def test_a_file_from_the_future_is_refused(model, tmp_path, monkeypatch):
     monkeypatch.setattr(model_module, "VERSION", 3)
     save_model(model, tmp_path / "model.npz")
     monkeypatch.setattr(model_module, "VERSION", 1)
-    with pytest.raises(ValueError, match=r"in format 3, but this version .* only reads formats up to 1; upgrade"):
+    with refused("file.newer"):
         load_model(tmp_path / "model.npz")
 
 
 def test_results_and_models_are_not_confused(model, selection, tmp_path):
     save_model(model, tmp_path / "model.npz")
     save(selection, tmp_path / "run.npz")
-    with pytest.raises(ValueError, match=r"run.npz is an ies_gpu selection, not a model"):
+    with refused("file.kind"):
         load_model(tmp_path / "run.npz")
-    with pytest.raises(ValueError, match=r"model.npz is an ies_gpu model, not a result"):
+    with refused("file.kind"):
         load(tmp_path / "model.npz")
-    with pytest.raises(TypeError, match="save_model takes a Model"):
+    with refused("model.type", TypeError):
         save_model(selection, tmp_path / "other.npz")
 
 
@@ -220,7 +221,7 @@ def test_a_damaged_file_is_refused(model, tmp_path):
     whole = path.read_bytes()
     for share in (0.0, 0.5, 0.99):
         path.write_bytes(whole[: int(share * len(whole))])
-        with pytest.raises(ValueError, match=r"is not an .npz file, or is cut short or damaged"):
+        with refused("file.damaged"):
             load_model(path)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         read_as(tmp_path / "none.npz", "ies_gpu model", 1, "a model", Model)
@@ -299,9 +300,9 @@ def test_the_way_back_of_odd_coordinates(model):
     Y = np.vstack([model.coordinates[:3, list(model.subset)], [[np.nan, 0.0]]])
     back = model.inverse_transform(Y)
     assert np.isnan(back[3]).all() and np.isfinite(back[:3]).all()
-    with pytest.raises(ValueError, match=r"Y must have 2 columns \(phi1, phi\d\), got 3"):
+    with refused("Y.columns"):
         model.inverse_transform(np.zeros((4, 3)))
-    with pytest.raises(ValueError, match="has no points to go back to"):
+    with refused("model.precomputed"):
         dataclasses.replace(model, metric="precomputed").inverse_transform(Y)
 
 
@@ -310,5 +311,5 @@ def test_points_whose_last_digits_differ_are_the_same():
     X = datasets.load("D1", n_samples=300).X
     selection = select_coordinates(X, bandwidth=0.9, intrinsic_dim=2, subset_size=2)
     assert model_of(selection, np.nextafter(X, np.inf)) is not None
-    with pytest.raises(ValueError, match="these are different points"):
+    with refused("X.other_points"):
         model_of(selection, X * (1 + 1e-4))

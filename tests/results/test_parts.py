@@ -16,6 +16,7 @@ from ies_gpu import (
 )
 from ies_gpu.cli import main
 from tests.manifolds import rectangle
+from tests.said import refused, warned
 
 STRIP, _, EPS = rectangle(900, 3.1, degree=60)
 GIVEN = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": EPS, "n_components": 8}
@@ -26,7 +27,7 @@ TWO = np.vstack([STRIP[600:], STRIP[:600] + [0, 50, 0], STRAY])  # 300 points, 6
 @pytest.mark.parametrize("entry", ["X", "graph"])
 def test_each_part_has_the_map_of_its_points_alone(entry):
     given = {"X": TWO} if entry == "X" else {"graph": radius_graph(TWO, radius=3 * EPS)}
-    with pytest.warns(IESWarning, match=r"1 row is in none of the 2 maps \(900\): too far"):
+    with warned("graph.in_no_map"):
         large, small = select_coordinates(**given, components="each", **GIVEN)
     np.testing.assert_array_equal(large.points, np.arange(300, 900))
     np.testing.assert_array_equal(small.points, np.arange(300))
@@ -51,16 +52,16 @@ def test_clusters_have_a_map_each_with_nothing_given():
 
 
 def test_what_cannot_be_split_is_refused_with_a_way_out(tmp_path):
-    with pytest.raises(ValueError, match="components='each' makes one per part"):
+    with refused("checkpoint.each"):
         select_coordinates(TWO, components="each", checkpoint=tmp_path, **GIVEN)
     for wrong in ("5", None):
-        with pytest.raises(TypeError, match="n_components must be an integer"):
+        with refused("n_components.type", TypeError):
             select_coordinates(TWO, components="each", **GIVEN | {"n_components": wrong})
-    with pytest.raises(ValueError, match="works with X, graph or kernel"):
+    with refused("laplacian.each"):
         select_coordinates(laplacian=1, coordinates=1, eigenvalues=1, components="each", intrinsic_dim=1, subset_size=1)
-    with pytest.raises(ValueError, match="one map per part, but a transformer has one; use components='largest'"):
+    with refused("components.each"):
         IndependentCoordinates(components="each", **GIVEN).fit(TWO)
-    with pytest.raises(DisconnectedGraphError, match="no part of the graph is large enough for n_components=20"):
+    with refused("graph.small_part", DisconnectedGraphError):
         far = np.arange(30)[:, None] // 10 * 100 + np.random.default_rng(0).uniform(size=(30, 2))
         select_coordinates(far, intrinsic_dim=1, subset_size=1, bandwidth=1.0, components="each")
 
@@ -102,7 +103,7 @@ def test_a_graph_may_be_a_list_or_a_frame():
 def test_many_points_without_neighbours_do_not_hide_the_parts():
     """A tenth of the points is alone, more than a sample may show before a graph is refused."""
     alone = np.arange(100.0)[:, None] * [50, 0, 0] + [0, 200, 0]
-    with pytest.warns(IESWarning, match="101 rows are in none of the 2 maps"):
+    with warned("graph.in_no_map"):
         parts = select_coordinates(np.vstack([TWO, alone]), components="each", **GIVEN)
     np.testing.assert_array_equal(parts[0].points, np.arange(300, 900))
     np.testing.assert_array_equal(parts[1].points, np.arange(300))
@@ -110,6 +111,6 @@ def test_many_points_without_neighbours_do_not_hide_the_parts():
 
 def test_a_part_without_a_shape_is_said_to_be_one():
     ball = np.random.default_rng(0).normal(size=(60, 3)) * 0.1 * EPS + [0, 200, 0]
-    with pytest.warns(IESWarning, match="of one with 60 points: .*connects every sampled point to all 60 points"):
+    with warned("graph.in_no_map"):
         (part,) = select_coordinates(np.vstack([STRIP, ball]), components="each", **GIVEN)
     assert len(part.points) == 900

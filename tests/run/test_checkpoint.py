@@ -17,6 +17,7 @@ import scipy.sparse
 from ies_gpu import CheckpointWarning, select_coordinates
 from ies_gpu.run.stage import Run
 from tests.comparison import assert_equal_selections, resumed
+from tests.said import refused, warned
 
 from .jobs import OPTIONS, STAGES
 
@@ -96,7 +97,7 @@ def test_a_damaged_stage_is_told_of_and_computed_again(points, uninterrupted, fo
         change_first_array(path)
     if stage == "laplacian":  # of no use once the tangent bases are there
         (folder / "tangents.npz").unlink()
-    with pytest.warns(CheckpointWarning, match=rf"{stage}\.npz is damaged; the stage is recomputed"):
+    with warned("checkpoint.damaged", CheckpointWarning):
         found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert_equal_selections(uninterrupted, found)
     if stage != "laplacian":  # everything behind it is as good as before, as the digests prove
@@ -147,17 +148,17 @@ def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change,
     if "X" in change:
         X[7, 1] = np.nextafter(X[7, 1], 9)  # a single bit of a single number
     options = OPTIONS | {name: value for name, value in change.items() if name != "X"}
-    with pytest.warns(CheckpointWarning, match="holds a checkpoint of another job") as caught:
+    with warned("checkpoint.other_job", CheckpointWarning) as caught:
         found = select_coordinates(X, **options, checkpoint=folder, resume=True)
-    assert told in str(caught[0].message) and len(caught) == 1
+    assert told in caught[0].text and len(caught) == 1
     assert resumed(found) == []
     assert_equal_selections(select_coordinates(X, **options), found)
     assert resumed(select_coordinates(X, **options, checkpoint=folder, resume=True))
 
 
 def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.run.checkpoint.VERSION", 2)
-    with pytest.warns(CheckpointWarning, match=r"another job \(format 1 there, 2 here\)"):
+    monkeypatch.setattr("ies_gpu.run.checkpoint.VERSION", 3)
+    with warned("checkpoint.other_job", CheckpointWarning):
         found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert resumed(found) == []
     assert_equal_selections(uninterrupted, found)
@@ -166,12 +167,12 @@ def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkeypatch):
     monkeypatch.setattr("ies_gpu.run.stage.Run._computed", lambda *_: pytest.fail("work began"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ValueError, match=r"holds a checkpoint of this job .*pass resume=True to continue"):
+    with refused("checkpoint.there"):
         select_coordinates(points, **OPTIONS, checkpoint=folder)
-    with pytest.raises(ValueError, match="holds a checkpoint of another job"):
+    with refused("checkpoint.there"):
         select_coordinates(points[:-1], **OPTIONS, checkpoint=folder)
     (folder / "graph.npz").write_bytes(b"?")
-    with pytest.raises(ValueError, match="holds a checkpoint of this job"):
+    with refused("checkpoint.there"):
         select_coordinates(points, **OPTIONS, checkpoint=folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before | {"graph.npz": b"?"}
 
@@ -181,7 +182,7 @@ def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
     path = tmp_path / "graph.npz"
     scipy.sparse.save_npz(path, scipy.sparse.eye_array(3, format="csr"))
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"graph\.npz is not part of a checkpoint.*; choose another folder"):
+    with refused("checkpoint.foreign_file"):
         select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=resume)
     assert path.read_bytes() == before
     path.unlink()
@@ -190,12 +191,12 @@ def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
 
 def test_wrong_folders_are_refused_before_the_work(points, tmp_path, monkeypatch):
     monkeypatch.setattr("ies_gpu.run.stage.Run._computed", lambda *_: pytest.fail("work began"))
-    with pytest.raises(ValueError, match="resume=True needs checkpoint"):
+    with refused("resume.checkpoint"):
         select_coordinates(points, **OPTIONS, resume=True)
-    with pytest.raises(ValueError, match="must be a local folder"):
+    with refused("checkpoint.remote"):
         select_coordinates(points, **OPTIONS, checkpoint="s3://bucket/folder")
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(NotADirectoryError, match="must be a folder"):
+    with refused("checkpoint.file", NotADirectoryError):
         select_coordinates(points, **OPTIONS, checkpoint=tmp_path / "file")
     with pytest.raises(OSError, match="cannot create"):
         select_coordinates(points, **OPTIONS, checkpoint=tmp_path / "file" / "below")
@@ -207,7 +208,7 @@ def test_two_runs_do_not_share_a_folder(points, folder):
 
     with open(folder / ".lock", "rb+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match="is in use by another run"):
+        with refused("checkpoint.in_use"):
             select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert resumed(select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True))
 
@@ -249,9 +250,9 @@ def test_a_full_disk_is_told_of_and_earlier_stages_stay(points, uninterrupted, t
         sync(descriptor)
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.warns(CheckpointWarning, match=r"was not saved in .*No space left") as caught:
+    with warned("checkpoint.not_saved", CheckpointWarning) as caught:
         found = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
-    assert len(caught) == 3 and "'eigenvectors'" in str(caught[0].message)
+    assert len(caught) == 3 and "'eigenvectors'" in caught[0].text
     assert found.diagnostics["warnings"] == ()
     assert_equal_selections(uninterrupted, found)
     assert sorted(os.listdir(tmp_path)) == [".lock", "graph.npz", "laplacian.npz"]

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ies_gpu import CheckpointWarning, IESWarning, datasets, radius_graph, select_coordinates
+from ies_gpu import CheckpointWarning, datasets, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
 from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
 from tests.comparison import assert_equal_selections, resumed, stored_as
+from tests.said import warned
 
 from .jobs import OPTIONS, STAGES
 
@@ -21,9 +22,9 @@ pytestmark = pytest.mark.usefixtures("plain_kernels")
 
 def test_warnings_are_given_again(points, tmp_path):
     X = np.vstack([points, [[90.0, 0, 0], [90.1, 0, 0]]])
-    with pytest.warns(IESWarning, match="2 parts"):
+    with warned("graph.left_out"):
         first = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path)
-    with pytest.warns(IESWarning, match="2 parts") as caught:
+    with warned("graph.left_out") as caught:
         again = select_coordinates(X, **OPTIONS, components="largest", checkpoint=tmp_path, resume=True)
     assert len(caught) == 1
     assert_equal_selections(first, again)
@@ -45,12 +46,12 @@ def test_a_run_that_fell_back_to_plain_code_stays_there(points, tmp_path, monkey
             return 1.001 * fused.spmm(*arguments)
 
     monkeypatch.setattr("ies_gpu.backend.cpu.load_kernels", Wrong)
-    with pytest.warns(IESWarning, match="spmm differs from plain code"):
+    with warned("kernel.differs"):
         first = select_coordinates(points, **OPTIONS, checkpoint=tmp_path)
     assert first.diagnostics["kernels"] == plain.NAME
     for stage in STAGES[2:]:
         (tmp_path / f"{stage}.npz").unlink()
-    with pytest.warns(IESWarning, match="spmm differs from plain code"):
+    with warned("kernel.differs"):
         again = select_coordinates(points, **OPTIONS, checkpoint=tmp_path, resume=True)
     assert resumed(again) == ["graph", "laplacian"]
     assert_equal_selections(first, again)
@@ -163,7 +164,7 @@ def test_stages_of_an_automatic_run_do_not_hide_those_of_this_job(tmp_path):
     X = datasets.load("D1", n_samples=900).X
     select_coordinates(X, bandwidth="auto", intrinsic_dim=2, subset_size=2, n_components=10, checkpoint=tmp_path)
     given = {"bandwidth": 1.0, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
-    with pytest.warns(CheckpointWarning, match="another job"):
+    with warned("checkpoint.other_job", CheckpointWarning):
         select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
     again = select_coordinates(X, **given, checkpoint=tmp_path, resume=True)
     assert again.diagnostics["checkpoint"]["resumed"] == ["graph", "eigenvectors", "tangents", "search"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-import ies_gpu.run.stages.search
-from ies_gpu import IESWarning, datasets, load, save, select_coordinates
-from ies_gpu.choice.search import branch_sets
+from ies_gpu import datasets, load, save, select_coordinates
+from ies_gpu.choice.branch_and_bound import branch_sets
+from ies_gpu.choice.search import SEARCHES
 from ies_gpu.run.options import CHOICES
+from tests.said import refused, warned
 
 TORUS = datasets.load("D7", n_samples=1200)
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 3, "bandwidth": 4.0, "n_components": 12}
@@ -73,18 +75,15 @@ def test_the_summary_does_without_the_first_coordinates(found):
 
 def test_too_many_sets_for_enumeration_names_the_other_searches():
     large = {"n_components": 60, "subset_size": 9}
-    with pytest.raises(ValueError, match=r"more than 2,000,000.*'greedy', 'submodular' or 'branch_and_bound'"):
+    with refused("search.too_many"):
         select("exhaustive", **large)
     assert len(select("greedy", **large, zeta=1.0).subset) == 9
-    with pytest.raises(ValueError, match=r"search='greedy' starts from all sets of intrinsic_dim=9.*'submodular'"):
+    with refused("search.too_many"):
         select("greedy", n_components=60, intrinsic_dim=9, subset_size=10)
 
 
 def test_a_search_that_was_stopped_warns_with_its_gap(monkeypatch):
-    def stopped(method, bases, eigenvalues, s, zeta, random_state):
-        return branch_sets(bases, eigenvalues, s, zeta, node_limit=0)
-
-    monkeypatch.setattr(ies_gpu.run.stages.search, "evaluate", stopped)
-    with pytest.warns(IESWarning, match="the loss of another set may be higher by up to"):
+    monkeypatch.setitem(SEARCHES, "branch_and_bound", partial(branch_sets, node_limit=0))
+    with warned("search.gap"):
         found = select("branch_and_bound", zeta=0.1)
     assert found.diagnostics["search"]["gap"] > 0 and "proved gap" in repr(found)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ies_gpu import (
+    DiffusionMap,
     DisconnectedGraphError,
-    IESWarning,
+    datasets,
     diffusion_map,
     gaussian_kernel,
     graph_laplacian,
@@ -23,6 +22,7 @@ from ies_gpu.embedding.scale_and_sign import signs
 from ies_gpu.embedding.tiles import TiledKernel
 from tests.comparison import stored_as
 from tests.manifolds import rectangle
+from tests.said import refused, warned
 
 N = 2000
 X, FLAT, EPS = rectangle(N, 3.4, noise=0.1, degree=100)
@@ -74,7 +74,7 @@ def test_vectors_that_are_not_eigenvectors_of_the_laplacian_are_noticed(rng):
     given = {"laplacian": laplacian.matrix, "eigenvalues": found.eigenvalues, **OPTIONS}
     right = select_coordinates(coordinates=7 * found.coordinates, **given)
     assert max(right.diagnostics["residuals"]) < 1e-6 and not right.diagnostics["warnings"]
-    with pytest.warns(IESWarning, match=r"phi\d is not an eigenvector of laplacian.*in its order"):
+    with warned("eigenvectors.foreign"):
         select_coordinates(coordinates=found.coordinates[rng.permutation(N)], **given)
 
 
@@ -104,7 +104,7 @@ def test_a_matrix_that_is_passed_as_points_is_noticed(what, rng):
     matrix = matrix if what == "distances" else np.exp(-(matrix**2))
     if what == "rounded":  # as by scikit-learn, which finds distances by products
         matrix = matrix * (1 + 1e-14 * rng.normal(size=matrix.shape))
-    with pytest.warns(IESWarning, match="rows were taken as points; if they are not, pass it as graph or kernel"):
+    with warned("X.symmetric"):
         select_coordinates(matrix, components="largest", n_components=6)
 
 
@@ -236,9 +236,9 @@ def two_strips():
 
 def test_a_disconnected_graph_is_refused_with_a_way_out():
     points, _ = two_strips()
-    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(1,500, 500 points\).*components='largest'") as caught:
+    with refused("graph.disconnected", DisconnectedGraphError) as caught:
         select_coordinates(points, bandwidth=0.2, **OPTIONS)
-    bandwidth = float(str(caught.value).split("bandwidth=")[1].split()[0])
+    bandwidth = float(caught.value.finding.advised["bandwidth"])
     assert 9.9 < 3 * bandwidth < 11  # the strips are 10 apart
     connected = select_coordinates(points, bandwidth=bandwidth, **OPTIONS)
     assert connected.diagnostics["graph_components"] == 1
@@ -248,10 +248,9 @@ def test_a_disconnected_graph_is_refused_with_a_way_out():
 def test_the_way_out_includes_a_radius_that_was_set(radius):
     """Within 0.7 nothing joins the strips; at 11 only weights that vanish do."""
     points, _ = two_strips()
-    with pytest.raises(DisconnectedGraphError, match="2 parts") as caught:
+    with refused("graph.disconnected", DisconnectedGraphError) as caught:
         select_coordinates(points, bandwidth=0.2, radius=radius, **OPTIONS)
-    advice = re.search(r"bandwidth=(\S+) and radius=(\S+) or more", str(caught.value))
-    bandwidth, wider = map(float, advice.groups())
+    bandwidth, wider = (float(caught.value.finding.advised[name]) for name in ("bandwidth", "radius"))
     connected = select_coordinates(points, bandwidth=bandwidth, radius=wider, **OPTIONS)
     assert connected.diagnostics["graph_components"] == 1
 
@@ -261,20 +260,20 @@ def test_the_way_out_is_found_in_any_unit(scale):
     points, _ = two_strips()
     with pytest.raises(DisconnectedGraphError) as caught:
         select_coordinates(scale * points, bandwidth=0.2 * scale, **OPTIONS)
-    bandwidth = float(str(caught.value).split("bandwidth=")[1].split()[0])
+    bandwidth = float(caught.value.finding.advised["bandwidth"])
     assert 9.9 < 3 * bandwidth / scale < 11
 
 
 def test_an_edge_of_no_weight_connects_nothing():
     """exp(-(10 / 0.2)^2) is 0: a wider radius alone does not join the parts."""
     points, _ = two_strips()
-    with pytest.raises(DisconnectedGraphError, match="2 parts"):
+    with refused("graph.disconnected", DisconnectedGraphError):
         select_coordinates(points, bandwidth=0.2, radius=11, **OPTIONS)
 
 
 def test_a_stray_point_is_named_with_sizes_and_a_way_out():
     points = np.concatenate([X, [[50.0, 0.0, 0.0]]])
-    with pytest.raises(DisconnectedGraphError, match=r"2 parts \(2,000, 1 points\).*1 point is far from the rest"):
+    with refused("graph.disconnected", DisconnectedGraphError):
         select_coordinates(points, bandwidth=EPS, **OPTIONS)
 
 
@@ -282,7 +281,7 @@ def test_weights_lost_to_rounding_do_not_connect():
     """exp(-(1.7 / .25)^2) = 1e-20 joins the two squares on paper only: phi_1 would be any mixture with the constant."""
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.uniform(size=(150, 2)), rng.uniform(size=(150, 2)) + [2.7, 0]])
-    with pytest.raises(DisconnectedGraphError, match="lost to rounding"):
+    with refused("graph.zero_eigenvalue", DisconnectedGraphError):
         select_coordinates(points, bandwidth=0.25, radius=2.5, **OPTIONS)
 
 
@@ -306,7 +305,7 @@ def test_a_late_entry_may_bring_its_bandwidth(reference):
 
 def test_the_largest_part_can_be_taken():
     points, order = two_strips()
-    with pytest.warns(IESWarning, match="continuing with the largest, 1,500 of 2,000"):
+    with warned("graph.left_out"):
         part = select_coordinates(points, bandwidth=0.2, components="largest", **OPTIONS)
     np.testing.assert_array_equal(part.points, np.flatnonzero(order < 1500))
     alone = select_coordinates(points[part.points], bandwidth=0.2, **OPTIONS)
@@ -314,17 +313,17 @@ def test_the_largest_part_can_be_taken():
     np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, rtol=1e-8)
     assert part.diagnostics["graph_components"] == 2
     kernel = gaussian_kernel(radius_graph(points, radius=0.6), bandwidth=0.2)
-    with pytest.warns(IESWarning, match="largest"):
+    with warned("graph.left_out"):
         other = select_coordinates(kernel=kernel, components="largest", **OPTIONS)
     assert other.subset == part.subset
-    with pytest.raises(DisconnectedGraphError, match="2 parts"):
+    with refused("graph.disconnected", DisconnectedGraphError):
         select_coordinates(kernel=kernel, **OPTIONS)
 
 
 def test_bases_are_dropped_when_asked():
     s = select_coordinates(X, bandwidth=EPS, **OPTIONS, keep_bases=False)
     assert s.bases is None
-    with pytest.raises(ValueError, match="keep_bases=True"):
+    with refused("bases.not_kept"):
         s.score((0, 1))
 
 
@@ -334,7 +333,7 @@ def test_audits_catch_a_kernel_that_lies(monkeypatch):
     monkeypatch.delenv("IES_GPU_KERNELS", raising=False)
     honest = fused.tangent_rows
     monkeypatch.setattr(fused, "tangent_rows", lambda *args: tuple(1.001 * part for part in honest(*args)))
-    with pytest.warns(IESWarning, match="tangent_rows differs from plain code"):
+    with warned("kernel.differs"):
         s = select_coordinates(X, bandwidth=EPS, **OPTIONS)
     monkeypatch.undo()
     same_set(s, select_coordinates(X, bandwidth=EPS, **OPTIONS))
@@ -356,7 +355,7 @@ def test_without_self_loops_the_kernel_has_no_diagonal(monkeypatch):
         np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
         assert found.diagnostics["mean_degree"] == pytest.approx(graph.nnz / 1500)
         assert found.diagnostics["parameters"]["self_loops"] is False
-    with pytest.raises(ValueError, match="self_loops=False works only with X or graph; a kernel already has"):
+    with refused("self_loops.entry"):
         select_coordinates(kernel=kernel, self_loops=False, **few)
 
 
@@ -367,10 +366,9 @@ def test_noise_in_many_dimensions_makes_points_stray_unless_they_have_no_self_lo
     circle = np.column_stack([np.cos(t), np.sin(t)])
     noisy = np.hstack([circle, np.zeros((1500, 98))]) + 0.11 * rng.normal(size=(1500, 100))
     options = {"intrinsic_dim": 1, "subset_size": 2, "bandwidth": 0.56, "n_components": 10}
-    with pytest.warns(
-        IESWarning, match=r"[3-9] of phi1..phi10 are concentrated on a few stray points each .*self_loops=False"
-    ):
+    with warned("stray.excluded") as said:
         select_coordinates(noisy, **options)
+    assert said[0].advised["self_loops"] == "False"
     found = select_coordinates(noisy, self_loops=False, **options)
     assert found.diagnostics["stray_coordinates"] == []
     Y = np.column_stack([np.ones(1500), found.coordinates[:, :2]])
@@ -382,9 +380,7 @@ def test_points_that_hang_by_a_thread_are_named(reference):
     """Rows 2000 to 2004 stand 2.5 eps from the strip and far from each other: each has a coordinate of its own."""
     assert reference.diagnostics["stray_coordinates"] == reference.diagnostics["stray_points"] == []
     far = np.vstack([X, [(place, -2.5 * EPS, 0) for place in (0.4, 1.0, 1.6, 2.2, 2.8)]])
-    with pytest.warns(
-        IESWarning, match=r"5 of phi1..phi20 are concentrated on a few stray points each .*'stray_points'"
-    ):
+    with warned("stray.excluded"):
         crowded = select_coordinates(far, bandwidth=EPS, **OPTIONS)
     assert len(crowded.diagnostics["stray_coordinates"]) == 5
     rows = crowded.diagnostics["stray_points"]
@@ -393,26 +389,40 @@ def test_points_that_hang_by_a_thread_are_named(reference):
 
 
 def test_a_graph_of_nearly_all_points_is_said_to_come_from_n_neighbors():
-    with pytest.warns(IESWarning, match=r"n_neighbors=49 connects 98% of all pairs of points.*; lower it"):
+    with warned("graph.complete"):
         select_coordinates(X[:50], n_neighbors=49, intrinsic_dim=2, subset_size=2, n_components=6)
 
 
 def test_a_part_too_small_for_a_map_is_refused_before_the_next_graph():
     """Triples of equal points, each with its two copies as neighbours."""
     triples = np.repeat(X[:200], 3, axis=0)
-    with pytest.raises(DisconnectedGraphError, match="the largest part holds 3 of 600 points, too few for n_comp"):
+    with refused("graph.small_part", DisconnectedGraphError):
         select_coordinates(triples, n_neighbors=2, bandwidth=EPS, components="largest", **OPTIONS)
-    with pytest.raises(ValueError, match=r"most points have 2 copies of themselves as nearest neighbours.*raise n_nei"):
+    with refused("X.copies"):
         select_coordinates(triples, n_neighbors=2, components="largest", **OPTIONS)
 
 
 def test_rows_without_neighbours_are_named():
     points = np.concatenate([X[:300], [[50.0, 0.0, 0.0]]])
-    with pytest.raises(ValueError, match=r"kernel has 1 row without a positive entry \(300\): points without neigh"):
+    with refused("kernel.empty_rows"):
         laplacian_of_points(points, bandwidth=3 * EPS, self_loops=False)
 
 
 def test_a_graph_in_parts_is_said_to_be_in_parts():
     points, _ = two_strips()
-    with pytest.raises(DisconnectedGraphError, match="the graph is in parts, or its parts are joined only by weights"):
+    with refused("graph.zero_eigenvalue", DisconnectedGraphError):
         diffusion_map(laplacian_of_points(points[:400], bandwidth=0.4), n_components=4)
+
+
+def test_an_untruncated_kernel_is_judged_by_its_weights():
+    """A radius beyond the diameter: the Gaussian of scikit-learn, UQpy and datafold."""
+    strip = datasets.load("D1", n_samples=600).X
+    sizes = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+    kernel = gaussian_kernel(radius_graph(strip, radius=1e3), bandwidth=0.9)
+    expected = select_coordinates(kernel=kernel, **sizes)
+    found = select_coordinates(strip, bandwidth=0.9, radius=1e3, **sizes)
+    assert found.subset == expected.subset
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-9)
+    assert DiffusionMap(5, bandwidth=0.9, radius=1e3).fit(strip).embedding_.shape == (600, 5)
+    with pytest.raises(ValueError, match=r"mean weight of 0\.9.*no shape is left to see; lower bandwidth"):
+        select_coordinates(strip, bandwidth=100.0, radius=1e3, **sizes)

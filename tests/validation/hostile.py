@@ -70,26 +70,12 @@ def sound() -> dict[str, Any]:
     model = ies_gpu.model_of(selection, X)
     ies_gpu.save(selection, f"{folder}/result.npz")
     ies_gpu.save_model(model, f"{folder}/model.npz")
-    datasets.write_xyz(f"{folder}/molecule.xyz", rng.normal(size=(4, 2, 3)), [1, 1])
-    np.savez(f"{folder}/spectra.npz", flux=rng.uniform(size=(4, 3)), wavelengths=[4.0, 5.0, 6.0])
+    np.savez(f"{folder}/molecule.npz", R=rng.normal(size=(4, 2, 3)), z=[1, 1])
     return {
         "X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian, "selection": selection, "model": model,
         "coordinates": selection.coordinates, "eigenvalues": selection.eigenvalues, "bases": selection.bases,
         "subsets": subsets, "scores": ies_gpu.score_subsets(selection.bases, subsets), "folder": folder,
     }  # fmt: skip
-
-
-class Atoms:
-    """A frame, as ASE has them."""
-
-    def __init__(self, positions: np.ndarray) -> None:
-        self.positions = positions
-
-    def get_positions(self) -> np.ndarray:
-        return self.positions
-
-    def get_atomic_numbers(self) -> list[int]:
-        return [6, 6, 8, 1, 1]
 
 
 def cells() -> SimpleNamespace:
@@ -194,20 +180,18 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
             {"key": "ies"},
         ),
         "datasets.load": (datasets.load, {"name": "D1", "n_samples": 50}),
-        "datasets.load_molecule": (datasets.load_molecule, {"path": f"{s['folder']}/molecule.xyz"}),
-        "datasets.load_spectra": (datasets.load_spectra, {"path": f"{s['folder']}/spectra.npz"}),
-        "datasets.normalize_spectra": (datasets.normalize_spectra, {"flux": X[:, :2] + 1}),
+        "datasets.load_molecule": (datasets.load_molecule, {"source": f"{s['folder']}/molecule.npz"}),
         "datasets.pairwise_distances": (datasets.pairwise_distances, {"R": atoms}),
         "datasets.planar_angles": (datasets.planar_angles, {"R": atoms}),
         "datasets.torsion": (datasets.torsion, {"R": atoms, "atoms": (0, 1, 2, 3)}),
-        "datasets.pca": (datasets.pca, {"features": X, "n_columns": 2}),
-        "datasets.trajectory_of": (datasets.trajectory_of, {"source": [Atoms(frame) for frame in atoms]}),
-        "datasets.write_xyz": (datasets.write_xyz, {"path": f"{file}.xyz", "R": atoms, "z": [6, 6, 8, 1, 1]}),
+        "datasets.torsion_features": (datasets.torsion_features, {"R": atoms, "chains": [(0, 1, 2, 3)]}),
         "plot.embedding": (ies_gpu.plot.embedding, {"selection": S}),
         "plot.path": (ies_gpu.plot.path, {"selection": S}),
         "plot.points": (ies_gpu.plot.points, {"X": X}),
         "plot.set_label": (ies_gpu.plot.set_label, {"subset": (0, 1)}),
         "plot.volumes": (ies_gpu.plot.volumes, {"selection": S}),
+        "plot.diagnosis": (ies_gpu.plot.diagnosis, {"found": ies_gpu.diagnose(S)}),
+        "plot.stability": (ies_gpu.plot.stability, {"found": ies_gpu.selection_stability(S, n_bootstrap=10)}),
     }  # fmt: skip
     return {name: (getattr(ies_gpu, name.partition("(")[0]), own) for name, own in arguments.items()} | methods
 

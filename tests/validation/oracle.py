@@ -35,13 +35,12 @@ CHECKS |= {
     "DiffusionMap.fit": results.diffusion_map_fit, "IndependentCoordinates.fit": results.independent_coordinates_fit,
     "anndata.select": results.anndata, "anndata.transform": results.anndata,
     "datasets.load": data.load_data, "datasets.names": data.load_data,
-    "datasets.load_molecule": data.molecules, "datasets.write_xyz": data.molecules,
-    "datasets.trajectory_of": data.molecules,
-    "datasets.load_spectra": data.spectra, "datasets.normalize_spectra": data.spectra,
+    "datasets.load_molecule": data.molecules,
     "datasets.pairwise_distances": data.pairwise_distances, "datasets.planar_angles": data.planar_angles,
-    "datasets.torsion": data.torsion, "datasets.pca": data.pca,
+    "datasets.torsion": data.torsion, "datasets.torsion_features": data.torsion_features,
     "plot.embedding": data.pictures, "plot.path": data.pictures, "plot.points": data.pictures,
-    "plot.set_label": data.pictures, "plot.volumes": data.pictures,
+    "plot.set_label": data.pictures, "plot.volumes": data.pictures, "plot.diagnosis": data.pictures,
+    "plot.stability": data.pictures,
 }
 # fmt: on
 

@@ -56,34 +56,22 @@ def torsion(p: Problem) -> None:
     assert_allclose(np.exp(1j * change), np.exp(1j * turn), atol=1e-7)
 
 
-def pca(p: Problem) -> None:
-    centred = p.X - p.X.mean(axis=0)
-    left, values, _ = np.linalg.svd(centred, full_matrices=False)
-    found = datasets.pca(p.X, n_columns=2)
-    same(np.abs(found.scores), np.abs(left * values)[:, :2], 1e-7)
-    same(found.explained, (values**2)[:2].sum() / (values**2).sum())
+def torsion_features(p: Problem) -> None:
+    R, chains = frames(p), [(0, 1, 2, 3), (4, 2, 0, 1)]
+    cosine, sine = np.split(datasets.torsion_features(R, chains), 2, axis=1)
+    for k, chain in enumerate(chains):
+        assert_allclose(cosine[:, k] + 1j * sine[:, k], np.exp(1j * datasets.torsion(R, chain)), atol=1e-9)
 
 
 def molecules(p: Problem) -> None:
     R, energy = frames(p), p.rng.normal(size=3)
     with tempfile.TemporaryDirectory() as folder:
-        datasets.write_xyz(Path(folder, "a.xyz"), R, [6, 1, 1, 8, 1], values={"energy": energy})
-        found = datasets.load_molecule(Path(folder, "a.xyz"))
+        np.savez(Path(folder, "a.npz"), R=R, z=[6, 1, 1, 8, 1], energy=energy)
+        found = datasets.load_molecule(Path(folder, "a.npz"))
     assert_array_equal(found.R, R)
     assert_array_equal(found.values["energy"], energy)
     atoms = [SimpleNamespace(get_positions=lambda R=R: R, get_atomic_numbers=lambda: [6, 1, 1, 8, 1]) for R in R]
-    assert_array_equal(datasets.trajectory_of(atoms).R, R)
-
-
-def spectra(p: Problem) -> None:
-    flux, waves = p.rng.uniform(1, 2, size=(4, 6)), np.sort(p.rng.uniform(1, 9, size=6))
-    with tempfile.TemporaryDirectory() as folder:
-        np.savez(Path(folder, "s.npz"), flux=flux[:, ::-1], loglam=np.log10(waves[::-1]))
-        found = datasets.load_spectra(Path(folder, "s.npz"))
-    same(found.wavelengths, waves)
-    same(found.flux, flux)
-    same(np.linalg.norm(datasets.normalize_spectra(flux), axis=1), np.ones(4))
-    same(found.normalized("mean").flux.mean(axis=1), np.ones(4))
+    assert_array_equal(datasets.load_molecule(atoms).R, R)
 
 
 def pictures(p: Problem) -> None:
@@ -96,4 +84,7 @@ def pictures(p: Problem) -> None:
     bars = [bar.get_height() for bar in ies_gpu.plot.volumes(p.selection).axes[0].patches[:50]]
     same(sum(bars), 100.0)
     assert ies_gpu.plot.points(p.X).axes and ies_gpu.plot.path(p.selection).axes
+    assert len(p.selection.subset) == 1 or ies_gpu.plot.diagnosis(ies_gpu.diagnose(p.selection)).axes
+    stable = ies_gpu.plot.stability(ies_gpu.selection_stability(p.selection, n_bootstrap=10)).axes[0]
+    same(sum(bar.get_width() for bar in stable.patches), 100.0)
     assert ies_gpu.plot.set_label((0, 6)) == r"$\{\phi_{1},\, \phi_{7}\}$"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 
@@ -11,16 +10,17 @@ import pytest
 
 from ies_gpu import DeviceError, diffusion_map, knn_graph, radius_graph, select_coordinates
 from tests.manifolds import rectangle
+from tests.said import refused
 from tests.validation.cases import ACCEPTED, CASES, EPS, GOOD, LAPLACIAN, PAGE, X, page, refusal
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_is_refused_in_words(case):
-    _, kind, message = CASES[case]
+    _, kind, code = CASES[case]
     error = refusal(case)
     text = str(error)
     assert type(error) is kind
-    assert re.search(message, text), text
+    assert error.finding.code == code
     assert "\n" not in text
     assert len(text) < 400
 
@@ -43,44 +43,44 @@ def test_the_input_array_is_left_alone():
     np.testing.assert_array_equal(X, before)
 
 
-@pytest.mark.parametrize("bandwidth", [1e-6, 1e3])
-def test_hopeless_bandwidths_are_found_at_once(bandwidth):
+@pytest.mark.parametrize(("bandwidth", "code"), [(1e-6, "graph.isolated"), (1e3, "graph.all_pairs")])
+def test_hopeless_bandwidths_are_found_at_once(bandwidth, code):
     """At n = 100,000 the sampled rows tell, long before a graph would be built."""
     points, _, _ = rectangle(100_000, 3.0)
-    with pytest.raises(ValueError, match="bandwidth"):
+    with refused("graph.*"):
         select_coordinates(points[:500], **GOOD | {"bandwidth": bandwidth})  # compiles, if need be
-    begin = time.perf_counter()
-    with pytest.raises(ValueError, match="bandwidth"):
+    begin = time.process_time()
+    with refused(code):
         select_coordinates(points, **GOOD | {"bandwidth": bandwidth})
-    assert time.perf_counter() - begin < 5  # a second on a quiet machine
+    assert time.process_time() - begin < 5  # a second on a quiet machine
 
 
 def test_steps_refuse_too():
-    with pytest.raises(ValueError, match="radius must be"):
+    with refused("radius.range"):
         radius_graph(X, radius=0)
-    with pytest.raises(ValueError, match=r"n_neighbors must be between 1 and 599 for 600 points, got 600"):
+    with refused("n_neighbors.range"):
         knn_graph(X, n_neighbors=600)
-    with pytest.raises(TypeError, match="laplacian must come from graph_laplacian"):
-        diffusion_map(LAPLACIAN.matrix)
-    with pytest.raises(ValueError, match="n_components must be between 1 and 598"):
+    with refused("laplacian.*", TypeError):
+        diffusion_map("laplacian")
+    with refused("n_components.range"):
         diffusion_map(LAPLACIAN, n_components=599)
 
 
 def test_cuda_is_refused_where_there_is_none(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(DeviceError, match=r"device='cuda' cannot be used: .*install"):
+    with refused("device.unusable", DeviceError):
         select_coordinates(X, **GOOD, device="cuda")
     assert select_coordinates(X, **GOOD, device="auto").diagnostics["device"] == "cpu"
     monkeypatch.setenv("IES_GPU_DEVICE", "cpu")
     assert "IES_GPU_DEVICE=cpu" in select_coordinates(X, **GOOD).diagnostics["device_reason"]
     monkeypatch.setenv("IES_GPU_DEVICE", "tpu")
-    with pytest.raises(ValueError, match=r"the environment variable IES_GPU_DEVICE must be .* got 'tpu'"):
+    with refused("device.choice"):
         select_coordinates(X, **GOOD)
 
 
 def test_an_empty_variable_counts_as_not_set(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    for name in ("IES_GPU_DEVICE", "IES_GPU_SOLVER", "IES_GPU_KERNELS"):
+    for name in ("IES_GPU_DEVICE", "IES_GPU_KERNELS"):
         monkeypatch.setenv(name, "")
     assert "IES_GPU_DEVICE" not in select_coordinates(X, **GOOD).diagnostics["device_reason"]
 

@@ -15,6 +15,7 @@ from ies_gpu.embedding.graph import in_units_of
 from ies_gpu.embedding.order import in_order, is_mapped
 from ies_gpu.interop.scikit_learn import IndependentCoordinates
 from ies_gpu.validation import check_points
+from tests.said import refused, warned
 
 ARGUMENTS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.0, "n_components": 8, "scale": "rms"}
 
@@ -85,7 +86,7 @@ def test_frames_out(expected):
 
 
 def test_rows_of_a_frame_are_those_of_the_input(points):
-    with pytest.warns(UserWarning, match="2 parts"):
+    with warned("graph.left_out"):
         found = select_coordinates(np.vstack([[[1e4, 0, 0]], points]), **ARGUMENTS, components="largest")
     assert found.to_pandas().index.tolist() == list(range(1, 601))
 
@@ -180,9 +181,7 @@ MASKED = {
     "distances of an estimator": lambda X, D, tmp: DiffusionMap(bandwidth=1.0, metric="precomputed").fit(D),
     "new points": lambda X, D, tmp: DiffusionMap(bandwidth=1.0, n_components=3).fit(X.data).transform(X),
     "points of a picture": lambda X, D, tmp: plot.points(X),
-    "values of an XYZ file": lambda X, D, tmp: datasets.write_xyz(
-        tmp / "a.xyz", np.zeros((len(X), 1, 3)), [1], values={"energy": X[:, 0]}
-    ),
+    "positions of atoms": lambda X, D, tmp: datasets.pairwise_distances(X[None]),
 }
 
 
@@ -190,5 +189,37 @@ MASKED = {
 def test_what_is_behind_a_mask_is_never_used(use, tmp_path):
     distances = np.linalg.norm(SMALL[:, None] - SMALL, axis=2)
     masked = np.ma.masked_greater(SMALL, np.median(SMALL)), np.ma.masked_greater(distances, np.median(distances))
-    with pytest.raises(ValueError, match="masked entries"):
+    with refused("*.masked"):
         MASKED[use](*masked, tmp_path)
+
+
+class Tensor:
+    """A tensor in bfloat16 as PyTorch has it, which NumPy cannot read."""
+
+    dtype = "torch.bfloat16"
+
+    def __array__(self, *args, **options):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+    def float(self):
+        return SMALL.astype(np.float32)
+
+
+class Typed:
+    """An array in bfloat16 as ml_dtypes and JAX have it, whose dtype is none of NumPy's numbers."""
+
+    dtype = "bfloat16"
+
+    def __array__(self, *args, **options):
+        return np.zeros(SMALL.shape, dtype="V2")
+
+    def astype(self, dtype):
+        return SMALL.astype(dtype)
+
+
+@pytest.mark.parametrize("X", [Tensor(), Typed()])
+def test_the_call_that_helps_with_bfloat16(X):
+    with pytest.raises(TypeError, match="; use X") as caught:
+        select_coordinates(X, **ARGUMENTS)
+    advised = eval(str(caught.value).partition("; use ")[2], {"X": X})
+    assert check_points(advised).shape == SMALL.shape

@@ -20,6 +20,7 @@ from ies_gpu import (
 )
 from tests.backends import sent, to_host
 from tests.manifolds import rectangle
+from tests.said import refused
 
 X, _, EPS = rectangle(300, 2.3, degree=40)
 GRAPH = radius_graph(X, radius=3 * EPS)
@@ -80,7 +81,7 @@ USES = {
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_damaged_indices_are_refused(damage, use):
     matrix, function = USES[use]
-    with pytest.raises(ValueError, match=r"(graph|kernel|laplacian|transition)(\.\w+)* (is damaged|must be between)"):
+    with refused("*.damaged"):
         function(DAMAGED[damage](matrix))
 
 
@@ -91,18 +92,18 @@ def test_damage_is_found_in_every_format(format):
         matrix.col[3] = 10**6
     else:
         matrix.indices[3] = 10**6
-    with pytest.raises(ValueError, match=r"kernel.* must be between 0 and"):
+    with refused("kernel.damaged"):
         graph_laplacian(matrix)
 
 
 def test_damage_is_found_on_every_backend(backend):
     matrix = sent(KERNEL.copy(), backend)
     matrix.indices[3] = 10**6
-    with pytest.raises(ValueError, match=r"kernel.indices must be between 0 and 299"):
+    with refused("kernel.damaged"):
         graph_laplacian(matrix)
     short = sent(LAPLACIAN.transition.copy(), backend)
     short.indptr[5] = 0
-    with pytest.raises(ValueError, match=r"damaged"):
+    with refused("laplacian.transition.damaged"):
         cometric(backend.asarray(X), Laplacian(short))
 
 
@@ -144,19 +145,18 @@ def test_two_distances_of_one_pair_are_refused(format):
     graph = scipy.sparse.coo_array((data, (rows, columns)), shape=GRAPH.shape)
     if format == "csr":
         graph = stored_twice(GRAPH)
-    message = rf"but {GRAPH.nnz} of its {2 * GRAPH.nnz} entries repeat a pair; keep one distance per pair"
-    with pytest.raises(ValueError, match=message):
+    with refused("graph.repeated"):
         gaussian_kernel(graph, bandwidth=EPS)
-    with pytest.raises(ValueError, match=message):
+    with refused("graph.repeated"):
         select_coordinates(graph=graph, bandwidth=EPS, **SIZES)
 
 
 def test_a_laplacian_of_ones_own_is_checked():
-    with pytest.raises(ValueError, match=r"laplacian.weights must be 300 positive numbers"):
+    with refused("laplacian.weights"):
         diffusion_map(Laplacian(LAPLACIAN.transition, LAPLACIAN.weights[:-1]), n_components=3)
-    with pytest.raises(ValueError, match=r"laplacian.bandwidth must be"):
+    with refused("laplacian.bandwidth.range"):
         cometric(X, Laplacian(LAPLACIAN.transition, LAPLACIAN.weights, -1.0))
-    with pytest.raises(ValueError, match=r"laplacian.transition must be square"):
+    with refused("laplacian.transition.shape"):
         cometric(X, Laplacian(scipy.sparse.csr_array((3, 4)), None))
 
 
@@ -182,7 +182,7 @@ def test_a_kernel_that_is_not_quite_symmetric_is_that_of_its_average(take):
 def test_nan_in_a_sparse_matrix_is_named_by_its_row():
     K = KERNEL.copy()
     K.data[K.indptr[43] + 2] = np.nan
-    with pytest.raises(ValueError, match=r"kernel contains NaN or infinite values in 1 row \(43\); drop these rows"):
+    with refused("kernel.not_finite"):
         graph_laplacian(K)
 
 
@@ -190,7 +190,7 @@ def test_nan_in_a_sparse_matrix_is_named_by_its_row():
 def test_the_way_to_a_symmetric_kernel_works(dense):
     K = KERNEL.toarray() if dense else KERNEL.copy()
     K[0, KERNEL.indices[1]] += 0.5
-    with pytest.raises(ValueError, match="must be symmetric") as error:
+    with refused("kernel.asymmetric") as error:
         graph_laplacian(K)
     assert graph_laplacian(eval(str(error.value).rpartition("use ")[2], {"kernel": K})).shape == (300, 300)
 

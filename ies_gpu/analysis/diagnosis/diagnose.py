@@ -30,6 +30,7 @@ from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.connectivity import parts_of
 from ...embedding.graph import knn_graph
 from ...embedding.laplacian import Laplacian, check_laplacian, laplacian_of_points
+from ...findings import refusal
 from ...parameters.explained import unexplained_variance
 from ...results.same_points import is_whole, used_points
 from ...results.selection import Selection
@@ -212,7 +213,8 @@ def diagnose(
     True
     """
     if not isinstance(selection, Selection):
-        raise TypeError(f"diagnose takes a Selection from select_coordinates, got {type(selection).__name__}")
+        text = f"diagnose takes a Selection from select_coordinates, got {type(selection).__name__}"
+        raise refusal("selection.type", text, kind=TypeError)
     Y, values = to_host(selection.coordinates), np.asarray(to_host(selection.eigenvalues), dtype=float)
     Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)  # whatever their scale in the result
     n = len(Y)
@@ -329,7 +331,8 @@ def _adjacency(
         given = laplacian.shape[0]
         every = given > points.max() and some_left_out
         if given != len(Y) and not every:
-            raise ValueError(f"laplacian is for {given} points, but the selection has {len(Y)}; use the same points")
+            text = f"laplacian is for {given} points, but the selection has {len(Y)}"
+            raise refusal("laplacian.rows", text, "use the same points")
         if laplacian.operator.has_matrix:
             P = laplacian.transition
             P = P if isinstance(P.data, np.ndarray) else P.get()

@@ -17,14 +17,15 @@ import numpy as np
 
 from ...backend import at_home, backend_of, device_near, get_backend, to_host
 from ...backend.array import Array
-from ...choice.criterion import log_volumes, score_pass
-from ...choice.regularization import first_acceptable, regularization_path, segment_at
-from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError, warnings_held
+from ...choice.criterion import Scores, log_volumes, score_pass
+from ...choice.regularization import first_acceptable, places_among, regret_at, regularization_path, segment_at
+from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError
+from ...findings import code_of, listen, option, refusal
 from ...results.same_points import used_points
 from ...results.selection import Selection, bases_of
 from ...run.options import INPUTS, is_each
 from ...select import select_coordinates
-from ...validation import check_integer, check_number, check_points
+from ...validation import check_integer, check_number, check_points, check_seed
 from .result import Stability
 from .rotations import near_pairs, rotations_of
 
@@ -48,7 +49,7 @@ def selection_stability(
     n_refits: int = 20,
     share: float = 1 / 3,
     near: float = 0.05,
-    random_state: int = 0,
+    random_state: Any = 0,
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Stability:
@@ -70,7 +71,7 @@ def selection_stability(
         Size of a subsample. A third varies around this sample as a fresh sample of the full size would.
     near : float, default=0.05
         Neighbouring eigenvalues are reported if their relative difference is at most this.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed for resamples and subsamples.
     progress : callable, optional
         Called as ``progress(stage, done, total)``.
@@ -103,20 +104,23 @@ def selection_stability(
     n_bootstrap = check_integer("n_bootstrap", n_bootstrap, low=0, high=1_000_000)
     n_refits = check_integer("n_refits", n_refits, low=0, high=100_000)
     share, near = check_number("share", share, high=1.0), check_number("near", near, high=1.0, closed=True)
-    rng = np.random.default_rng(check_integer("random_state", random_state, low=0))
+    seed = check_seed(random_state)
+    rng = np.random.default_rng(seed)
     allowed = set(inspect.signature(select_coordinates).parameters) - set(INPUTS)
     if unknown := set(options) - allowed:
-        raise TypeError(f"not options of select_coordinates for points: {', '.join(sorted(unknown))}")
+        text = f"not options of select_coordinates for points: {', '.join(sorted(unknown))}"
+        raise refusal("options.unknown", text, kind=TypeError)
     selection, X, options = _starting_point(selection_or_X, X, options)
     bases_of(selection)  # an error without them
     n_refits = 0 if X is None else n_refits
     size = round(share * len(selection.coordinates))
     least = check_integer("n_components", options.get("n_components", selection.coordinates.shape[1]), low=1) + 2
     if n_refits and size < least:
-        raise ValueError(
-            f"share={share:.3g} leaves {size} points, but n_components={least - 2} needs at least {least}; use a "
-            "larger share, or n_refits=0 for the bootstrap alone"
+        text = (
+            f"{option('share', share)} leaves {size} points, but {option('n_components', least - 2)} needs at least "
+            f"{least}"
         )
+        raise refusal("share.too_few", text, "use a larger share, or n_refits=0 for the bootstrap alone")
     chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
     refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
     pairs = near_pairs(to_host(selection.eigenvalues), near)
@@ -134,6 +138,7 @@ def selection_stability(
         near_pairs=pairs,
         rotations=rotations_of(selection, pairs, rivals),
         points_known=selection.diagnostics.get("points_digest") is not None,
+        random_state=seed,
     )
 
 
@@ -141,10 +146,11 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
     """The selection to judge, the points it was made from (None when not known), and how to repeat it."""
     again = {name: value for name, value in options.items() if name not in OWN}
     if is_each(options.get("components")):
-        raise ValueError("components='each' gives one map per part; pass one of the results, and X")
+        text = f"{option('components', 'each')} gives one map per part"
+        raise refusal("components.each", text, "pass one of the results, and X")
     if not isinstance(given, Selection):
         if X is not None:
-            raise TypeError("X is given twice; pass the points once")
+            raise refusal("X.twice", "X is given twice", "pass the points once", TypeError)
         X = check_points(given)
         selection = select_coordinates(X, **options | {"keep_bases": True})
         used = selection.diagnostics["parameters"]  # refits repeat the fit, with what it found where that was automatic
@@ -157,9 +163,8 @@ def _starting_point(given: Any, X: Array, options: dict[str, Any]) -> tuple[Sele
     again = {name: known[name] for name in OPTIONS if known.get(name) is not None} | again
     if X is not None:
         if known.get("entry", "X") != "X":
-            raise ValueError(
-                f"refits need a selection made from X, but this one was made from a {known['entry']}; leave X out"
-            )
+            text = f"refits need a selection made from X, but this one was made from a {known['entry']}"
+            raise refusal("selection.entry", text, "leave X out")
         X = used_points(given, check_points(X))
     return given, X, again
 
@@ -200,8 +205,9 @@ def weighted_choices(
     values = to_host(selection.eigenvalues)
     paths = [regularization_path(row / c.sum(), sets, values) for row, c in zip(totals, counts, strict=True)]
     on_paths = sorted({segment.subset for path in paths for segment in path})
-    place = {subset: k for k, subset in enumerate(on_paths)}
+    column = {subset: k for k, subset in enumerate(on_paths)}
     own = backend.to_host(log_volumes(bases, np.array(on_paths, dtype=np.int32)))
+    places = places_among(np.array(on_paths), sets)
     scores = score_pass(bases, sets)
     best, best_scores = backend.to_host(scores.best), backend.to_host(scores.best_scores)
     parameters = selection.diagnostics.get("parameters", {})
@@ -213,11 +219,10 @@ def weighted_choices(
         if zeta != "auto":
             chosen.append(path[segment_at(path, float(zeta))].subset)
             continue
-        columns = own[:, [place[segment.subset] for segment in path]]
-        elsewhere = totals[b][best] - best_scores
-        regrets = elsewhere[:, None] - (counts[b].astype(float) @ columns - columns)  # its sign is all that counts
-        percentiles = np.percentile(np.repeat(regrets, counts[b], axis=0), percentile, axis=0) / (counts[b].sum() - 1)
-        found = first_acceptable(percentiles)
+        columns = [column[segment.subset] for segment in path]
+        at, known = places[columns], Scores(totals[b], best, best_scores)
+        regrets = regret_at(own[:, columns], totals[b][at], at, known, int(counts[b].sum()))
+        found = first_acceptable(np.percentile(np.repeat(regrets, counts[b], axis=0), percentile, axis=0))
         chosen.append(path[len(path) - 1 if found is None else found].subset)
     return chosen
 
@@ -264,12 +269,12 @@ def _refitted(
     for k in range(count):
         rows = np.sort(rng.choice(n, size, replace=False))
         try:
-            with warnings_held(IESWarning):
+            with listen(IESWarning):
                 fit = select_coordinates(X[rows], **options | {"components": "largest", "keep_bases": False})
         except (DisconnectedGraphError, NotConvergedError, np.linalg.LinAlgError):
             fit = None
         except ValueError as error:  # the largest part has fewer points than eigenvectors: the subsample has enough
-            if "n_components" not in str(error):
+            if code_of(error) != "points.too_few":
                 raise
             fit = None
         points = None if fit is None else to_host(fit.points)

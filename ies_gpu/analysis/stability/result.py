@@ -33,6 +33,8 @@ class Stability:
         Mixtures of two such eigenvectors that score better than both, where the two compete.
     points_known : bool
         Whether the points could be compared with those of the selection. In files of older versions they cannot.
+    random_state : int
+        The seed that was used.
     """
 
     subset: tuple[int, ...]
@@ -45,6 +47,7 @@ class Stability:
     near_pairs: tuple[NearPair, ...]
     rotations: tuple[Rotation, ...]
     points_known: bool = True
+    random_state: int = 0
 
     @property
     def recurrence(self) -> float | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,16 @@ import numpy as np
 from ...backend import Backend, Block
 from ...backend.array import Array
 from ...backend.forks import cached_property
-from ...backend.kernels.arrays import column_norms, csr
+from ...backend.kernels.arrays import csr
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from ..order import host_of
 from ..transition import Kernel
+from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
 from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
-from .lanczos import GUARDS, TooSlowError, add_missed, is_small, krylov
-from .library import ORTHONORMAL, library_eigenpairs
+from .lanczos import TooSlowError, is_small, krylov
 from .multilevel import beside_top, multilevel_eigenpairs
-from .returns import SOONER
-from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
+from .returns import LanczosIsSoonerError
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, for the multilevel method to be tried
@@ -35,10 +35,8 @@ FACTORISED_FROM = 3_000  # rows of a last level from which a factorisation is co
 FACTORISED_UP_TO = 60_000  # and of a level that is made the last one for it,
 STAYING = 0.8  # because a walk on it stays in its cell with this probability on average
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
-NO_MEMORY = "no memory for it"
-RECOMPUTED = "recomputed in float64, a residual is"
-
-Found = tuple[Any, Any, Any]  # values, vectors, residuals
+SOLVERS = ("auto", "lanczos", "multilevel", "factorised")
+ORTHONORMAL = 1e-8  # what ``|V'V - I|`` may be
 
 
 class SymmetricTransition:
@@ -87,12 +85,17 @@ class SymmetricTransition:
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """Eigenvalues (k,) falling, orthonormal vectors (n, k), residual norms ``|S v - mu v|`` (k,), and how it went."""
+    """Eigenvalues (k,) falling, orthonormal vectors (n, k), how accurate each of them is, and how it went."""
 
     values: Array
     vectors: Array
-    residuals: Array
+    accuracy: Accuracy
     info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """The norms ``|S v - mu v|`` (k,), on the host."""
+        return self.accuracy.residuals
 
 
 def leading_eigenpairs(
@@ -105,7 +108,7 @@ def leading_eigenpairs(
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
 ) -> Eigenpairs:
-    """The ``count`` largest eigenpairs of S.
+    """Return the ``count`` largest eigenpairs of S.
 
     Parameters
     ----------
@@ -118,72 +121,192 @@ def leading_eigenpairs(
     ordered : bool or array
         Whether the rows stand in KD order, or the edges of :func:`..order.matrix_order`: then the multilevel method may
         be taken, where it is expected to win.
-    solver : {"auto", "eigsh"}
-        ``eigsh`` takes the library's solver first; ``auto`` only where a residual of our own is too large.
+    solver : {"auto", "lanczos", "multilevel", "factorised"}
+        The method to try first, whatever is expected of it; the others take over where its result is not accepted.
 
     Returns
     -------
     Eigenpairs
-        Whose ``info`` has ``method`` ("dense", "lanczos", "multilevel", "factorised" or "eigsh"), ``products`` (columns
+        Whose ``info`` has ``method`` ("dense", "lanczos", "multilevel" or "factorised"), ``products`` (columns
         multiplied by S) and, where the multilevel method was tried, ``block_products``, ``iterations``,
         ``coarse_sizes``, ``coarse_products``; ``solves``, ``factor_entries`` and ``reason`` where the shifted matrix
         was factorised; and ``fallback``, the reason why a result was not taken.
     """
-    info: dict[str, Any] = {}
-    if is_small(operator.n, count):
-        found = _krylov(operator, count, start, tol, info, progress)
-    else:
-        theirs = _library_or_none(operator, count, start, tol, info) if solver == "eigsh" else None
-        found = theirs or _our_own(operator, count, start, tol, info, progress, ordered)
-    return Eigenpairs(*found, info | {"products": operator.products})
+    problem = Problem(operator, count, start, tol, progress)
+    found = problem.lanczos() if is_small(operator.n, count) else problem.refined(problem.solved(ordered, solver))
+    return replace(found, info=problem.info | {"products": operator.products})
 
 
-def _our_own(
-    operator: SymmetricTransition,
-    count: int,
-    start: Array,
-    tol: float,
-    info: dict[str, Any],
-    progress: Callable[[int, int], None] | None,
-    ordered: bool | np.ndarray,
-) -> Found:
-    """Factorise what is sparse, take the multilevel method where it wins and Lanczos elsewhere; then what is left.
+class Problem:
+    """One eigenproblem: each solver is tried on it, and its result accepted or not.
 
-    Where an iteration stalls, a factorisation that fits takes over, and the library's solver where none does.
+    Attributes
+    ----------
+    info : dict
+        How it went, for ``diagnostics``.
+    doubt : Exception or None
+        Why the last result was refused.
     """
-    factor = Factorisation(operator, count)
-    found, hopeless = None, False
-    if factor.is_quick:
-        info["reason"] = factor.reason
-        found = _factorised_or_none(factor, count, start, tol, info)
-    elif ordered is not False and prefers_multilevel(operator, count):
-        found = _multilevel_or_none(operator, count, tol, info, ordered, progress)
-        stalled = found is None and not info["fallback"].startswith(NO_MEMORY) and not info["fallback"].endswith(SOONER)
-        if stalled and factor.fits and factor.is_cheap:
-            found = _factorised_or_none(factor, count, start, tol, info)
-    if found is not None:
+
+    def __init__(self, operator: SymmetricTransition, count: int, start: Array, tol: float, progress: Any) -> None:
+        self.operator, self.count, self.start, self.tol, self.progress = operator, count, start, tol, progress
+        self.info: dict[str, Any] = {}
+        self.doubt: Exception | None = None
+        self.factor = Factorisation(operator, count)
+
+    def solved(self, ordered: bool | np.ndarray, solver: str) -> Eigenpairs:
+        """Return the first result that is accepted: of the solver asked for, or of the one that suits the graph."""
+        found, asked = None, solver != "auto"
+        first = solver if asked else self.first_choice(ordered is not False)
+        if first == "factorised":
+            self.info["reason"] = self.factor.reason
+            found = self.accepted("factorised", self.factorised)
+        elif first == "multilevel":
+            found = self.accepted("multilevel", partial(self.multilevel, ordered, asked))
+            stalled = found is None and not isinstance(self.doubt, LanczosIsSoonerError | MemoryError)
+            if stalled and self.factor.fits and self.factor.is_cheap:
+                found = self.accepted("factorised", self.factorised)
+        return found or self.by_what_is_left()
+
+    def first_choice(self, ordered: bool) -> str:
+        """Factorise what is sparse, use the multilevel method where it wins, and Lanczos elsewhere."""
+        if self.factor.is_quick:
+            return "factorised"
+        return "multilevel" if ordered and prefers_multilevel(self.operator, self.count) else "lanczos"
+
+    def by_what_is_left(self) -> Eigenpairs:
+        """Lanczos, and a factorisation where it does not get there."""
+        found = self.lanczos_or_none()
+        if found is not None and found.residuals.max() <= self.tol:
+            return found
+        found = (self.accepted("factorised", self.factorised) if self.factor.fits else None) or found
+        if found is None:
+            raise NotConvergedError(
+                f"no eigensolver succeeded; the last one said: {self.info['fallback']}. If many eigenvalues are nearly "
+                "equal, a factorised matrix is needed: raise memory_limit to make room for it, or raise bandwidth"
+            )
         return found
-    # what a factorisation takes is found from a copy of the matrix, which is made only where Lanczos is slow
-    soon = not operator.backend.is_remote and factor.may_fit
-    for most in (MOST_PRODUCTS, 20_000) if soon else (20_000,):
-        try:
-            found = _krylov(operator, count, start, tol, info, progress, most)
-            if float(found[2].max()) <= tol:
-                return found
-            info["fallback"] = f"Lanczos reached a residual of {float(found[2].max()):.1e}"
-        except NotConvergedError as doubt:
-            info["fallback"], hopeless = f"Lanczos: {doubt}", isinstance(doubt, TooSlowError)
-        if factor.fits or hopeless:
-            break
-    better = _factorised_or_none(factor, count, start, tol, info) if factor.fits else None
-    if better is None and not hopeless:  # the library's solver is Lanczos, too
-        better = _library_or_none(operator, count, start, tol, info) or found
-    if better is None:
-        raise NotConvergedError(
-            f"no eigensolver succeeded; the last one said: {info['fallback']}. If many eigenvalues are nearly "
-            "equal, a factorised matrix is needed: raise memory_limit to make room for it, or raise bandwidth"
+
+    def lanczos_or_none(self) -> Eigenpairs | None:
+        """The result of Lanczos, converged or not; it is stopped early where a factorisation could take over.
+
+        What a factorisation takes is found from a copy of the matrix, which is made only where Lanczos is slow.
+        """
+        soon, found = not self.operator.backend.is_remote and self.factor.may_fit, None
+        for most in (MOST_PRODUCTS, 20_000) if soon else (20_000,):
+            try:
+                found = self.lanczos(most)
+                worst = found.residuals.max()
+                if worst <= self.tol:
+                    return found
+                self.info["fallback"] = f"Lanczos reached a residual of {worst:.1e}"
+            except NotConvergedError as doubt:
+                self.info["fallback"], self.doubt = f"Lanczos: {doubt}", doubt
+            if self.factor.fits or isinstance(self.doubt, TooSlowError):
+                break
+        return found
+
+    def lanczos(self, max_products: int = 20_000) -> Eigenpairs:
+        """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
+        operator, count = self.operator, self.count
+        self.info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
+        values, vectors = krylov(
+            operator, count, self.start, self.tol, progress=self.progress, max_products=max_products
         )
-    return better
+        found = self.examined(values, beside_top(vectors, operator.top, operator.backend))
+        if found.residuals.max() <= self.tol:
+            return found
+        # of entries in float32, the known vector is an eigenvector only to their digits
+        return self.examined(values, vectors, known=False)
+
+    def multilevel(self, ordered: bool | np.ndarray, asked: bool) -> tuple[Array, Array]:
+        """The multilevel method, which gives up where Lanczos is expected to be sooner, unless it was asked for."""
+        return multilevel_eigenpairs(
+            self.operator,
+            self.count,
+            tol=self.tol,
+            last=last_level_pairs,
+            ends=ends_here,
+            info=self.info,
+            ordered=ordered,
+            patient=asked,
+            progress=self.progress,
+        )
+
+    def factorised(self) -> tuple[Array, Array]:
+        """Lanczos on the inverse of the shifted matrix, which is factorised on the host."""
+        if "fallback" in self.info:
+            self.info["reason"] = "the iteration did not get there, so the shifted matrix was factorised on the host"
+        return factorised_eigenpairs(self.operator, self.operator.on_host, self.count, self.start, self.tol, self.info)
+
+    def accepted(self, method: str, solve: Callable[[], tuple[Any, Any]]) -> Eigenpairs | None:
+        """The pairs of a solver if they are good; if not None, with the reason in ``info`` and ``doubt``."""
+        operator, attempt = self.operator, Block(slice(0, self.operator.n))
+        with attempt:  # Lanczos takes less memory: no levels, one basis
+            try:
+                found = self.examined(*solve())
+                xp, V = operator.backend.xp, found.vectors
+                gram = float(xp.abs(V.T @ V - xp.eye(self.count)).max())
+                refuse_pairs(gram, found.residuals.max(), self.tol)
+            except (NotConvergedError, np.linalg.LinAlgError) as doubt:
+                self.info["fallback"], self.doubt = f"{method}: {doubt}", doubt
+                return None
+            self.info["method"] = method
+            return found
+        operator.backend.free_cache()
+        self.doubt = MemoryError(attempt.failed)
+        self.info["fallback"] = f"{method}: no memory for it: {attempt.failed}"
+        return None
+
+    def examined(self, values: Array, vectors: Array, known: bool = True) -> Eigenpairs:
+        """Measure pairs, and separate by Rayleigh-Ritz vectors that are mixed, or whose values are not theirs.
+
+        Parameters
+        ----------
+        values : array (count or more,)
+            Falling; those behind the first ``count`` belong to guards and say how far the next eigenvalue is.
+        known : bool
+            Whether the first vector is the known one of eigenvalue 1, which stays as it is.
+        """
+        host, beyond, first = self.operator.backend.to_host, values[self.count :], int(known)
+        values = values[: self.count]
+        found, coupling = self.measured(values, vectors, beyond, known)
+        wrong = (np.abs(np.diag(coupling)) > closeness(host(values)))[1:].any()
+        if not (wrong or found.accuracy.doubtful.size) or not np.isfinite(found.residuals).all():
+            return found
+        V = vectors[:, first:]
+        apart, turn = separated(host(values)[first:], host(V.T @ V), coupling[first:, first:])
+        xp = self.operator.backend.xp
+        values = xp.concatenate([values[:first], xp.asarray(apart)])
+        vectors = xp.concatenate([vectors[:, :first], V @ xp.asarray(turn)], axis=1)
+        better, _ = self.measured(values, vectors, beyond, known)
+        return better if wrong or better.accuracy.angles.sum() < found.accuracy.angles.sum() else found
+
+    def measured(self, values: Array, vectors: Array, beyond: Array, known: bool) -> tuple[Eigenpairs, np.ndarray]:
+        """Return pairs with their accuracy, and the inner products of vectors with residuals.
+
+        What rounding couples two vectors by shows in what is left of ``(S - 1) v`` for the known vector v.
+        """
+        operator, host = self.operator, self.operator.backend.to_host
+        residuals, coupling = measure(operator, values, vectors)
+        onto = coupling[1:, 0] if known else host(vectors[:, 1:].T @ (operator(operator.top) - operator.top))
+        noise = max(ROUNDING, float(np.abs(onto).max(initial=0.0)))
+        every = np.concatenate([host(values), host(beyond)])
+        return Eigenpairs(values, vectors, accuracy_of(every, host(residuals), coupling, noise, known)), coupling
+
+    def refined(self, found: Eigenpairs) -> Eigenpairs:
+        """Factorise the matrix where an iteration left eigenvectors mixed that arithmetic can tell apart."""
+        accuracy = found.accuracy
+        lost = accuracy.angles > np.maximum(ANGLE, 2 * accuracy.unavoidable)
+        if self.info["method"] == "factorised" or not lost.any() or not self.factor.fits:
+            return found
+        before = self.info["method"]
+        self.info["fallback"] = f"{before}: an angle of {accuracy.angles.max():.1g} to the true eigenvector is possible"
+        better = self.accepted("factorised", self.factorised)
+        if better is not None and better.accuracy.angles.max() < accuracy.angles.max():
+            return better
+        self.info["method"] = before
+        return found
 
 
 class Factorisation:
@@ -230,38 +353,6 @@ class Factorisation:
         return f"with {degree:.0f} entries per row the shifted matrix is quick to factorise; that was done on the host"
 
 
-def _krylov(
-    operator: SymmetricTransition,
-    count: int,
-    start: Array,
-    tol: float,
-    info: dict[str, Any],
-    progress: Callable[[int, int], None] | None,
-    max_products: int = 20_000,
-) -> Found:
-    """Lanczos, or dense algebra for a few rows, whatever the residuals are."""
-    info["method"] = "dense" if is_small(operator.n, count) else "lanczos"
-    values, vectors = krylov(operator, count, start, tol, progress=progress, max_products=max_products)
-    turned = beside_top(vectors, operator.top, operator.backend)
-    residuals = residual_norms(operator, values, turned)
-    if float(residuals.max()) <= tol:
-        return values, turned, residuals
-    # of entries in float32, the known vector is an eigenvector only to their digits
-    return values, vectors, residual_norms(operator, values, vectors)
-
-
-def residual_norms(operator: SymmetricTransition, values: Array, vectors: Array) -> Array:
-    """``|S v - mu v|`` (k,), some columns at a time."""
-    xp = operator.backend.xp
-    step = max(FEWEST_COLUMNS, COLUMNS_AT_ONCE // len(vectors))
-    parts = []
-    for first in range(0, len(values), step):
-        columns = slice(first, first + step)
-        V = xp.ascontiguousarray(vectors[:, columns])
-        parts.append(column_norms(operator(V) - V * values[columns]))
-    return xp.concatenate(parts)
-
-
 def wants_order(operator: SymmetricTransition, count: int) -> bool:
     """Whether an order of the rows, found from the matrix alone, would serve the method that is taken."""
     return prefers_multilevel(operator, count) and not Factorisation(operator, count).is_quick
@@ -290,91 +381,12 @@ def has_many_neighbourhoods(n: int, nnz: float, count: int) -> bool:
     return n >= max(MULTILEVEL_FROM, 100 * count) and float(n) ** 2 >= NEIGHBOURHOODS * count * nnz
 
 
-def _multilevel_or_none(
-    operator: SymmetricTransition,
-    count: int,
-    tol: float,
-    info: dict[str, Any],
-    ordered: bool | np.ndarray,
-    progress: Callable[[int, int], None] | None = None,
-) -> Found | None:
-    """What the multilevel method finds, if it is accepted."""
-
-    def solve() -> tuple[Array, Array]:
-        return multilevel_eigenpairs(
-            operator,
-            count,
-            tol=tol,
-            last=last_level_pairs,
-            ends=ends_here,
-            info=info,
-            ordered=ordered,
-            progress=progress,
-        )
-
-    return _accepted_or_none(operator, solve, tol, info, "multilevel", RECOMPUTED)
-
-
-def _library_or_none(
-    operator: SymmetricTransition, count: int, start: Array, tol: float, info: dict[str, Any]
-) -> Found | None:
-    """What the library's solver finds, if it is accepted."""
-
-    def solve() -> tuple[Array, Array]:
-        values, vectors = library_eigenpairs(operator, count, GUARDS, start, tol)
-        values, vectors = add_missed(operator, values, vectors, count, start, tol)
-        return values[:count].copy(), operator.backend.xp.ascontiguousarray(vectors[:, :count])
-
-    return _accepted_or_none(operator, solve, tol, info, "eigsh", "a residual of eigsh is")
-
-
-def _factorised_or_none(
-    factor: Factorisation, count: int, start: Array, tol: float, info: dict[str, Any]
-) -> Found | None:
-    """What the factorisation finds, if it is accepted."""
-
-    def solve() -> tuple[Array, Array]:
-        if "fallback" in info:
-            info["reason"] = "the iteration did not get there, so the shifted matrix was factorised on the host"
-        return factorised_eigenpairs(factor.operator, factor.operator.on_host, count, start, tol, info)
-
-    complaint = "with the shifted matrix factorised, a residual is"
-    return _accepted_or_none(factor.operator, solve, tol, info, "factorised", complaint)
-
-
-def _accepted_or_none(
-    operator: SymmetricTransition,
-    solve: Callable[[], tuple[Any, Any]],
-    tol: float,
-    info: dict[str, Any],
-    method: str,
-    complaint: str,
-) -> Found | None:
-    """Values, vectors and residuals of a solver, or None and the reason in ``info["fallback"]``."""
-    attempt = Block(slice(0, operator.n))
-    with attempt:  # Lanczos takes less memory: no levels, one basis
-        try:
-            values, vectors = solve()
-            xp = operator.backend.xp
-            residuals = residual_norms(operator, values, vectors)
-            gram = float(xp.abs(vectors.T @ vectors - xp.eye(len(values))).max())
-            refuse_pairs(gram, float(residuals.max()), tol, complaint)
-        except (NotConvergedError, np.linalg.LinAlgError) as doubt:
-            info["fallback"] = str(doubt)
-            return None
-        info["method"] = method
-        return values, vectors, residuals
-    operator.backend.free_cache()
-    info["fallback"] = f"{NO_MEMORY}: {attempt.failed}"
-    return None
-
-
-def refuse_pairs(gram: float, worst: float, tol: float, complaint: str = RECOMPUTED) -> None:
+def refuse_pairs(gram: float, worst: float, tol: float) -> None:
     """Raise where vectors are not orthonormal, by ``gram``, or the worst residual is above the tolerance."""
     if not gram <= ORTHONORMAL:
         raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
     if not worst <= tol:
-        raise NotConvergedError(f"{complaint} {worst:.1e}")
+        raise NotConvergedError(f"recomputed in float64, a residual is {worst:.1e}")
 
 
 def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:

@@ -20,6 +20,7 @@ from ...backend import Backend
 from ...backend.array import Array
 from ...errors import NotConvergedError
 from ..order import host_of
+from .accuracy import residuals_for
 from .lanczos import GUARDS, add_missed, lanczos
 
 SHIFT = 1e-9  # keeps the matrix positive; the vector of eigenvalue 1 is known and left out, so nothing is lost to it
@@ -92,7 +93,7 @@ class ShiftedInverse:
 def factorised_eigenpairs(
     operator: Any, S: scipy.sparse.csr_matrix, count: int, start: Array, tol: float, info: dict[str, Any]
 ) -> tuple[Array, Array]:
-    """The ``count`` leading eigenpairs of S: values (count,) and vectors (n, count), on the operator's device.
+    """The leading eigenpairs of S: vectors (n, count), and values with those of guards, on the operator's device.
 
     Parameters
     ----------
@@ -154,9 +155,10 @@ def _polished(
         for _ in range(2):
             X = np.linalg.qr(X - top[:, None] * (top @ X))[0]
         values, rotation = np.linalg.eigh(X.T @ (S @ X))
-        values, found = values[::-1][: count - 1], X @ rotation[:, ::-1][:, : count - 1]
-        residuals = np.linalg.norm(S @ found - found * values, axis=0)
-        if attempt == 1 or (residuals <= np.minimum(0.1 * tol, 1e-6 * (1 - values))).all():
+        values, found = values[::-1], X @ rotation[:, ::-1][:, : count - 1]
+        residuals = np.linalg.norm(S @ found - found * values[: count - 1], axis=0)
+        limits = np.minimum(np.minimum(0.1 * tol, 1e-6 * (1 - values[: count - 1])), residuals_for(values, count - 1))
+        if attempt == 1 or (residuals <= limits).all():
             break
         X = inverse(X)
     values = np.concatenate([[top @ (S @ top)], values])

@@ -10,12 +10,16 @@ import numpy as np
 from ...backend import backend_of
 from ...backend.array import Array
 from ...errors import NotConvergedError
+from .accuracy import ROUNDING, SPREAD, closeness, is_separate
 
 GUARDS = 4  # pairs asked for beyond those wanted: a missed copy would most likely be among the last
 LOOK = 6  # products between two looks at what has converged, or an eighth of a large basis: then its values take long,
 SOONEST = 20  # but none before so many: until then a copy that was missed need not show in a random vector
 PATIENCE = 7_000  # products after which an iteration is asked whether it will get there
 HOPELESS = 2.0  # times as many products as are allowed
+SURE = 10.0  # times its residual must lie between a value and the last wanted one, or a missed one may lie there too
+HIDDEN = 0.1  # part of a vector that was missed that a guard may hide
+LONGER = 1.5  # times as many products as the tolerance took may go into telling close eigenvalues apart
 
 
 class TooSlowError(NotConvergedError):
@@ -36,7 +40,7 @@ def krylov(
     progress: Callable[[int, int], None] | None = None,
     max_products: int = 20_000,
 ) -> tuple[Array, Array]:
-    """Values (count,) and vectors (n, count) of the largest eigenpairs, by Lanczos or, for a few rows, densely."""
+    """Vectors (n, count) of the largest eigenpairs and their values, guards behind them, by Lanczos or densely."""
     xp = operator.backend.xp
     wanted = min(count + GUARDS, operator.n)
     if is_small(operator.n, count):
@@ -45,15 +49,20 @@ def krylov(
     else:
         settled: list[bool] = []
         pace: list[tuple[int, float]] = []
-        done = 0
+        done, ample, latest = 0, np.inf, (np.zeros(0), np.zeros(0))
 
         def product(vector: Any) -> Any:
             nonlocal done
             done += 1
             return operator(vector)
 
-        def enough(_: np.ndarray, residuals: np.ndarray) -> bool:
-            settled.append(bool((residuals[:count] <= 0.5 * tol).all()))
+        def enough(values: np.ndarray, residuals: np.ndarray) -> bool:
+            nonlocal ample, latest
+            latest = values[:wanted], residuals[:wanted]
+            small = bool((residuals[:count] <= 0.5 * tol).all())
+            if small:
+                ample = min(ample, LONGER * done)
+            settled.append(small and (done >= ample or is_separate(values[:wanted], residuals[:count])))
             pace.append((done, float(residuals[:count].max())))
             if (
                 not settled[-1]
@@ -69,8 +78,22 @@ def krylov(
             product, wanted, start, 0.0, sure=count, enough=enough, progress=progress, max_products=max_products
         )
         if not settled or settled[-1]:  # what has stalled is not worth the search; residuals of 0 were not looked at
-            values, vectors = add_missed(operator, values, vectors, count, start, tol)
-    return values[:count].copy(), xp.ascontiguousarray(vectors[:, :count])
+            sound = sound_guards(*latest, count) if settled else np.arange(wanted)
+            ends, chosen = values[count:], xp.asarray(sound)
+            values, vectors = add_missed(operator, values[chosen], vectors[:, chosen], count, start, tol)
+            if len(values) == count:  # what they say of the values behind the wanted ones is still the best guess
+                values = xp.concatenate([values, ends[ends <= values[-1]]])
+    return values[:wanted].copy(), xp.ascontiguousarray(vectors[:, :count])
+
+
+def sound_guards(values: np.ndarray, residuals: np.ndarray, count: int) -> np.ndarray:
+    """Return the columns of the wanted pairs and of those guards that cannot hide a vector which was missed.
+
+    The part of an eigenvector of eigenvalue 1 in a Ritz vector is at most its residual over the distance of its value
+    from 1. A rough guard can hold most of one, and what is left of it outside does not show.
+    """
+    hidden = residuals / np.maximum(values[0] - values, 1e-300)
+    return np.flatnonzero((np.arange(len(values)) < count) | (hidden < HIDDEN))
 
 
 def expected_products(pace: list[tuple[int, float]], tol: float) -> float:
@@ -212,18 +235,29 @@ def add_missed(
         fresh = xp.asarray(generator.normal(size=operator.n))
 
         def enough(found: np.ndarray, residuals: np.ndarray, edge: float = edge) -> bool:
-            return bool(found[0] + residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
+            return bool(found[0] + SURE * residuals[0] < edge) or bool(residuals[0] <= 0.5 * tol)
 
         locked = xp.ascontiguousarray(vectors.T)
         more, _ = lanczos(operator, 1, fresh, tol, sure=1, locked=locked, enough=enough, size=size, max_products=2000)
-        if float(more[0]) <= edge + tol:
-            return values, vectors
+        above, near = float(more[0]) - edge, min(tol, max(SPREAD * (1 - edge), ROUNDING))
+        if above <= near:  # a copy of the last wanted one stands for all of its kind
+            return (with_rival(values, more, count) if -tol < above < -near else values), vectors
         # guards are only roughly eigenvectors: what was found beside them is one only roughly, so once more without
         more, new = lanczos(operator, 1, fresh, tol, sure=1, locked=locked[:count], max_products=2000)
         values, vectors = xp.concatenate([values, more]), xp.concatenate([vectors, new], axis=1)
         order = xp.argsort(-values)
         values, vectors = beside_wanted(values[order], vectors[:, order], count)
+    if above <= tol:
+        return with_rival(values, more, count), vectors
     raise NotConvergedError(f"after {count + 1} searches for missed eigenvalues there were still more")
+
+
+def with_rival(values: Array, rival: Array, count: int) -> Array:
+    """Values with one more right behind the first ``count``, so that the last of those is in doubt."""
+    xp = backend_of(values).xp
+    edge = values[count - 1 : count]
+    behind = xp.sort(xp.concatenate([values[count:], xp.minimum(rival, edge - 2 * closeness(edge))]))[::-1]
+    return xp.concatenate([values[:count], behind])
 
 
 def beside_wanted(values: Array, vectors: Array, count: int) -> tuple[Array, Array]:

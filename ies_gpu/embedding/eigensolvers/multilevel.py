@@ -26,7 +26,8 @@ from ...backend import Backend, get_backend
 from ...backend.array import Array
 from ...errors import NotConvergedError
 from ..order import cells_of
-from .returns import SOONER, lonely_points
+from .accuracy import is_separate, residuals_for
+from .returns import LanczosIsSoonerError, lonely_points
 from .ritz import Block
 
 LEAF = 3  # cells of the first level hold at most 2**LEAF rows
@@ -40,6 +41,7 @@ COARSE_TOL = 0.1  # residual of a coarse eigenproblem in units of its last 1 - m
 REFRESH = 1e-6  # residual at which rounding in float32 begins to matter
 AIM = 0.25  # of the tolerance: an eigenvector is off by residual / gap, and the last step costs a few columns only
 MAX_ITERATIONS = 60
+EXTRA = 6  # iterations beyond the tolerance that may go into telling close eigenvalues apart
 ENOUGH = 20  # iterations after which guards of a coarse level are taken as they are
 SLOW, MAX_STEPS = 0.4, 2  # a residual that falls by less than this factor asks for one more smoothing step
 LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration here
@@ -139,6 +141,7 @@ def build_levels(
     count: int,
     ordered: bool | np.ndarray = True,
     ends: Callable[[Level], bool] = lambda level: False,
+    patient: bool = False,
 ) -> list[Level]:
     """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
@@ -149,7 +152,7 @@ def build_levels(
     else:
         entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
         levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
-    lonely, held = lonely_points(levels[0], count)
+    lonely, held = lonely_points(levels[0], 0 if patient else count)
     fine, cuts = np.arange(operator.n + 1), LEAF
     cells = cells_of(operator.n, ordered, cuts)
     while not levels[1:] or max(SMALLEST, 4 * count) < len(cells) < len(fine):
@@ -183,6 +186,7 @@ def solve(
     history: list[float] | None = None,
     progress: Callable[[int, int], None] | None = None,
     sure: int | None = None,
+    patient: bool = False,
 ) -> tuple[np.ndarray, Array, Array]:
     """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
 
@@ -194,6 +198,8 @@ def solve(
         S in float64, where ``tol`` is below what float32 can reach.
     sure : int, optional
         How many of them must be so good in any case; by default all.
+    patient : bool
+        Whether to go on where Lanczos is expected to be sooner.
 
     Returns
     -------
@@ -210,7 +216,7 @@ def solve(
     del T
     if block.k < wanted:
         raise NotConvergedError(f"only {block.k} independent vectors came from the coarse level")
-    fresh, steps, before = product is None, 1, np.inf
+    fresh, steps, before, extra = product is None, 1, np.inf, EXTRA
     for number in range(MAX_ITERATIONS):
         limit = max(tol, relative * (1 - block.values[wanted - 1]))
         worst = block.norms[:wanted].max()
@@ -224,16 +230,22 @@ def solve(
             block.refresh(product)
             fresh = True
             continue
-        if worst <= limit or (number >= ENOUGH and block.norms[:sure].max() <= limit):
+        done = worst <= limit or (number >= ENOUGH and block.norms[:sure].max() <= limit)
+        if done and (product is None or not extra or is_separate(block.values, block.norms[:wanted])):
             return block.values, block.X, coarse
-        if history is not None:
+        extra -= done
+        if history is not None and not patient and not done:
             check_pace(history, limit, 1 - float(block.values[wanted - 1]))
         if worst > SLOW * before and steps < MAX_STEPS:
             steps += 1
         before = worst
-        active = active_columns(block, wanted, limit)
+        active = active_columns(
+            block, wanted, np.minimum(limit, residuals_for(block.values, wanted)) if done else limit
+        )
         T = correction(level, coarse, Q, block, active, steps)
         block.extend(T, level.product(T), active, level.coarse)
+    if worst <= limit:
+        return block.values, block.X, coarse
     raise NotConvergedError(f"the residual was {worst:.1e} after {MAX_ITERATIONS} iterations")
 
 
@@ -248,7 +260,7 @@ def check_pace(history: list[float], limit: float, distance: float) -> None:
     pace = np.log(history[-5] / history[-1]) / 4
     needed = np.log(history[-1] / limit) / max(pace, 1e-3)
     if LANCZOS_PRODUCTS * needed > 60 + 47 / np.sqrt(max(distance, 1e-12)):
-        raise NotConvergedError(f"{needed:.0f} more iterations expected: {SOONER}")
+        raise LanczosIsSoonerError(f"{needed:.0f} more iterations expected: Lanczos will be sooner")
 
 
 def start_pairs(
@@ -279,11 +291,12 @@ def closed_group(values: np.ndarray, wanted: int) -> int:
     return end
 
 
-def active_columns(block: Block, wanted: int, limit: float) -> np.ndarray:
+def active_columns(block: Block, wanted: int, limit: Any) -> np.ndarray:
     """Columns that still need work: unconverged ones, and of the guards those that would hold them back."""
     end = closed_group(block.values, wanted)
     norms = block.norms[:end]
-    limits = np.where(np.arange(end) < wanted, limit, max(limit, 0.03 * norms[:wanted].max()))
+    limits = np.full(end, max(np.min(limit), 0.03 * norms[:wanted].max()))
+    limits[:wanted] = limit
     return np.flatnonzero(norms > limits)
 
 
@@ -346,9 +359,10 @@ def multilevel_eigenpairs(
     ends: Callable[[Level], bool],
     info: dict[str, Any],
     ordered: bool | np.ndarray = True,
+    patient: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Array, Array]:
-    """The ``count`` leading eigenpairs of S, whose rows stand in order: values (count,) and vectors (n, count).
+    """The leading eigenpairs of S, whose rows stand in order: vectors (n, count), and values with those of guards.
 
     Parameters
     ----------
@@ -360,6 +374,8 @@ def multilevel_eigenpairs(
         Whether a coarse level is better solved than coarsened.
     ordered : True or array
         True for KD order, or the edges of :func:`..order.matrix_order`.
+    patient : bool
+        Whether to go on where Lanczos is expected to be sooner.
     info : dict
         Filled with the counted work, also where the method fails.
 
@@ -368,13 +384,13 @@ def multilevel_eigenpairs(
     NotConvergedError
         If the iteration stalled, or a check casts doubt on the result.
     """
-    levels = build_levels(operator, count + GUARDS, ordered, ends)
+    levels = build_levels(operator, count + GUARDS, ordered, ends, patient)
     history: list[float] = []
     try:
         # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then
         # the residuals of the others fall without it
         aim = min(AIM * tol, REFRESH)
-        values, X, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress)
+        values, X, coarse = solve(levels[0], count, aim, 0.0, last, operator, history, progress, patient=patient)
     finally:
         operator.products += levels[0].columns
         info["block_products"], info["iterations"] = levels[0].products, len(history)
@@ -382,7 +398,7 @@ def multilevel_eigenpairs(
         info["coarse_products"] = [level.columns for level in levels[1:]]
     check_interlacing(values, coarse.values, count)
     xp = operator.backend.xp
-    return xp.asarray(values[:count].copy()), beside_top(X[:, :count], operator.top, operator.backend)
+    return xp.asarray(values), beside_top(X[:, :count], operator.top, operator.backend)
 
 
 def beside_top(X: Array, top: Array, backend: Any) -> Array:

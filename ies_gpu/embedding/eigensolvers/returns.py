@@ -19,7 +19,10 @@ TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second
 HELD = 0.35  # chance of return at the first look from which a point is a cell on coarser levels too
 CROWD = 0.75  # times as many eigenvalues near 1 as are wanted with the guards, at least, or Lanczos is sooner,
 STEEP = 3.6  # and at most so many times as many at the second look as at the last: more than in three dimensions
-SOONER = "Lanczos will be sooner"
+
+
+class LanczosIsSoonerError(NotConvergedError):
+    """The multilevel method would get there, but later than Lanczos."""
 
 
 def lonely_points(level: Level, count: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +63,7 @@ def check_crowd(before: float, near_one: float, count: int) -> None:
     of steps. In d dimensions there are ``steps^(-d/2)`` of them, and from four on cells represent them poorly.
     """
     if near_one < CROWD * count or before > STEEP * near_one:
-        raise NotConvergedError(f"only about {near_one:.0f} eigenvalues are near 1: {SOONER}")
+        raise LanczosIsSoonerError(f"only about {near_one:.0f} eigenvalues are near 1: Lanczos will be sooner")
 
 
 def is_lonely(first: Array, second: Array, last: Array, median: Any, xp: Any) -> Array:

@@ -8,7 +8,6 @@ from typing import Any
 from ...embedding.diffusion import Embedding, eigenmap, start_vector
 from ...embedding.laplacian import Laplacian
 from ..log import Report
-from ..options import chosen_solver
 from ..stage import Run, Stage, shallow
 from .graph import Graph
 
@@ -23,11 +22,11 @@ def eigenvectors(run: Run, report: Report, graph: Graph, laplacian: Laplacian) -
         backend.asarray(start),
         options.tol,
         ordered=graph.spatial if graph.storage.get("multilevel_fits", True) else False,
-        solver=chosen_solver(),
         progress=report,
         warn=run.log.warn,
     )
-    return replace(found, eigenvalues=backend.to_host(found.eigenvalues), residuals=backend.to_host(found.residuals))
+    known = ("eigenvalues", "residuals", "gaps", "angles")
+    return replace(found, **{name: backend.to_host(getattr(found, name)) for name in known})
 
 
 def unpacked_embedding(run: Run, content: dict[str, Any], *_: Any) -> Embedding:

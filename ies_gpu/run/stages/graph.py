@@ -15,20 +15,17 @@ from ...embedding.connectivity import (
     connecting_radius,
     disconnected,
     holds_enough,
+    left_out,
     parts_of,
     refuse_small_part,
     sampled_degree,
     share_of_pairs,
 )
-from ...embedding.cost import Size, block_bytes, needs, refusal
+from ...embedding.cost import Size, block_bytes, needs, over_limit
 from ...embedding.diffusion import Embedding
+from ...embedding.eigensolvers.accuracy import accuracy_of
 from ...embedding.eigensolvers.eigenpairs import may_be_ordered
-from ...embedding.graph import (
-    check_graph,
-    csr,
-    metric_graph,
-    permuted,
-)
+from ...embedding.graph import check_sides, csr, permuted
 from ...embedding.laplacian import (
     Laplacian,
     check_laplacian,
@@ -39,7 +36,8 @@ from ...embedding.laplacian import (
 from ...embedding.local import LocalKernel, local_laplacian
 from ...embedding.order import in_order, matrix_order, spatial_order
 from ...embedding.transition import Kernel, SparseKernel
-from ...errors import DisconnectedGraphError, first_few
+from ...errors import first_few
+from ...findings import option, refusal, warning
 from ...validation import check_kernel, check_points, check_real_array
 from ..audit import audit_products
 from ..inputs import Inputs
@@ -47,7 +45,7 @@ from ..log import Report
 from ..stage import Run, Stage
 from .kernel import kernel_of
 
-CONTINUING = "continuing with the largest"
+ONE_WAY = "the graph was one-way: two points are neighbours if either has the other"
 FOREIGN = 0.01  # of its eigenvalue: the residual above which a given vector is not taken for an eigenvector,
 SINGLE = 1e-6  # unless it may come from rounding to single precision
 CHECKING = {"graph": 58.0, "kernel": 38.0}  # bytes per entry to check and copy a given matrix, as measured
@@ -111,8 +109,7 @@ class Graph(NamedTuple):
 
 def connected(run: Run, given: Inputs) -> Graph:
     """Go in by the entry that was given."""
-    points = from_points if run.options.is_euclidean else from_metric
-    ways = {"X": points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
+    ways = {"X": from_points, "graph": from_distances, "kernel": from_affinities, "laplacian": from_embedding}
     graph = ways[given.entry](run, given)
     run.options.check_sizes(len(graph.points))
     return graph
@@ -152,15 +149,10 @@ def from_points(run: Run, given: Inputs) -> Graph:
     )
 
 
-def from_metric(run: Run, given: Inputs) -> Graph:
-    """Points whose distances scikit-learn measures, in the user's order."""
-    return from_kernel(run, run.stage(METRIC_DISTANCES, given.value))
-
-
 def from_distances(run: Run, given: Inputs) -> Graph:
     """A graph of distances in the user's order of points."""
     check_room(run, given.value, CHECKING["graph"])
-    return from_kernel(run, run.stage(GIVEN_DISTANCES, given.value))
+    return from_kernel(run, *run.stage(GIVEN_DISTANCES, given.value))
 
 
 def from_affinities(run: Run, given: Inputs) -> Graph:
@@ -178,10 +170,10 @@ def check_room(run: Run, matrix: Any, checking: float) -> None:
     size = Size(n, 0, float(matrix.nnz), m, d, 1, options.stored_bytes)
     needed = max(checking * size.z, *needs(size, "memory", False, block_bytes(limit)).values())
     if needed > limit:
-        raise refusal(size, limit, needed, True)
+        raise over_limit(size, limit, needed, True)
 
 
-def from_kernel(run: Run, matrix: Array) -> Graph:
+def from_kernel(run: Run, matrix: Array, *approximations: str) -> Graph:
     """A kernel on the device in the user's order of points."""
     n_input = matrix.shape[0]
     points, kernel = np.arange(n_input), SparseKernel(matrix)
@@ -197,6 +189,7 @@ def from_kernel(run: Run, matrix: Array) -> Graph:
         kernel = SparseKernel(run.backend.csr(part.data, part.indices, part.indptr, part.shape))
     degree = (kernel.nnz - int((run.backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(points)
     facts = {"n_input": n_input, "points": points, "components": parts, "mean_degree": degree}
+    facts |= {"approximations": approximations}
     if may_be_ordered(kernel, run.options.n_components + 1):
         order, kernel, edges = run.stage(MATRIX_ORDER, kernel)
         facts |= {"order": order, "spatial": edges}
@@ -214,23 +207,29 @@ def from_embedding(run: Run, given: Inputs) -> Graph:
     laplacian, bandwidth = check_laplacian(given.value), run.options.bandwidth
     if bandwidth is not None:
         if laplacian.bandwidth not in (None, bandwidth):
-            raise ValueError(f"bandwidth={bandwidth:g} differs from {laplacian.bandwidth:g} of laplacian; leave it out")
+            text = f"{option('bandwidth', bandwidth)} differs from {laplacian.bandwidth:g} of laplacian"
+            raise refusal("laplacian.bandwidth", text, "leave it out")
         laplacian = replace(laplacian, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", given.values["coordinates"], 2), run.backend)
     n = laplacian.shape[0]
     if len(Y) != n:
-        raise ValueError(f"coordinates has {len(Y)} rows but laplacian is for {n} points")
+        raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_real_array("eigenvalues", given.values["eigenvalues"], 1)
     if len(values) != Y.shape[1]:
-        raise ValueError(f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}")
+        text = f"eigenvalues must have one entry per coordinate ({Y.shape[1]}), got {len(values)}"
+        raise refusal("eigenvalues.number", text)
     if bool((values[1:] < values[:-1]).any()):
-        raise ValueError("eigenvalues must be ascending; sort them, and the columns of coordinates with them")
+        advice = "sort them, and the columns of coordinates with them"
+        raise refusal("eigenvalues.order", "eigenvalues must be ascending", advice)
     if float(values[0]) < -1e-8 * max(1.0, abs(float(values[-1]))):
-        raise ValueError(f"eigenvalues must be those of I - P, none of them negative, got {float(values[0]):.3g}")
+        text = f"eigenvalues must be those of I - P, none of them negative, got {float(values[0]):.3g}"
+        raise refusal("eigenvalues.negative", text)
     refuse_constant(Y)
     degree = laplacian.transition.nnz / n - 1
     laplacian = replace(laplacian, transition=laplacian.operator.on(run.backend))
-    embedding = Embedding(Y, to_host(values), residuals_of(run, laplacian, Y))
+    residuals = residuals_of(run, laplacian, Y)
+    known = accuracy_of(1 - to_host(values), residuals)
+    embedding = Embedding(Y, to_host(values), residuals, known.gaps, known.angles)
     return Graph.around(laplacian, components=None, mean_degree=degree, embedding=embedding)
 
 
@@ -244,10 +243,9 @@ def residuals_of(run: Run, laplacian: Laplacian, Y: Array) -> np.ndarray:
     allowed = np.maximum(FOREIGN * np.abs(run.backend.to_host(values)), SINGLE)
     worst = int((residuals / allowed).argmax())
     if residuals[worst] > allowed[worst]:
-        run.log.warn(
-            f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g}); check that the rows "
-            "of coordinates are in its order"
-        )
+        text = f"phi{worst + 1} is not an eigenvector of laplacian (residual {residuals[worst]:.2g})"
+        advice = "check that the rows of coordinates are in its order"
+        run.log.warn(warning("eigenvectors.foreign", text, advice))
     return residuals
 
 
@@ -257,9 +255,8 @@ def refuse_constant(Y: Array) -> None:
     backend = backend_of(Y)
     flat = np.flatnonzero(backend.to_host(high - low <= 1e-8 * backend.xp.maximum(abs(low), abs(high))))
     if len(flat):
-        raise ValueError(
-            f"column {flat[0]} of coordinates is constant; leave the constant eigenvector out, and its eigenvalue"
-        )
+        advice = "leave the constant eigenvector out, and its eigenvalue"
+        raise refusal("coordinates.constant", f"column {flat[0]} of coordinates is constant", advice)
 
 
 def normalised(run: Run, report: Report, kernel: Kernel) -> Laplacian:
@@ -285,7 +282,7 @@ def check_parts(run: Run, labels: np.ndarray, rows: np.ndarray, n_input: int, X:
     radius = None if X is None else connecting_radius(X, labels, run.backend)
     if radius is not None and share_of_pairs(X, radius, run.backend) > CROWDED:
         radius = None
-    raise DisconnectedGraphError(disconnected(sizes, radius, run.options.own_radius), parts_of(rows, labels))
+    raise disconnected(sizes, radius, run.options.own_radius, parts=parts_of(rows, labels))
 
 
 def largest_part(labels: np.ndarray) -> np.ndarray:
@@ -299,10 +296,7 @@ def say_left_out(run: Run, points: np.ndarray, n_input: int, parts: int) -> None
     if len(left) == 0:
         return
     gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"
-    run.log.warn(
-        f"the graph has {parts} parts; {CONTINUING}, {len(points):,} of {n_input:,} points. {gone} left out; "
-        "selection.points has the rows that were used"
-    )
+    run.log.warn(left_out(parts, len(points), n_input, f". {gone} left out"))
 
 
 def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
@@ -311,10 +305,11 @@ def checked(run: Run, report: Report, X: Array) -> tuple[Any, float]:
     options = run.options
     options.check_shape(*X.shape)
     if options.n_neighbors is not None and options.n_neighbors >= len(X):
-        raise ValueError(f"n_neighbors must be at most {len(X) - 1} for {len(X)} points, got {options.n_neighbors}")
+        text = f"{option('n_neighbors')} must be at most {len(X) - 1} for {len(X)} points, got {options.n_neighbors}"
+        raise refusal("n_neighbors.range", text)
     if options.nearest:
         return X, 0.0  # as many as were asked for, which fits
-    return X, sampled_degree(X, run.options.radius, run.options.components, run.backend)
+    return X, sampled_degree(X, options.radius, options.bandwidth, options.components, run.backend)
 
 
 def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
@@ -323,24 +318,17 @@ def ordered(run: Run, report: Report, X: Array) -> tuple[Any, Any]:
     return order, in_order(X, order)
 
 
-def metric_distances(run: Run, report: Report, X: Array) -> Array:
-    """The kernel of points in a metric that is measured on the host."""
-    options, X = run.options, check_points(X)
-    options.check_shape(*X.shape)
-    matrix = metric_graph(X, options.radius, options.metric)
-    return to_device(with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth)), run.backend, options.storage)
-
-
-def given_distances(run: Run, report: Report, graph: Array) -> Array:
-    """The kernel of a user's graph."""
+def given_distances(run: Run, report: Report, graph: Array) -> tuple[Any, ...]:
+    """The kernel of a user's graph, and a sentence if it was made symmetric."""
     options = run.options
     sparse = backend_of(graph).sparse.issparse(graph)
-    matrix = check_graph(
+    matrix, one_way = check_sides(
         graph, radius=3 * options.bandwidth if options.radius is None and not sparse else options.radius
     )
     matrix = backend_of(matrix.data).copied(matrix)
     matrix = with_unit_diagonal(gaussian_of_distances(matrix, options.bandwidth))
-    return to_device(matrix, run.backend, options.storage)
+    notes = (ONE_WAY,) if one_way else ()
+    return to_device(matrix, run.backend, options.storage), *notes
 
 
 def given_kernel(run: Run, report: Report, kernel: Array) -> Array:
@@ -354,7 +342,6 @@ def given_kernel(run: Run, report: Report, kernel: Array) -> Array:
 CHECKS = Stage("checks", checked)
 ORDER = Stage("order", ordered)
 MATRIX_ORDER = Stage("order", by_affinity)
-METRIC_DISTANCES = Stage("graph", metric_distances)
 GIVEN_DISTANCES = Stage("graph", given_distances)
 GIVEN_KERNEL = Stage("graph", given_kernel)
 COMPONENTS = Stage("components", lambda run, report, kernel: kernel.components())

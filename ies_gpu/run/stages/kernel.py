@@ -9,13 +9,25 @@ import numpy as np
 
 from ...backend import backend_of
 from ...backend.array import Array
-from ...embedding.cost import WORDS, Size, csr_bytes, least_bytes, plan, refusal, rounded, slow, storage_on_gpu
+from ...embedding.cost import (
+    WORDS,
+    Size,
+    csr_bytes,
+    least_bytes,
+    less_memory,
+    over_limit,
+    plan,
+    rounded,
+    slow,
+    storage_on_gpu,
+)
 from ...embedding.graph import in_units_of, knn_graph, ordered_radius_graph
 from ...embedding.laplacian import gaussian_of_distances, with_unit_diagonal
 from ...embedding.local import default_neighbors, local_kernel
 from ...embedding.order import is_mapped
 from ...embedding.tiles import TiledKernel
 from ...embedding.transition import Kernel, SparseKernel
+from ...findings import option, warning
 from ..audit import audit_graph
 from ..log import Report
 from ..options import is_local
@@ -51,13 +63,13 @@ def on_device(run: Run, n: int, degree: float) -> tuple[str, dict[str, Any]]:
     needed = 2 * csr_bytes(n, degree, run.options.stored_bytes)
     chosen = storage_on_gpu(n, degree, run.options.stored_bytes, budget)
     if chosen == "recomputed" and n >= MANY:
-        whose = "half of the free memory" if run.options.memory_limit is None else "memory_limit"
-        way = f"memory_limit={rounded(needed)} would avoid it; " if needed <= backend.free_memory() else ""
-        run.log.say_now(
+        whose = "half of the free memory" if run.options.memory_limit is None else option("memory_limit")
+        text = (
             f"{whose} is {budget / 1e9:.2f} GB on {backend.device}, so the kernel, {needed / 2e9:.2f} GB as a sparse "
-            f"matrix, is computed anew for every product: many times as long as with enough memory. {way}"
-            "dtype='mixed' or a smaller bandwidth need less"
+            "matrix, is computed anew for every product: many times as long as with enough memory"
         )
+        enough = rounded(needed) if needed <= backend.free_memory() else None
+        run.log.say_now(warning("memory.slow", text, less_memory(enough)))
     return chosen, {"kernel": WORDS[chosen]}
 
 
@@ -69,7 +81,7 @@ def planned(run: Run, X: Array, degree: float) -> tuple[str, dict[str, Any]]:
     size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), options.stored_bytes)
     chosen = plan(size, limit)
     if chosen is None:
-        raise refusal(size, limit, 1.02 * least_bytes(size), options.memory_limit is not None)
+        raise over_limit(size, limit, 1.02 * least_bytes(size), options.memory_limit is not None)
     if chosen.slow:
         run.log.say_now(slow(chosen, size, limit, options.memory_limit is not None))
     facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}

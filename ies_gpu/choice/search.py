@@ -1,0 +1,406 @@
+"""Algorithm 2 of the paper (IndEigenSearch): which set of coordinates is the best, with zeta by Algorithm 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from ..backend import at_home, backend_of
+from ..backend.array import Array
+from ..findings import option, refusal
+from ..validation import check_choice, check_integer, check_number, check_seed
+from .branch_and_bound import NODES, branch_sets
+from .criterion import (
+    MAX_SUBSETS,
+    CandidateSets,
+    Scores,
+    all_sets,
+    check_problem,
+    check_size,
+    count_subsets,
+    penalties,
+    score_pass,
+)
+from .greedy import greedy_sets
+from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
+from .submodular import STARTS, submodular_sets
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search found.
+
+    Attributes
+    ----------
+    subset : tuple of int
+        The chosen set, counted from 0, ascending.
+    zeta : float
+        The weight of the penalty, given or found.
+    zeta_interval : tuple of (float, float or None)
+        The range of zeta on which the set is the best; None for no upper end.
+    path : tuple of Segment
+        The regularization path over the sets that were scored, from ``zeta = inf`` down.
+    chosen : int
+        The index of the chosen segment of the path.
+    passed : bool
+        Whether the chosen set passed the percentile of the regret. Always True if zeta was given.
+    subsets : ndarray of shape (n_subsets, subset_size)
+        All sets that were scored, in lexicographic order.
+    scores : ndarray of shape (n_subsets,)
+        Their mean scores ``R(S)``.
+    regrets : ndarray of shape (n_samples, n_segments)
+        The leave-one-out regret of each set on the path, with respect to the sets that were scored.
+    percentiles : ndarray of shape (n_segments,)
+        The percentile of the regret of each set on the path.
+    search_order : tuple of int
+        The chosen set in the order in which the search added its members.
+    details : dict
+        Which ``method`` ran, its ``guarantee`` in words, whether the path is the one that enumeration gives
+        (``path_exact``), ``pool_size``, ``sets_scored`` of ``sets_total``, and other counts of the method.
+    """
+
+    subset: tuple[int, ...]
+    zeta: float
+    zeta_interval: tuple[float, float | None]
+    path: tuple[Segment, ...]
+    chosen: int
+    passed: bool
+    subsets: np.ndarray
+    scores: np.ndarray
+    regrets: Array
+    percentiles: np.ndarray
+    search_order: tuple[int, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def independent_coordinates(
+    bases: Array,
+    eigenvalues: np.ndarray,
+    subset_size: int,
+    zeta: float | None = None,
+    percentile: float = 75.0,
+    *,
+    search: str = "exhaustive",
+    do: Callable[..., tuple[CandidateSets, Scores]] | None = None,
+    **limits: Any,
+) -> SearchResult:
+    """Choose the set S with coordinate 1 that maximises ``R(S) - zeta sum_{k in S} lambda_k``.
+
+    This is Algorithm 2 of the paper after its first two lines, which give ``bases`` U (n, m, d) and ``eigenvalues``
+    lambda (m,). For ``zeta=None`` the range of zeta comes from Algorithm 3, with ``percentile`` alpha. ``search`` names
+    the sets to look at, within its ``limits``. A run passes ``do``, which calls :func:`score_sets`, the long step, with
+    the arguments that follow it.
+    """
+    do = do or (lambda step, *arguments: step(*arguments))
+    sets, scores = do(score_sets, bases, eigenvalues, subset_size, zeta, search, limits)
+    backend = backend_of(bases)
+    means = backend.to_host(scores.totals) / len(bases)  # R(S) = R1(S) - R2(S)
+    path = regularization_path(means, sets.subsets, eigenvalues)  # the best set for every zeta
+    on_path = np.array([segment.subset for segment in path], dtype=np.int32)
+    regrets = regret_of(bases, on_path, sets.subsets, scores)
+    percentiles = backend.to_host(backend.xp.percentile(regrets, percentile, axis=0))
+    return pick_segment(path, percentiles, zeta, sets, means, regrets)
+
+
+def score_sets(
+    bases: Array,
+    eigenvalues: np.ndarray,
+    subset_size: int,
+    zeta: float | None,
+    search: str,
+    limits: dict[str, Any],
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[CandidateSets, Scores]:
+    """Let a search name sets, and add up R(S; i) over all points for each of them."""
+    sets = SEARCHES[search](bases, eigenvalues, subset_size, zeta, **limits)
+    return sets, score_pass(bases, sets.subsets, progress)
+
+
+SEARCHES: dict[str, Callable[..., CandidateSets]] = {
+    "exhaustive": lambda bases, eigenvalues, s, zeta: all_sets(bases.shape[1], s),
+    "greedy": greedy_sets,
+    "submodular": submodular_sets,
+    "branch_and_bound": branch_sets,
+}
+
+
+def pick_segment(
+    path: tuple[Segment, ...],
+    percentiles: np.ndarray,
+    zeta: float | None,
+    sets: CandidateSets,
+    scores: np.ndarray,
+    regrets: Array,
+) -> SearchResult:
+    """Take the segment at zeta, or for None (Algorithm 3) the first whose percentile of the regret is not positive."""
+    found = first_acceptable(percentiles) if zeta is None else segment_at(path, zeta)
+    index = len(path) - 1 if found is None else found
+    segment = path[index]
+    return SearchResult(
+        subset=segment.subset,
+        zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
+        zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
+        path=path,
+        chosen=index,
+        passed=found is not None,
+        subsets=sets.subsets,
+        scores=scores,
+        regrets=regrets,
+        percentiles=percentiles,
+        search_order=sets.orders.get(segment.subset, segment.subset),
+        details=sets.details,
+    )
+
+
+def renumber(found: SearchResult, numbers: Sequence[int]) -> SearchResult:
+    """Return the same result with the number ``numbers[k]`` for coordinate k."""
+
+    def named(subset: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(numbers[k] for k in subset)
+
+    return replace(
+        found,
+        subset=named(found.subset),
+        path=tuple(replace(segment, subset=named(segment.subset)) for segment in found.path),
+        subsets=np.asarray(numbers, dtype=found.subsets.dtype)[found.subsets],
+        search_order=named(found.search_order),
+    )
+
+
+def ranked(subsets: np.ndarray, scores: np.ndarray, eigenvalues: np.ndarray, zeta: float) -> np.ndarray:
+    """Numbers of the sets by falling ``R(S) - zeta sum lambda_k``; equal ones in lexicographic order."""
+    return np.argsort(-(scores - zeta * penalties(subsets, eigenvalues)), kind="stable")
+
+
+@at_home
+def search_exhaustive(
+    bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
+) -> SearchResult:
+    """Score every set of ``subset_size`` coordinates that contains the first one, and choose the best.
+
+    Parameters
+    ----------
+    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
+        The tangent bases, from :func:`tangent_bases`.
+    eigenvalues : ndarray of shape (n_components,)
+        The eigenvalues of the unscaled Laplacian, ascending.
+    subset_size : int
+        How many coordinates to choose, at least ``intrinsic_dim``.
+    zeta : float or "auto", default="auto"
+        The weight of the penalty ``sum_{k in S} lambda_k``. "auto" walks down the path from infinity and takes the
+        first set whose regret has a ``percentile`` that is not positive.
+    percentile : float, default=75
+        The percentile of the regret, alpha in the paper.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    See Also
+    --------
+    search_greedy, search_submodular, search_branch_and_bound : The searches for too many sets to enumerate.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_exhaustive(bases, embedding.eigenvalues, subset_size=2)
+    >>> found.subset
+    (0, 6)
+    >>> found.details["guarantee"]
+    'exact'
+    """
+    return _searched("exhaustive", bases, eigenvalues, subset_size, zeta, percentile)
+
+
+@at_home
+def search_greedy(
+    bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75
+) -> SearchResult:
+    """Start with the best set of d coordinates and add the best next one until there are enough.
+
+    This is the paper's greedy search; with ``subset_size = intrinsic_dim`` it scores every set. With ``zeta="auto"``
+    the path is traced by running the search at zeta = 0 and wherever the lines found so far cross. Path and regret
+    then cover only the ``details["pool_size"]`` sets that were scored on the way. ``search_order`` is the order of
+    adding; the first d coordinates come in ascending order.
+
+    Parameters
+    ----------
+    bases, eigenvalues, subset_size, zeta, percentile : as in :func:`search_exhaustive`
+        Tangent bases, eigenvalues, how many coordinates to choose, the weight of the penalty, alpha of Algorithm 3.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_greedy(bases, embedding.eigenvalues, subset_size=3)
+    >>> len(found.search_order)
+    3
+    """
+    return _searched("greedy", bases, eigenvalues, subset_size, zeta, percentile)
+
+
+@at_home
+def search_submodular(
+    bases: Array,
+    eigenvalues: Array,
+    *,
+    subset_size: int,
+    zeta: float | str = "auto",
+    percentile: float = 75,
+    random_state: int = 0,
+    n_starts: int = STARTS,
+) -> SearchResult:
+    """Search for a good set where there are too many to enumerate, such as 10 of 200 coordinates.
+
+    From several starts (the best set known, a set grown by greedy additions, random sets) the three procedures of Iyer
+    and Bilmes [1]_ climb, and exchanges of single members finish. No exchange of one member improves the result, but
+    nothing proves that it is the best. With ``zeta="auto"`` the path is traced by running the search at zeta = 0 and
+    wherever the lines found so far cross. Path and regret cover only the sets that were scored.
+
+    Parameters
+    ----------
+    bases, eigenvalues, subset_size, zeta, percentile : as in :func:`search_exhaustive`
+        Tangent bases, eigenvalues, how many coordinates to choose, the weight of the penalty, alpha of Algorithm 3.
+    random_state : int, default=0
+        The seed for random starts and orders.
+    n_starts : int, default=6
+        How many random starts to add to the two others, at the first zeta.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    References
+    ----------
+    .. [1] R. Iyer and J. Bilmes, "Algorithms for approximate minimization of the difference between submodular
+           functions", UAI 2012.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_submodular(bases, embedding.eigenvalues, subset_size=4)
+    >>> found.details["guarantee"]
+    'exact over the pool only'
+    """
+    limits = {
+        "random_state": check_seed(random_state),
+        "n_starts": check_integer("n_starts", n_starts, low=0, high=100_000),
+    }
+    return _searched("submodular", bases, eigenvalues, subset_size, zeta, percentile, **limits)
+
+
+@at_home
+def search_branch_and_bound(
+    bases: Array,
+    eigenvalues: Array,
+    *,
+    subset_size: int,
+    zeta: float | str = "auto",
+    percentile: float = 75,
+    node_limit: int = NODES,
+    time_limit: float | None = None,
+) -> SearchResult:
+    """Find the best set, as enumeration does, without scoring sets that cannot be the best.
+
+    A set A stands for all sets that contain it. Its upper bound is compared with the best loss found so far, which a
+    local search provides. The sets that remain are scored, each only until its points have lost too much: scores are
+    never positive, so no later point can make up for it. If sets have nearly equal scores and the penalty is small,
+    most of them remain.
+
+    With ``zeta="auto"`` the search runs wherever the path can have a corner. A finished search gives the exact path;
+    the regret covers only the sets that were scored at every point.
+
+    Parameters
+    ----------
+    bases, eigenvalues, subset_size, zeta, percentile : as in :func:`search_exhaustive`
+        Tangent bases, eigenvalues, how many coordinates to choose, the weight of the penalty, alpha of Algorithm 3.
+    node_limit : int, default=20000
+        How many sets A to look into, for all zeta together. If they are used up, ``details["gap"]`` says by how much
+        the loss of another set can be higher at most.
+    time_limit : float, optional
+        Seconds after which to stop in the same way. The current node is finished, and with ``zeta="auto"`` also the
+        local search at every corner of the path, which can take longer than a short limit.
+
+    Returns
+    -------
+    SearchResult
+        The chosen set, zeta, the path and the regret.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
+    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> found = ies_gpu.search_branch_and_bound(bases, embedding.eigenvalues, subset_size=3, zeta=1.0)
+    >>> found.details["guarantee"]
+    'exact'
+    """
+    limits = {
+        "node_limit": check_integer("node_limit", node_limit, low=0),
+        "time_limit": None if time_limit is None else check_number("time_limit", time_limit, closed=True),
+    }
+    return _searched("branch_and_bound", bases, eigenvalues, subset_size, zeta, percentile, **limits)
+
+
+def _searched(
+    search: str, bases: Array, eigenvalues: Array, subset_size: Any, zeta: Any, percentile: Any, **limits: Any
+) -> SearchResult:
+    """Check what a search was given, and run it."""
+    bases, values = check_problem(bases, eigenvalues)
+    s, weight = check_size(bases, subset_size), check_zeta(zeta)
+    alpha = check_percentile(percentile)
+    with backend_of(bases).active():
+        return independent_coordinates(bases, values, s, weight, alpha, search=search, **limits)
+
+
+def check_zeta(zeta: Any) -> float | None:
+    """A number, 0 or more, or ``"auto"`` (None)."""
+    if isinstance(zeta, str):
+        check_choice("zeta", zeta, ("auto",))
+        return None
+    return check_number("zeta", zeta, closed=True)
+
+
+def check_percentile(percentile: Any) -> float:
+    """alpha, from 0 to 100; a share such as 0.75 is a slip."""
+    number = check_number("percentile", percentile, low=0.0, high=100.0, closed=True)
+    if 0 < number < 1:
+        text = f"percentile goes from 0 to 100, got {number:g}"
+        raise refusal("percentile.range", text, f"pass {100 * number:g} if that is a share")
+    return number
+
+
+def check_counts(method: str, m: int, d: int, s: int) -> None:
+    """Raise an error if a method would have to enumerate too many sets."""
+    if method == "exhaustive" or (method == "greedy" and s == d):
+        count_subsets(m, s)
+    elif method == "greedy" and comb(m - 1, d - 1) > MAX_SUBSETS:
+        text = (
+            f"{option('search', 'greedy')} starts from all sets of {option('intrinsic_dim', d)} of "
+            f"{option('n_components', m)} coordinates, {comb(m - 1, d - 1):,} of them, more than {MAX_SUBSETS:,}"
+        )
+        raise refusal("search.too_many", text, f"use {option('search', 'submodular')}")

@@ -1,0 +1,160 @@
+"""How far computed eigenvectors may be from the true ones: what counts is the residual against the gap.
+
+Where eigenvalues lie closer together than the tolerance, as on a graph whose parts hang by threads, small residuals do
+not tell eigenvectors from mixtures of them. By the theorem of Davis and Kahan the sine of the angle to the true vector
+is at most the residual over the distance to the nearest other eigenvalue. Within a block of vectors more is known: the
+residuals, projected onto the block, say how much of one is left in another, and Rayleigh-Ritz takes that out.
+
+Copies of a multiple eigenvalue are one group: any basis of their space is as good as another, so the angle is that to
+the space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...backend.array import Array
+from ...backend.kernels.arrays import column_norms
+from .ritz import COLUMNS_AT_ONCE, FEWEST_COLUMNS
+
+ANGLE = 0.01  # the sine of the angle to the true vector that is aimed for
+SAME = 1e-6  # of 1 - mu: values that are closer are copies of one eigenvalue
+ROUNDING = 1e-15  # of a value near 1, in float64
+SPREAD = 1e-3  # of 1 - mu: values that only rounding makes one group may differ by this much, and are as good as copies
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """What is known of each of k eigenvectors.
+
+    Attributes
+    ----------
+    residuals : array (k,)
+        ``|S v - mu v|``.
+    gaps : array (k,)
+        The distance from each eigenvalue to the nearest one that is no copy of it.
+    angles : array (k,)
+        Bounds on the sine of the angle to the true eigenvector, or to the space of the copies.
+    groups : array (k,) of int
+        Vectors with the same number have the same eigenvalue, as far as arithmetic can tell.
+    unavoidable : array (k,)
+        The part of ``angles`` that rounding of the stored entries leaves, whatever the residuals are.
+    """
+
+    residuals: np.ndarray
+    gaps: np.ndarray
+    angles: np.ndarray
+    groups: np.ndarray
+    unavoidable: np.ndarray
+
+    @property
+    def doubtful(self) -> np.ndarray:
+        """Columns whose angle may be larger than what is aimed for."""
+        return np.flatnonzero(self.angles > ANGLE)
+
+
+def closeness(values: Array, noise: float = ROUNDING) -> Array:
+    """Return how close another value may be to each of these to count as a copy of it."""
+    return (SAME * (1 - values)).clip(noise, None)
+
+
+def groups_of(values: np.ndarray, noise: float = ROUNDING) -> np.ndarray:
+    """Number the groups of equal values, falling ones."""
+    apart = values[:-1] - values[1:] > closeness(values[1:], noise)
+    return np.concatenate([[0], np.cumsum(apart)])
+
+
+def distances_beyond(values: np.ndarray, count: int, noise: float = ROUNDING) -> np.ndarray:
+    """Return how far each of the first ``count`` values is from the first behind them that is no copy of it.
+
+    Infinite for the last group where nothing is known of what follows it.
+    """
+    groups = groups_of(values, noise)
+    following = np.append(values, -np.inf)[np.maximum(count, np.searchsorted(groups, groups[:count], side="right"))]
+    return values[:count] - following
+
+
+def is_separate(values: np.ndarray, residuals: np.ndarray) -> bool:
+    """Whether residuals are so small that the vectors hold nearly nothing of those behind them."""
+    return bool((residuals <= residuals_for(values, len(residuals))).all())
+
+
+def residuals_for(values: np.ndarray, count: int) -> np.ndarray:
+    """Return the residuals (count,) that keep the part of eigenvectors behind the first ``count`` small enough."""
+    return np.maximum(0.5 * ANGLE * distances_beyond(values, count), ROUNDING)
+
+
+def accuracy_of(
+    values: np.ndarray,
+    residuals: np.ndarray,
+    coupling: np.ndarray | None = None,
+    noise: float = ROUNDING,
+    known: bool = True,
+) -> Accuracy:
+    """Bound the angles of the vectors whose residuals are given.
+
+    Parameters
+    ----------
+    values : array (k or more,)
+        Falling; what is behind the first k belongs to guards.
+    residuals : array (k,)
+    coupling : array (k, k), optional
+        Inner products of vectors (rows) with residuals (columns). Without them, any part of a residual may be coupling.
+    noise : float
+        What rounding of the stored entries couples two vectors by.
+    known : bool
+        Whether the first vector is the known one, of which the others have nothing.
+    """
+    k = len(residuals)
+    groups = groups_of(values, noise)
+    apart = np.where(groups[:k, None] == groups, np.inf, np.abs(values[:k, None] - values))
+    beyond = distances_beyond(values, k, noise)
+
+    def angles(residuals: np.ndarray, coupling: np.ndarray) -> np.ndarray:
+        outside = (residuals + noise) / beyond
+        inside = (coupling + noise + np.outer(outside, residuals)) / apart[:, :k]
+        return np.minimum(outside + np.linalg.norm(inside[:, int(known) :], axis=1), 1.0)
+
+    gaps, none = apart.min(axis=1), np.zeros((k, k))
+    if coupling is None:
+        found = np.minimum((residuals + noise) / gaps, 1.0)
+    else:
+        found = angles(residuals, np.maximum(np.abs(coupling), np.abs(coupling.T)))
+    return Accuracy(residuals, gaps, found, groups[:k], angles(none[0], none))
+
+
+def mixed_columns(values: np.ndarray, accuracy: Accuracy) -> np.ndarray:
+    """Return the columns that may be mixtures: of large angles, or of values that only rounding makes equal."""
+    groups, ends = accuracy.groups, np.searchsorted(accuracy.groups, accuracy.groups, side="right") - 1
+    spread = values[np.searchsorted(groups, groups)] - values[ends]
+    mixed = (accuracy.angles > ANGLE) | (spread > SPREAD * (1 - values[ends]))
+    return np.flatnonzero(mixed[1:]) + 1
+
+
+def measure(operator: Any, values: Array, vectors: Array) -> tuple[Array, np.ndarray]:
+    """Residual norms ``|S v - mu v|`` (k,), and inner products of vectors with residuals, some columns at a time."""
+    backend, xp = operator.backend, operator.backend.xp
+    k = vectors.shape[1]
+    step = max(FEWEST_COLUMNS, COLUMNS_AT_ONCE // len(vectors))
+    norms, coupling = [], []
+    for first in range(0, k, step):
+        columns = slice(first, min(first + step, k))
+        V = xp.ascontiguousarray(vectors[:, columns])
+        R = operator(V) - V * values[columns]
+        norms.append(column_norms(R))
+        coupling.append(vectors.T @ R)
+    return xp.concatenate(norms), backend.to_host(xp.concatenate(coupling, axis=1))
+
+
+def separated(values: np.ndarray, gram: np.ndarray, coupling: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rayleigh-Ritz on nearly orthonormal vectors whose residuals are known: values, falling, and a matrix (k, k).
+
+    It works with ``1 - S``, whose small eigenvalues keep their digits.
+    """
+    U = np.linalg.inv(np.linalg.cholesky(gram)).T
+    image = U.T @ (gram * (1 - values) - coupling) @ U
+    found, C = np.linalg.eigh(0.5 * (image + image.T))
+    return 1 - found, U @ C

@@ -1,0 +1,193 @@
+"""One record for everything the package says: a code for programs, a sentence for people, and advice.
+
+Code and tests ask for ``finding.code``; no decision reads a sentence. Options in a sentence are marked by
+:func:`option`, so that one text serves Python (``bandwidth=0.6``) and the command line (``--bandwidth 0.6``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from .errors import IESWarning, brief, warn_caller
+
+Severity = Literal["note", "light", "grave", "warning", "error"]
+Words = Callable[[str, str | None], str]  # an option and its value, if it has one, as they are written somewhere
+DOUBTS = ("light", "grave")
+LIGHT = 2  # light reasons that leave a choice likely; more make it doubtful
+DOUBTFUL = "choice.doubtful"  # the warning that sums up the reasons to doubt a choice
+UNSET: Any = object()
+MARK = re.compile(r"`(\w+)(?:=([^`]*))?`")
+_hears: ContextVar[tuple[type[Warning], list[Finding]] | None] = ContextVar("hears", default=None)
+
+
+def option(name: str, value: Any = UNSET) -> str:
+    """Mark an option in a sentence, with a value or without one."""
+    if value is UNSET:
+        return f"`{name}`" if name.isidentifier() else name
+    shown = f"{value:.6g}" if isinstance(value, float) else brief(value)
+    return f"`{name}={shown.replace('`', '')}`"
+
+
+def in_python(name: str, value: str | None) -> str:
+    """Write an option as an argument of Python."""
+    return name if value is None else f"{name}={value}"
+
+
+def render(text: str, words: Words = in_python) -> str:
+    """Return a text with its options written out, by default as arguments of Python."""
+    return MARK.sub(lambda mark: words(mark[1], mark[2]), text)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, how bad it is, and what to do about it.
+
+    Attributes
+    ----------
+    code : str
+        ``topic.kind``, such as ``graph.left_out``. Sentences may be reworded, codes are not.
+    severity : {"note", "light", "grave", "warning", "error"}
+        A "light" or "grave" finding is a reason to doubt an automatic choice; a "warning" was issued at once; an
+        "error" ended the run.
+    text : str
+        What was found, without a full stop; options are between backquotes.
+    advice : str
+        What to do about it, or empty.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+    advice: str = ""
+
+    @property
+    def topic(self) -> str:
+        """What it is about, such as "choice" or "graph"."""
+        return self.code.partition(".")[0]
+
+    @property
+    def is_doubt(self) -> bool:
+        """Whether it is a reason to doubt an automatic choice."""
+        return self.severity in DOUBTS
+
+    @property
+    def advised(self) -> dict[str, str]:
+        """The options that the advice gives a value for."""
+        return {name: value for name, value in MARK.findall(self.advice) if value}
+
+    def __str__(self) -> str:
+        return sentence(self)
+
+
+def sentence(finding: Finding, words: Words = in_python) -> str:
+    """Return what was found with its advice, options written by ``words(name, value)``."""
+    return render(f"{finding.text}; {finding.advice}" if finding.advice else finding.text, words)
+
+
+class Judged(NamedTuple):
+    """How sure one automatic value is: a level ("high", "fair" or "low"), the numbers behind it, and the doubts."""
+
+    level: str
+    facts: str
+    doubts: tuple[Finding, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.facts}"
+
+
+def warning(code: str, text: str, advice: str = "") -> Finding:
+    """Make a warning: the result may be wrong."""
+    return Finding(code, "warning", text, advice)
+
+
+def light(code: str, text: str, advice: str = "") -> Finding:
+    """Make a reason that leaves an automatic choice likely."""
+    return Finding(code, "light", text, advice)
+
+
+def grave(code: str, text: str, advice: str = "") -> Finding:
+    """Make a reason that alone makes an automatic choice doubtful."""
+    return Finding(code, "grave", text, advice)
+
+
+def refusal(code: str, text: str, advice: str = "", kind: Callable[..., Exception] = ValueError, **more: Any) -> Any:
+    """Make an error to raise, which carries its finding as ``error.finding``; ``more`` goes to its class."""
+    finding = Finding(code, "error", text, advice)
+    error = kind(str(finding), **more)
+    error.finding = finding  # type: ignore[attr-defined]
+    return error
+
+
+def finding_of(said: BaseException | str) -> Finding | None:
+    """Return the finding behind an error or a warning, or None if it is not one of ours."""
+    return getattr(said, "finding", None)
+
+
+def code_of(said: BaseException | str) -> str:
+    """Return the code of an error or a warning, empty if it has none."""
+    return getattr(finding_of(said), "code", "")
+
+
+def tell(finding: Finding, category: type[Warning] = IESWarning) -> None:
+    """Hand a finding to whoever listens, or else to the caller of the package, as a warning."""
+    hears = _hears.get()
+    if hears is not None and issubclass(category, hears[0]):
+        hears[1].append(finding)
+        return
+    said = category(str(finding))
+    said.finding = finding  # type: ignore[attr-defined]
+    warn_caller(said)
+
+
+@contextmanager
+def listen(category: type[Warning] = Warning) -> Iterator[list[Finding]]:
+    """Collect what this thread would warn its caller of, instead of warning.
+
+    ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
+    of the other behind.
+    """
+    found: list[Finding] = []
+    token = _hears.set((category, found))
+    try:
+        yield found
+    finally:
+        _hears.reset(token)
+
+
+def verdict_on(reasons: Iterable[Finding]) -> str:
+    """Sum up an automatic choice in one word: "sure", "likely" or "doubtful"."""
+    found = [finding.severity for finding in reasons if finding.is_doubt]
+    if "grave" in found or len(found) > LIGHT:
+        return "doubtful"
+    return "likely" if found else "sure"
+
+
+def warnings_for(reasons: list[Finding]) -> list[Finding]:
+    """Return the warnings that reasons to doubt deserve: one for all of a doubtful choice, else those with advice."""
+    if verdict_on(reasons) == "doubtful":
+        text = "; ".join(reason.text for reason in reasons)
+        return [warning(DOUBTFUL, f"the automatic choice is doubtful: {text}. Try your own values and compare")]
+    return [replace(reason, severity="warning") for reason in reasons if reason.advice]
+
+
+def without_repeats(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the reasons to doubt and then the warnings that say something else."""
+    findings = list(findings)
+    reasons = [finding for finding in findings if finding.is_doubt]
+    known = {DOUBTFUL, *(reason.code for reason in reasons)}
+    return reasons + [finding for finding in findings if not finding.is_doubt and finding.code not in known]
+
+
+def findings_in(diagnostics: dict[str, Any]) -> tuple[Finding, ...]:
+    """Return the findings of a result, from records or, of files of earlier versions, from sentences."""
+    if "findings" in diagnostics:
+        return tuple(Finding(**record) for record in diagnostics["findings"])
+    known = diagnostics.get("automatic") or {}
+    reasons = [] if known.get("verdict") == "doubtful" else known.get("reasons", [])  # which its warning repeats
+    old = [Finding("old", "light", text) for text in reasons]
+    return tuple(old + [Finding("old", "warning", text) for text in diagnostics.get("warnings", ())])

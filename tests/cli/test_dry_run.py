@@ -1,0 +1,85 @@
+"""``ies-gpu fit --dry-run``: what a job will need, told before anything is computed."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from ies_gpu import cli, datasets, estimate_resources, radius_graph
+from ies_gpu.files.writing import write_array
+
+from .commands import FIT
+
+pytestmark = pytest.mark.usefixtures("plain_kernels")
+
+
+@pytest.fixture
+def dry(points, capsys, monkeypatch):
+    """Run ``fit --dry-run --json`` and return what it prints; nothing may be computed."""
+
+    def never(*_, **__):
+        raise AssertionError("this is no dry run")
+
+    monkeypatch.setattr("ies_gpu.select.select_coordinates", never)
+
+    def running(*arguments):
+        assert cli.main(["fit", points, "--dry-run", "--json", *arguments]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return running
+
+
+def test_it_is_the_estimate_for_these_points(dry, points):
+    found = dry(*FIT, "--threads", "1")
+    X = np.load(points)
+    assert (found["n"], found["dim"]) == X.shape and found["degree_known"]
+    degree = radius_graph(X, radius=1.8).nnz / len(X)
+    assert found["degree"] == pytest.approx(degree, rel=0.1)  # counted on a sample
+    same = estimate_resources(n=len(X), dim=3, degree=found["degree"], intrinsic_dim=2, subset_size=2)
+    assert (found["peak_bytes"], found["request_bytes"]) == (same.peak_bytes, same.request_bytes)
+    assert found["seconds"] == pytest.approx(same.seconds)
+
+
+def test_an_automatic_run_includes_the_scan(dry):
+    found = dry()
+    assert not found["degree_known"]
+    assert found["peak_bytes"] >= found["scan_bytes"] and found["request_bytes"] >= 1.24 * found["peak_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("option", "larger"),
+    [(["-m", "60"], True), (["--neighbors", "4"], False)],
+)
+def test_options_count(dry, option, larger):
+    usual = [] if "--neighbors" in option else FIT
+    before, after = dry(*FIT)["checkpoint_bytes"], dry(*usual, *option)["checkpoint_bytes"]
+    assert (after > before) == larger and after != before
+
+
+def test_a_limit_takes_longer_and_may_be_too_low(dry, tmp_path, capsys):
+    path = str(tmp_path / "points.npy")
+    write_array(tmp_path / "points.npy", datasets.load("D1", n_samples=20_000).X)
+    arguments = ["fit", path, "--dry-run", "--json", "-d", "2", "-s", "2", "--bandwidth", "0.25"]
+    found = []
+    for limit in ([], ["--memory-limit", "110M"]):
+        assert cli.main([*arguments, *limit]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[1]["peak_bytes"] < found[0]["peak_bytes"] and found[1]["factor"] > found[0]["factor"]
+    assert cli.main([*arguments, "--memory-limit", "1M"]) == 1
+
+
+def test_it_writes_nothing_and_fits_80_columns(points, tmp_path, capsys):
+    out = str(tmp_path / "run.npz")
+    for more in ([], ["--device", "cuda"], ["--memory-limit", "1G"], ["--search", "greedy"]):
+        assert cli.main(["fit", points, *FIT, "--dry-run", "-o", out, "--checkpoint", str(tmp_path / "c"), *more]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80 and any("request" in line for line in lines)
+        assert ("never compared with a real GPU" in " ".join(lines)) == ("cuda" in more)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_cluster_is_refused(points):
+    assert cli.main(["fit", points, *FIT, "--dry-run", "--workers", "2"]) == 2

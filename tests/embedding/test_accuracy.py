@@ -1,0 +1,222 @@
+"""No mixture without a word: eigenvectors against dense algebra where eigenvalues are closer than the tolerance."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import ies_gpu
+from ies_gpu import diffusion_map, graph_laplacian, laplacian_of_points
+from ies_gpu.embedding.eigensolvers.accuracy import ANGLE, accuracy_of, distances_beyond, groups_of, separated
+from ies_gpu.embedding.laplacian import Laplacian
+
+
+def blobs(rng, sizes, dim: int) -> np.ndarray:
+    """Full Gaussian kernels side by side, nothing between them."""
+    parts = [rng.normal(size=(m, dim)) for m in sizes]
+    return scipy.sparse.block_diag([np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1) / dim) for X in parts]).toarray()
+
+
+def linked(K: np.ndarray, sizes, pairs, weights) -> np.ndarray:
+    """The same with links between the first points of parts."""
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    for (a, b), weight in zip(pairs, weights, strict=True):
+        K[first[a], first[b]] = K[first[b], first[a]] = weight
+    return K
+
+
+def chain_of_blobs(m: int, k: int, dim: int, link: float, seed: int = 0) -> np.ndarray:
+    rng, sizes = np.random.default_rng(seed), [m] * k
+    pairs = [(b, b + 1) for b in range(k - 1)]
+    return linked(blobs(rng, sizes, dim), sizes, pairs, [link * (b + 1) for b in range(k - 1)])
+
+
+def dense_pairs(laplacian: Laplacian) -> tuple[np.ndarray, np.ndarray]:
+    """All eigenvalues of ``1 - S`` but the first, ascending, and their vectors."""
+    root = np.sqrt(laplacian.weights)
+    S = root[:, None] * laplacian.transition.toarray() / root
+    values, vectors = np.linalg.eigh(np.eye(len(S)) - 0.5 * (S + S.T))
+    return values[1:], vectors[:, 1:]
+
+
+def outside(laplacian: Laplacian, found) -> np.ndarray:
+    """How much of each vector lies outside the span of true ones whose eigenvalues are as good as equal to its own."""
+    values, vectors = dense_pairs(laplacian)
+    V = found.coordinates * np.sqrt(laplacian.weights)[:, None]
+    V /= np.linalg.norm(V, axis=0)
+    own = np.abs(values[:, None] - found.eigenvalues) <= 2e-3 * found.eigenvalues + 5e-15
+    return np.sqrt(np.sum(np.where(own, 0.0, vectors.T @ V) ** 2, axis=0))
+
+
+def mapped(laplacian: Laplacian, m: int, **options):
+    """The map, and the numbers of the coordinates that a warning names."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = diffusion_map(laplacian, n_components=m, **options)
+    return found, {int(k) for w in said for k in re.findall(r"phi(\d+)", str(w.message))}
+
+
+# --- cases that used to come back mixed ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("solver", ["auto", "lanczos", "factorised"])
+def test_six_blobs_that_hang_by_threads(alpha, solver):
+    """Eigenvalues of 5e-11 to 1e-9, all below the tolerance: cosines to the true vectors were .83 .84 .99."""
+    laplacian = graph_laplacian(chain_of_blobs(200, 6, 3, 1e-6), alpha=alpha)
+    found, named = mapped(laplacian, 5, solver=solver)
+    assert not named
+    np.testing.assert_allclose(found.eigenvalues, dense_pairs(laplacian)[0][:5], atol=5e-15)
+    assert outside(laplacian, found).max() < 1e-3
+    assert (found.angles <= ANGLE).all() and (found.gaps < 1e-9).any()
+
+
+@pytest.mark.parametrize("link", [1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
+def test_however_faint_the_links(link):
+    """At 1e-7 a whole vector was missed: guards that had not converged held most of it."""
+    for m, k, dim, seed in product((60, 200), (4, 6), (3, 10), (0, 1)):
+        laplacian = graph_laplacian(chain_of_blobs(m, k, dim, link, seed))
+        found, named = mapped(laplacian, k + 1)
+        assert not named and outside(laplacian, found)[: k - 1].max() < 0.02, (m, k, dim, seed)
+
+
+def test_clusters_of_a_nearest_neighbour_graph():
+    """Eight blobs far apart, the weights between them as small as 1e-10: as scanpy gives them."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(80, 11)) + 4.9 * rng.normal(size=11) for _ in range(8)])
+    squares = ((X[:, None] - X[None]) ** 2).sum(axis=-1)
+    laplacian = graph_laplacian(np.exp(-squares / np.sort(squares, axis=1)[:, 15].mean()))
+    found, named = mapped(laplacian, 10)
+    assert found.eigenvalues[2] < 1e-8
+    silent = np.array([k + 1 not in named for k in range(10)])
+    assert silent.sum() >= 8 and outside(laplacian, found)[silent].max() < 0.02
+
+
+@pytest.mark.parametrize(("n", "bandwidth"), [(99, 2e-4**0.5), (99, 0.03), (200, 0.007), (3000, 5e-4)])
+def test_a_faint_ring(n, bandwidth):
+    """Closed form: eigenvalues 1e-13 to 1e-3, each twice, with the cosine and sine of the angle."""
+    t = 2 * np.pi * np.arange(n) / n
+    reach = 2 * np.sin(np.pi * np.arange(1, 3) / n)
+    q = np.exp(-((reach / bandwidth) ** 2))[:, None]
+    k = np.repeat(np.arange(1, 6), 2)
+    exact = (2 * q * (1 - np.cos(2 * np.pi * k * np.arange(1, 3)[:, None] / n))).sum(axis=0) / (1 + 2 * q.sum())
+    laplacian = laplacian_of_points(np.c_[np.cos(t), np.sin(t)], bandwidth=bandwidth, radius=10 * reach[1])
+    found, named = mapped(laplacian, 10)
+    np.testing.assert_allclose(found.eigenvalues, exact, rtol=1e-8, atol=2e-15)
+    F = np.column_stack([np.cos(t), np.sin(t)]) / np.sqrt(n / 2)
+    inside = np.linalg.norm(F.T @ found.coordinates[:, :2], axis=0)
+    assert not named & {1, 2} and inside.min() > 0.9999
+
+
+def test_a_ring_fainter_than_rounding_is_refused():
+    t = 2 * np.pi * np.arange(1000) / 1000
+    laplacian = laplacian_of_points(np.c_[np.cos(t), np.sin(t)], bandwidth=0.0014, radius=0.12)
+    with pytest.raises(ies_gpu.errors.DisconnectedGraphError):
+        diffusion_map(laplacian, n_components=10)
+
+
+# --- random graphs ---------------------------------------------------------------------------------------------------
+
+
+def weakly_joined(seed: int) -> tuple[Laplacian, int]:
+    """A random tree of parts, with links of weight 1e-10 to 1e-2, some of them equal, and some closing a circle."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(2, 16))
+    sizes = rng.integers(12, 90, k)
+    sizes[: k // 2] = sizes[0]  # equal parts have close eigenvalues of their own
+    pairs = [(int(rng.integers(0, b)) if seed % 3 else b - 1, b) for b in range(1, k)]
+    pairs += [(0, k - 1)] if k > 2 and seed % 2 else []
+    weights = 10.0 ** rng.uniform(-10, -2, len(pairs))
+    if seed % 5 == 0:
+        weights[:] = weights[0] * (1 + rng.choice([0, 1e-9, 1e-4, 1], len(pairs)))
+    K = linked(blobs(rng, sizes, int(rng.integers(1, 8))), sizes, pairs, weights)
+    return graph_laplacian(K, alpha=float(seed % 2)), int(rng.integers(1, 20))
+
+
+def check_weakly_joined(seed: int) -> str:
+    laplacian, m = weakly_joined(seed)
+    try:
+        found, named = mapped(laplacian, m)
+    except ies_gpu.errors.DisconnectedGraphError:
+        assert dense_pairs(laplacian)[0][0] < 2e-13, seed
+        return "refused"
+    off = outside(laplacian, found)
+    silent = np.array([k + 1 not in named for k in range(m)])
+    assert (off[silent] < 0.03).all(), (seed, off, named, found)
+    assert (off <= np.maximum(2 * found.angles, 0.03))[silent].all(), seed
+    return "warned" if named else "right"
+
+
+def test_random_weakly_joined_graphs():
+    outcomes = [check_weakly_joined(seed) for seed in range(20)]
+    assert outcomes.count("right") > 10, outcomes
+
+
+@pytest.mark.thorough
+def test_two_hundred_random_weakly_joined_graphs():
+    outcomes = [check_weakly_joined(seed) for seed in range(200)]
+    assert outcomes.count("right") > 100, outcomes
+
+
+# --- the bound itself ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_angles_are_bounded_and_separating_lessens_them(seed):
+    """Random spectra with close values, eigenvectors spoiled at random: the true angles lie below the bounds."""
+    rng = np.random.default_rng(seed)
+    n, k, guards = 80, 8, 3
+    values = np.sort(1 - np.concatenate([[0], 10.0 ** rng.uniform(-7, 0, n - 1)]))[::-1]
+    basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    S = (basis * values) @ basis.T
+    X = np.linalg.qr(basis[:, :k] + 10.0 ** rng.uniform(-9, -5) * rng.normal(size=(n, k)))[0]
+    bounds = []
+    for turned in (False, True):
+        found = np.sum(X * (S @ X), axis=0)
+        if turned:
+            found, C = separated(found, X.T @ X, X.T @ (S @ X - X * found))
+            X = X @ C
+        R = S @ X - X * found
+        every = np.append(found, values[k : k + guards])
+        angles = accuracy_of(every, np.linalg.norm(R, axis=0), X.T @ R, known=False).angles
+        sines = np.linalg.norm(X - basis[:, :k] * np.sum(X * basis[:, :k], axis=0), axis=0)
+        assert (sines <= 2 * angles + 1e-9).all()  # the bound is one to first order
+        bounds.append(angles.sum())
+    assert bounds[1] <= bounds[0]
+
+
+def test_copies_are_one_group():
+    values = 1 - np.array([0, 1, 1 + 1e-9, 2, 2, 2, 3]) * 1e-3
+    assert groups_of(values).tolist() == [0, 1, 1, 2, 2, 2, 3]
+    np.testing.assert_allclose(distances_beyond(values, 5), [3e-3 - 1e-3, 1e-3, 1e-3, 1e-3, 1e-3], rtol=1e-6, atol=2e-3)
+    np.testing.assert_allclose(distances_beyond(values, 5)[3:], 1e-3)  # the copy behind the last wanted one is no other
+    assert np.isinf(distances_beyond(values[:6], 5)[3:]).all()
+    np.testing.assert_allclose(accuracy_of(values, np.zeros(5)).gaps, 1e-3, rtol=1e-5)
+
+
+def test_entries_in_float32_say_what_is_possible():
+    """Eigenvalues of 5e-7 are known to some digits, those of 5e-9 are lost in the rounding, and that is said."""
+    for link, lost in ((1e-2, False), (1e-4, True)):
+        laplacian = graph_laplacian(chain_of_blobs(200, 6, 3, link))
+        rounded = graph_laplacian(chain_of_blobs(200, 6, 3, link))
+        rounded.transition.data = rounded.transition.data.astype(np.float32)
+        found, named = mapped(rounded, 7)
+        exact = diffusion_map(laplacian, n_components=7)
+        assert (1 in named) == lost and found.angles[0] > 10 * exact.angles[0]
+        V, W = (one.coordinates for one in (found, exact))
+        sines = np.linalg.norm(V - W * np.sum(V * W, axis=0), axis=0)
+        assert (sines <= np.maximum(found.angles, 2.0**-23)).all()  # nothing is claimed beyond float32's own digits
+
+
+def test_a_result_has_residual_gap_and_angle_of_each_coordinate():
+    X = np.random.default_rng(0).uniform(size=(500, 2)) * [3, 1]
+    found = ies_gpu.select_coordinates(
+        X, intrinsic_dim=2, subset_size=2, bandwidth=0.25, n_components=6, device="cpu"
+    ).diagnostics
+    assert len(found["residuals"]) == len(found["gaps"]) == len(found["angles"]) == 6
+    assert max(found["angles"]) < 1e-4 and 0 < min(found["gaps"]) < 1

@@ -1,0 +1,356 @@
+"""Points, names and colours from every kind of file: the same numbers, and one clear sentence for everything else."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas
+import pytest
+
+from ies_gpu import datasets, load, select_coordinates
+from ies_gpu.cli import main
+from ies_gpu.errors import IESWarning
+from ies_gpu.files import points as reading
+from ies_gpu.files.points import READERS, TABULAR, read_columns, read_points, read_table
+from ies_gpu.files.writing import write_array, write_table
+from tests.extras import needed
+
+NAMES = [f"cell{k}" for k in range(40)]
+POINTS = np.random.default_rng(0).normal(size=(40, 3))
+FRAME = pandas.DataFrame(POINTS, columns=["a", "b", "c"], index=pandas.Index(NAMES, name="cell"))
+SEPARATOR = {".csv": ",", ".tsv": "\t", ".txt": " "}
+LIBRARY = {".parquet": "pyarrow", ".h5": "h5py", ".hdf5": "h5py", ".h5ad": "anndata", ".zarr": "zarr"}
+
+
+def write_points(path, frame=FRAME):
+    """Write numbers alone, by the library that owns the format."""
+    X, ending = frame.to_numpy(), path.suffix
+    library = needed(LIBRARY[ending], "files,anndata") if ending in LIBRARY else None
+    if ending == ".npy":
+        np.save(path, X)
+    elif ending == ".npz":
+        np.savez_compressed(path, X=X, other=np.zeros((2, 2)), words=np.array(["a"], dtype=object))
+    elif ending in SEPARATOR:
+        frame.to_csv(path, sep=SEPARATOR[ending], index=False, float_format="%.17g")
+    elif ending == ".parquet":
+        frame.reset_index(drop=True).to_parquet(path)
+    elif ending in (".h5", ".hdf5"):
+        with library.File(path, "w") as file:
+            file["run/X"], file["names"], file["soft"] = X, NAMES, library.SoftLink("/run/X")
+    elif ending == ".h5ad":
+        library.AnnData(obs=pandas.DataFrame(index=NAMES), obsm={"X_pca": X}).write_h5ad(path)
+    else:
+        library.open_group(str(path), mode="w").create_array("X", data=X)
+
+
+@pytest.mark.parametrize("ending", READERS)
+def test_every_kind_of_file(tmp_path, ending):
+    write_points(tmp_path / f"points{ending}")
+    np.testing.assert_array_equal(read_points(tmp_path / f"points{ending}"), POINTS)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", ">f8", "int32", "uint8", "bool"])
+def test_npy_of_any_real_dtype(tmp_path, dtype):
+    np.save(tmp_path / "points.npy", POINTS.astype(dtype))
+    found = read_points(str(tmp_path / "points.npy"))
+    assert found.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(found, POINTS.astype(dtype))
+
+
+def test_a_large_npy_is_mapped_and_a_small_one_read(tmp_path, monkeypatch):
+    """A mapped file that somebody cuts short ends the process, by SIGBUS; one that changes is told of."""
+    path = tmp_path / "points.npy"
+    write_array(path, POINTS)
+    found = read_points(path)
+    os.truncate(path, 0)
+    assert not isinstance(found, np.memmap) and np.array_equal(found, POINTS)
+    monkeypatch.setattr(reading, "READ_BYTES", 0)
+    np.save(path, POINTS)
+    found = read_points(path)
+    assert isinstance(found, np.memmap) and np.array_equal(found, POINTS)
+    with reading.unchanged(found), reading.unchanged(np.zeros((3, 2))):
+        write_array(path, POINTS + 1)  # a new file in its place: the mapped one stays as it was
+    found = read_points(path)
+    with pytest.raises(ValueError, match="was changed while it was read"), reading.unchanged(found):
+        os.utime(path, ns=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "key"),
+    [
+        ({"anything": POINTS}, None),
+        ({"X": POINTS, "y": POINTS * 2}, None),
+        ({"cloud": POINTS, "labels": np.arange(40), "name": np.array("strip")}, None),
+        ({"R": POINTS, "E": POINTS[:, :1]}, None),
+        ({"first": POINTS * 2, "second": POINTS}, "second"),
+    ],
+)
+def test_the_array_that_can_be_the_points(tmp_path, arrays, key):
+    np.savez_compressed(tmp_path / "points.npz", **arrays)
+    np.testing.assert_array_equal(read_points(tmp_path / "points.npz", key=key), POINTS)
+
+
+@pytest.mark.parametrize("ending", TABULAR)
+def test_names_of_rows_and_chosen_columns(tmp_path, ending):
+    path = tmp_path / f"points{ending}"
+    if ending == ".parquet":
+        needed("pyarrow", "files")
+        FRAME.reset_index().to_parquet(path)
+    else:
+        FRAME.to_csv(path, sep=SEPARATOR[ending], float_format="%.17g")
+    for choice, wanted in (
+        ({"index_col": "cell"}, ["a", "b", "c"]),
+        ({"index_col": "0", "columns": ("c", "a")}, ["c", "a"]),
+        ({"index_col": "cell", "columns": ("3", "1")}, ["c", "a"]),
+    ):
+        found = read_table(path, **choice)
+        np.testing.assert_array_equal(found.X, FRAME[wanted].to_numpy())
+        assert found.rows == tuple(NAMES) and found.columns == tuple(wanted)
+    with pytest.raises(ValueError, match="has no column 'd'; its columns are cell, a, b, c"):
+        read_table(path, columns=("d",))
+    with pytest.raises(ValueError, match=r"column 'cell': 'cell0' is not a number; .* --index-col cell"):
+        read_table(path)
+    with pytest.raises(ValueError, match=r"--key is for \.npz"):
+        read_table(path, key="X")
+    found = read_columns(path)
+    assert list(found) == ["cell", "a", "b", "c"] and found["cell"].tolist() == NAMES
+    np.testing.assert_array_equal(found["b"], POINTS[:, 1])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_the_index_of_pandas_names_the_rows(tmp_path, ending):
+    """Whole numbers stay whole, and of several levels all count."""
+    needed("pyarrow", "files")
+    path = tmp_path / f"points{ending}"
+    numbers = pandas.DataFrame({"x": [1.0, 2.0]}, index=[30, 40])
+    numbers.to_csv(path) if ending == ".csv" else numbers.to_parquet(path)
+    assert read_table(path).rows == ("30", "40") and read_table(path).X.tolist() == [[1], [2]]
+    if ending == ".parquet":
+        FRAME.to_parquet(path)
+        assert read_table(path).rows == tuple(NAMES) and read_table(path).columns == ("a", "b", "c")
+        index = pandas.MultiIndex.from_arrays([["a", "a", "b"], [1, 2, 1]], names=["group", "number"])
+        pandas.DataFrame({"x": [1.0, 2.0, 3.0]}, index=index).to_parquet(path)
+        assert read_table(path).rows == ("a, 1", "a, 2", "b, 1")
+        assert read_table(path, index_col="number").columns == ("x",)  # no other level becomes a coordinate
+
+
+@pytest.fixture
+def table(tmp_path):
+    def read(text, ending=".csv", read=read_table, **choice):
+        path = tmp_path / f"table{ending}"
+        path.write_text(text)
+        return read(path, **choice)
+
+    return read
+
+
+@pytest.mark.parametrize(("ending", "mark"), [(".csv", ","), (".tsv", "\t"), (".txt", " "), (".csv", "\t")])
+@pytest.mark.parametrize("header", ["", "x,y,z\n", "\ufeff# by hand\n\nx,y,z\n", '"a","c","d"\r\n'])
+def test_text_gives_every_bit_back(table, ending, mark, header):
+    text = header + "".join(",".join(map(repr, row)) + "\n" for row in POINTS.tolist())
+    np.testing.assert_array_equal(table(text.replace(",", mark), ending).X, POINTS)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("text", "choice", "columns", "rows"),
+    [
+        ("a#1,a#2\n1,2 # here\n3,4\n", {}, ("a#1", "a#2"), None),  # a # within a word begins no comment
+        ('id,x,y\n"A #1",1,2\nB#2,3,4\n', {"index_col": "id"}, ("x", "y"), ("A #1", "B#2")),
+        ('"x","y"\n"1",1,2\n"2",3,4\n', {}, ("x", "y"), ("1", "2")),  # as R writes row names
+        ('"x","y"\n"1",1,2\n"2",3,4\n', {"columns": ("x", "2")}, ("x", "y"), ("1", "2")),
+        ("x,y\n7,1,2\n8,3,4\n", {"index_col": "0"}, ("x", "y"), ("7", "8")),
+        (",x,y\n0,1,2\n1,3,4\n", {}, ("x", "y"), ("0", "1")),  # as pandas writes them
+        ('"p,q",x,y\n"A,B",1,2\nC,3,4\n', {"index_col": "p,q"}, ("x", "y"), ("A,B", "C")),
+        ("x,z,x,y\n1,0,0,2\n3,0,0,4\n", {"columns": ("0", "y")}, ("x", "y"), None),
+        ("c,0,1\nA,1,2.0\nB,3,4\n", {"index_col": "0"}, ("0", "1"), ("A", "B")),  # never the column called 0
+        ("c,0,1\nA,1,2.0\nB,3,4\n", {"columns": ("0", "1")}, ("0", "1"), None),
+        ("2019,2020\n1,2\n3,4\n", {"columns": ("2019", "2020")}, ("2019", "2020"), None),
+        ("1,2\n3,4\n", {}, None, None),
+    ],
+)
+def test_headers_and_names_in_text(table, text, choice, columns, rows):
+    found = table(text, **choice)
+    assert found.X.tolist() == [[1, 2], [3, 4]] and found.columns == columns and found.rows == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "choice", "points"),
+    [
+        ("0,1,2\n5,6,7\n", {}, 2),
+        ("2019,2020\n1.5,2\n2.5,3\n", {}, 3),
+        ("gene,2019,2020\nA,1.5,2\nB,2.5,3\n", {"index_col": "0"}, 3),
+        ("A,0,1\nB,2,3\n", {"index_col": "0"}, 1),  # a header, or a point?
+    ],
+)
+def test_a_first_line_that_may_be_something_else_warns(table, text, choice, points):
+    with pytest.warns(IESWarning, match="the first line, .* is read as"):
+        assert len(table(text, **choice).X) == points
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x,y\n1,2\n\n3,abc\n", "line 4, column 'y': 'abc' is not a number; correct it, or choose"),
+        ("1,2\n3,\n", "line 2, column 2: the cell is empty"),
+        ("1,2\nNA,3\n", "line 2, column 1: 'NA' is not a number; if this column names the rows, pass --index-col 0"),
+        ("1,2\n3,4,5\n", "line 2: 3 cells, but 2 in the lines above"),
+        ("1,2\n3;4,5\n", "line 2, column 1: '3;4' is not a number; separate cells with commas"),
+        ("x;y\n1,5;2,5\n", r"1 name \(x;y\), but .* 3 cells; separate cells with commas, and write decimal points"),
+        ("x,y\n1,2,3\n4,5,6\n", r"2 names \(x, y\), but .* 3 cells; if the first column .* --index-col 0"),
+        ("x,y,z\n1,2\n3,4\n", "the header has 3 names"),
+        ("x,y\n", "contains no points"),
+        ("# nothing\n\n", "contains no lines of numbers"),
+        ("x,word,x\n1,a,2\n", "2 columns called 'x'; choose one by its number, 0 or 2"),
+        (f"{','.join('abcdefghijkl')}\n{','.join('1' * 12)}\n", "no column 'x'; its columns are a, b, .*, k, l$"),
+    ],
+)
+def test_bad_text_names_the_place(table, text, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        table(text, columns=("x",) if "called" in words or "its columns" in words else None)
+    assert "table.csv" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_colours_have_the_kinds_of_their_cells(table):
+    text = '\ufeffage,weight,"cell, type",label\n3,1.5,T,1_0\n4,,"B ""x""",10\n5,2e3,NA,11\n'
+    found = table(text, read=read_columns)
+    assert found["age"].dtype.kind == "i" and found["age"].tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(found["weight"], [1.5, np.nan, 2000.0])
+    assert found["cell, type"].tolist() == ["T", 'B "x"', None]
+    assert found["label"].tolist() == ["1_0", "10", "11"]  # which is ten in Python only
+    assert table(text, read=read_columns, wanted=["age"]).keys() == {"age"}
+    assert table('"age"\n"A",3\n"B",4\n', read=read_columns).keys() == {"", "age"}  # row names of R
+    assert table("1\n2\n", ".txt", read=read_columns)["0"].tolist() == [1, 2]
+    with pytest.raises(ValueError, match="same name"):
+        table("a,a\n1,2\n", read=read_columns)
+    with pytest.raises(ValueError, match=r"columns are read from .* files, not from '\.npy'"):
+        table("", ".npy", read=read_columns)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "h5ad"])
+def test_other_tables_have_colours_too(tmp_path, ending):
+    path = tmp_path / f"table.{ending}"
+    frame = pandas.DataFrame(
+        {"age": [3, 4, 5], "weight": [1.5, np.nan, 2000.0], "type": ["T", None, "T"], "in": [True, False, True]},
+        index=list("abc"),
+    )
+    if ending == "h5ad":
+        needed("anndata", "anndata").AnnData(X=np.zeros((3, 1)), obs=frame).write_h5ad(path)
+    else:
+        needed("pyarrow", "files")
+        frame.to_parquet(path)
+    found = read_columns(path)
+    assert found["age"].dtype.kind == "i" and found["age"].tolist() == [3, 4, 5]
+    np.testing.assert_array_equal(found["weight"], [1.5, np.nan, 2000.0])
+    assert found["type"].tolist() == ["T", None, "T"] and found["in"].tolist() == [1, 0, 1]
+    assert ["a", "b", "c"] in [values.tolist() for values in found.values()]
+    assert list(read_columns(path, ["type"])) == ["type"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("points.mat", r"numpy\.save\('points\.npy', scipy\.io\.loadmat\('points\.mat'\)\['X'\]\)"),
+        ("points.feather", r"pandas\.read_feather\('points\.feather'\)\.to_parquet\('points\.parquet'\)"),
+        ("points.fits", r"astropy\.table\.Table\.read\('points\.fits'\)\.write\('points\.csv'\)"),
+        ("points.csv.gz", r"gunzip 'points\.csv\.gz'"),
+        ("points.xlsx", r"are read from \.npy, \.npz, \.csv, .* files, not from '\.xlsx'$"),
+        ("points.xtc", "--topology"),
+    ],
+)
+def test_what_is_not_read_is_converted_in_one_line(tmp_path, name, words):
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(ValueError, match=words):
+        read_points(tmp_path / name)
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist; check the path"):
+        read_points(tmp_path / "no.npy")
+    with pytest.raises(ValueError, match="is a folder"):
+        read_points(tmp_path)
+    np.savez(tmp_path / "several.npz", a=POINTS, b=POINTS)
+    with pytest.raises(ValueError, match=r"it has a \(40, 3\), b \(40, 3\). Choose one with --key"):
+        read_points(tmp_path / "several.npz")
+    with pytest.raises(ValueError, match="has no array 'third'; it has a"):
+        read_points(tmp_path / "several.npz", key="third")
+
+
+@pytest.mark.parametrize("ending", LIBRARY)
+def test_what_is_missing_is_said(tmp_path, monkeypatch, ending):
+    write_points(tmp_path / f"points{ending}")
+    monkeypatch.setitem(sys.modules, {".h5ad": "anndata.io"}.get(ending, LIBRARY[ending]), None)
+    with pytest.raises(ImportError, match=rf"needs {LIBRARY[ending]}: pip install 'ies-gpu\[(files|anndata)\]'"):
+        read_points(tmp_path / f"points{ending}")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".csv", ".parquet", ".h5ad"])
+def test_what_is_written_is_read_again(tmp_path, ending):
+    path = tmp_path / f"map{ending}"
+    if ending in LIBRARY:
+        needed(LIBRARY[ending], "files,anndata")
+    write_table(path, POINTS, ["phi1", "phi2", "phi7"], rows=NAMES, obsm="X_ies")
+    options = {".npy": {}, ".h5ad": {"key": "X_ies"}}.get(ending, {"index_col": "name"})
+    found = read_table(path, **options)
+    np.testing.assert_array_equal(found.X, POINTS)
+    assert ending == ".npy" or found.rows == tuple(NAMES)
+    assert ending not in (".csv", ".parquet") or found.columns == ("phi1", "phi2", "phi7")
+    before = path.read_bytes()
+    with pytest.raises((ValueError, TypeError, IndexError)):  # fails while writing: the old file stays
+        write_table(path, np.array([[object()]]), ["a"], rows=["x"], obsm="X_ies")
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def as_bytes(save, **options):
+    file = io.BytesIO()
+    save(file, POINTS, **options)
+    return file.getvalue()
+
+
+def test_standard_input(monkeypatch):
+    for content in (as_bytes(np.save), *(as_bytes(np.savetxt, delimiter=mark, fmt="%.17g") for mark in ", \t")):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+        np.testing.assert_array_equal(read_points("-"), POINTS)
+    for content, words in (
+        (b"a,b\n1,x\n", "standard input, line 2, column 'b': 'x' is"),
+        (b"", "nothing came through"),
+    ):
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+        with pytest.raises(ValueError, match=words):
+            read_points("-")
+
+
+@pytest.mark.usefixtures("plain_kernels")
+def test_names_go_through_the_command_line(tmp_path):
+    strip = datasets.load("D1", n_samples=300)
+    names = [f"p{k}" for k in range(300)]
+    frame = pandas.DataFrame(strip.X, columns=["x", "y", "z"], index=pandas.Index(names, name="who"))
+    frame.assign(note="text").to_csv(tmp_path / "points.csv")
+    arguments = ["--columns", "x,y,z", "--index-col", "who", "-q"]
+    fit = [str(tmp_path / "points.csv"), "-d", "2", "-s", "2", "--bandwidth", "1.5", "-m", "10", *arguments]
+    outputs = ["-o", "run.npz", "--model", "model.npz", "--coordinates", "map.csv"]
+    assert main(["fit", *fit, *(str(tmp_path / name) if "." in name else name for name in outputs)]) == 0
+    run = load(tmp_path / "run.npz")
+    assert run.index.tolist() == names and list(run.to_pandas().index) == names
+    written = pandas.read_csv(tmp_path / "map.csv", index_col="name", dtype=str)  # its own floats lose last digits
+    np.testing.assert_array_equal(written.to_numpy().astype(float), run.embedding)
+    assert list(written.columns) == list(run.names) and list(written.index) == names
+    moved = ["transform", str(tmp_path / "model.npz"), str(tmp_path / "points.csv"), *arguments]
+    assert main([*moved, "-o", str(tmp_path / "new.csv")]) == 0
+    again = pandas.read_csv(tmp_path / "new.csv", index_col="name")
+    assert list(again.index) == names
+    np.testing.assert_allclose(again.to_numpy(), run.embedding, atol=1e-7)
+
+
+@pytest.mark.usefixtures("plain_kernels")
+def test_a_frame_keeps_its_index():
+    strip = datasets.load("D1", n_samples=300)
+    known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.5, "n_components": 10}
+    days = pandas.date_range("2026-01-01", periods=300)
+    assert (select_coordinates(pandas.DataFrame(strip.X, index=days), **known).to_pandas().index == days).all()
+    plain = select_coordinates(pandas.DataFrame(strip.X), **known).to_pandas()
+    assert plain.index.name == "point" and plain.index[5] == 5

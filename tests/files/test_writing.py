@@ -1,0 +1,267 @@
+"""Writing: checked before the work, then written completely or not at all, whichever system call fails."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ies_gpu import datasets, load, load_model, model_of, save, save_model, select_coordinates
+from ies_gpu.cli.plot import draw
+from ies_gpu.cli.show import write_csv
+from ies_gpu.errors import CheckpointWarning
+from ies_gpu.files import writing
+from ies_gpu.files.points import read_points
+from ies_gpu.files.writing import check_output, whole_or_nothing, write_array, write_table
+from ies_gpu.run.checkpoint import Checkpoint
+
+POINTS = np.random.default_rng(0).normal(size=(40, 3))
+OPTIONS = {"bandwidth": 1.0, "intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+CODES = {"disk full": errno.ENOSPC, "I/O error": errno.EIO, "no permission": errno.EACCES}
+CALLS = ("fsync", "replace")  # of the module os; opening and writing are counted as well
+
+
+@pytest.fixture(scope="module")
+def results():
+    X = datasets.load("D1", n_samples=300).X
+    return [(selection := select_coordinates(X[:n], **OPTIONS), model_of(selection, X[:n])) for n in (300, 290)]
+
+
+def stage(path, number):
+    with Checkpoint(path.parent, True, {"n": 1}, ["graph"]) as checkpoint:
+        checkpoint.write("graph", "", {}, {"data": np.arange(5000.0 + number)})
+
+
+WRITERS = {
+    "run.npz": lambda path, results, k: save(results[k][0], path),
+    "model.npz": lambda path, results, k: save_model(results[k][1], path),
+    "points.npy": lambda path, results, k: writing.write_array(path, np.arange(9000.0 + k)),
+    "table.csv": lambda path, results, k: write_csv(results[k][0], str(path)),
+    "map.svg": lambda path, results, k: draw(results[k][0], str(path)),
+    "graph.npz": lambda path, results, k: stage(path, k),
+}
+
+
+class Faults:
+    """Counts the system calls of the writing module; number ``at`` fails, and with a full disk all behind it."""
+
+    def __init__(self, at=None, code=errno.EIO):
+        self.at, self.code, self.count = at, code, 0
+
+    def call(self):
+        self.count += 1
+        full = self.code == errno.ENOSPC and self.at is not None and self.count > self.at
+        if self.count == self.at or full:
+            raise OSError(self.code, os.strerror(self.code))
+
+    def open(self, path, mode, opener=None):
+        if "x" not in mode:
+            return builtins.open(path, mode)
+        self.call()
+        faults = self
+
+        class File(io.FileIO):
+            def write(self, data):
+                try:
+                    faults.call()
+                except OSError:
+                    super().write(bytes(data)[: len(data) // 2])  # half of it arrives
+                    raise
+                return super().write(data)
+
+        return io.BufferedWriter(File(path, mode, opener=opener))
+
+    def of(self, function):
+        def called(*args, **options):
+            self.call()
+            return function(*args, **options)
+
+        return called
+
+    def installed(self, monkeypatch):
+        names = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
+        system = types.SimpleNamespace(**names | {name: self.of(getattr(os, name)) for name in CALLS})
+        monkeypatch.setattr(writing, "os", system)
+        monkeypatch.setattr(writing, "open", self.open, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name in WRITERS for kind in CODES if name != "map.svg" or kind == "disk full"]
+)
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_fault_at_every_call(name, kind, results, tmp_path, monkeypatch):
+    path, write = tmp_path / name, WRITERS[name]
+    contents = []
+    for k in (1, 0):
+        write(path, results, k)
+        contents.append(path.read_bytes())
+    new, old = contents
+    assert name == "map.svg" or new != old
+    beside = set(os.listdir(tmp_path))  # a checkpoint has its lock
+    with monkeypatch.context() as patch:
+        counted = Faults()
+        counted.installed(patch)
+        write(path, results, 0)
+    assert counted.count >= 4  # opened, written, flushed to disk, renamed
+    for at in range(1, counted.count + 1):
+        with monkeypatch.context() as patch:
+            faults = Faults(at, CODES[kind])
+            faults.installed(patch)
+            failed = told(write, path, results)
+        content = path.read_bytes()
+        assert content in (old, new) or (name == "map.svg" and content.endswith(b"</svg>\n"))
+        assert failed or content == new or name == "map.svg"
+        assert set(os.listdir(tmp_path)) == beside, (at, kind)
+        path.write_bytes(old)
+    print(f"{name}, {kind}: {counted.count} faults")
+    {"run.npz": load, "model.npz": load_model}.get(name, np.shape)(path)
+
+
+def told(write, path, results):
+    """Whether the fault was reported: by an error that names the file, or by the warning of a checkpoint."""
+    if path.name == "graph.npz":
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", CheckpointWarning)
+            write(path, results, 1)
+        assert all("'graph' was not saved in" in str(each.message) for each in caught)
+        return bool(caught)
+    try:
+        write(path, results, 1)
+    except OSError as error:
+        assert "could not be written" in str(error) and path.name in str(error)
+        return True
+    return False
+
+
+@pytest.fixture
+def own_folder():
+    """A folder of somebody who is not root and may not read and write everything."""
+    root = os.geteuid() == 0
+    if root:
+        os.setresuid(65534, 65534, 0)  # nobody, who may become root again
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_permissions(own_folder):
+    tmp_path = own_folder
+    path = tmp_path / "points.csv"
+    path.write_text("1,2")
+    path.chmod(0)
+    with pytest.raises(PermissionError, match="cannot be read"):
+        read_points(path)
+    tmp_path.chmod(0o500)
+    with pytest.raises(PermissionError, match="cannot be written"):
+        check_output(tmp_path / "run.npz", ".npz")
+    tmp_path.chmod(0o700)
+
+
+def test_output_is_checked_before_work(tmp_path):
+    assert check_output(tmp_path / "run.npz", ".npz") == tmp_path / "run.npz"
+    with pytest.raises(ValueError, match=r"must be a .npz file, e.g. .*run.npz"):
+        check_output(tmp_path / "run.txt", ".npz")
+    with pytest.raises(FileNotFoundError, match="create it first"):
+        check_output(tmp_path / "no" / "run.npz", ".npz")
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        check_output(tmp_path / "folder.npz", ".npz")
+    with pytest.raises(ValueError, match=r"the output must be a \.npy, \.csv, \.parquet or \.h5ad file"):
+        write_table(tmp_path / "map.xlsx", POINTS, ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "points.npy"
+    write_array(path, POINTS)
+    before = path.read_bytes()
+    with pytest.raises(type(error)), whole_or_nothing(path) as file:
+        file.write(b"half of")
+        raise error
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["points.npy"]
+
+
+def test_a_full_disk_is_told_with_the_path(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"could not be written: No space left.*run.npz"),
+        whole_or_nothing(tmp_path / "run.npz"),
+    ):
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions and links")
+def test_replacing_keeps_permissions_and_links(tmp_path):
+    (tmp_path / "data").mkdir()
+    real, link = tmp_path / "data" / "points.npy", tmp_path / "link.npy"
+    write_array(real, POINTS)
+    real.chmod(0o640)
+    link.symlink_to(real)
+    write_array(link, 2 * POINTS)
+    assert link.is_symlink() and real.stat().st_mode & 0o777 == 0o640
+    np.testing.assert_array_equal(read_points(real), 2 * POINTS)
+
+
+def test_objects_are_not_written(tmp_path):
+    with pytest.raises(TypeError, match="Python objects"):
+        write_array(tmp_path / "points.npy", np.array([[{}]], dtype=object))
+    assert os.listdir(tmp_path) == []
+
+
+WRITER = """
+import sys, time
+from ies_gpu.files.writing import whole_or_nothing
+with whole_or_nothing(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print(file.name, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGKILL and locks are POSIX")
+def test_what_a_killed_process_left_is_removed_by_the_next_and_nothing_else(tmp_path):
+    target = tmp_path / "run.npy"
+    command = [sys.executable, "-c", WRITER, str(target)]
+    killed, living = (subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2))
+    others = [".run.npy.mine.tmp", ".run.npy.0123456789ab.tmp.old", ".other.npy.0123456789ab.tmp", "run.npy.tmp"]
+    try:
+        dead, alive = (Path(process.stdout.readline().strip()) for process in (killed, living))
+        killed.kill()
+        killed.wait()
+        for name in others:
+            (tmp_path / name).write_bytes(b"not of a run that was killed")
+        for path in tmp_path.iterdir():
+            os.utime(path, (0, 0))
+        new = tmp_path / ".run.npy.fedcba987654.tmp"
+        new.write_bytes(b"of somebody who began just now")
+        write_array(target, POINTS)
+        assert dead.name.startswith(".run.npy.") and living.poll() is None
+        assert {path.name for path in tmp_path.iterdir()} == {"run.npy", alive.name, new.name, *others}
+    finally:
+        for process in (killed, living):
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems count characters, not bytes")
+@pytest.mark.parametrize("letter", ["a", "\N{GREEK SMALL LETTER PHI}"])
+def test_the_longest_name_that_a_system_allows_is_written(tmp_path, letter):
+    path = tmp_path / (letter * (251 // len(letter.encode())) + ".npy")
+    write_array(path, np.arange(6.0).reshape(3, 2))
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    np.testing.assert_array_equal(np.load(path), np.arange(6.0).reshape(3, 2))

@@ -1,0 +1,34 @@
+"""The findings that the package can make, as its source has them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import ies_gpu
+
+ROOT = Path(ies_gpu.__file__).parent
+MAKERS = ("refusal", "warning", "light", "grave", "note", "say", "Finding")
+
+
+def made() -> Iterator[tuple[str, str, ast.Call]]:
+    """Give the function that makes a finding, its code with ``*`` for what varies, and the call."""
+    for file in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and node.args:
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                code = code_in(node.args[0]) if name in MAKERS else ""
+                if "." in code and " " not in code:
+                    yield name, code, node
+
+
+def code_in(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "*" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def codes(*makers: str) -> set[str]:
+    """Return the codes that some functions make."""
+    return {code for name, code, _ in made() if name in makers}

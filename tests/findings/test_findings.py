@@ -1,0 +1,109 @@
+"""A finding: its sentence for Python and for the command line, who hears it, and what a file keeps of it."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import warnings
+from dataclasses import replace
+
+import pytest
+
+from ies_gpu import IESWarning, load, save, select_coordinates
+from ies_gpu.errors import DisconnectedGraphError
+from ies_gpu.findings import (
+    LIGHT,
+    Finding,
+    code_of,
+    findings_in,
+    grave,
+    light,
+    listen,
+    option,
+    refusal,
+    tell,
+    verdict_on,
+    warning,
+    warnings_for,
+    without_repeats,
+)
+from tests.manifolds import rectangle
+from tests.said import warned
+
+X, _, EPS = rectangle(400, 2.3, degree=60)
+FEW, REGRET = light("choice.few_points", "only 400 points"), grave("choice.regret", "no set passes")
+TOUCH = light("choice.nearly_touch", "parts touch", "look at the map")
+
+
+def test_one_word_from_the_reasons():
+    assert verdict_on([]) == "sure"
+    assert verdict_on([FEW]) == verdict_on(LIGHT * [FEW]) == "likely"
+    assert verdict_on((LIGHT + 1) * [FEW]) == verdict_on([REGRET]) == "doubtful"
+    assert verdict_on([warning("graph.left_out", "a warning is no reason")]) == "sure"
+
+
+def test_a_doubtful_choice_is_one_warning_and_a_likely_one_warns_of_what_has_advice():
+    (all_in_one,) = warnings_for([REGRET, TOUCH])
+    assert all_in_one.code == "choice.doubtful" and REGRET.text in all_in_one.text
+    assert warnings_for([FEW, TOUCH]) == [replace(TOUCH, severity="warning")]
+    other = warning("graph.left_out", "40 rows")
+    for reasons in ([REGRET, TOUCH], [FEW, TOUCH]):
+        assert without_repeats([*reasons, *warnings_for(reasons), other]) == [*reasons, other]
+
+
+def test_an_error_and_a_warning_carry_their_finding():
+    error = refusal("graph.disconnected", "2 parts", f"raise {option('bandwidth')}", DisconnectedGraphError, parts=(1,))
+    assert isinstance(error, DisconnectedGraphError) and error.parts == (1,)
+    assert str(error) == "2 parts; raise bandwidth" and code_of(error) == "graph.disconnected"
+    assert code_of(pickle.loads(pickle.dumps(error))) == "graph.disconnected"  # as one of a worker of a cluster is sent
+    with warned("graph.left_out") as said:
+        tell(warning("graph.left_out", "40 rows"))
+    assert said == [warning("graph.left_out", "40 rows")]
+    assert code_of(ValueError("of somebody else")) == ""
+
+
+def test_one_thread_listens_and_no_other():
+    """Two threads that overlap, the first ends first: ``catch_warnings`` would leave its filters behind."""
+    filters = list(warnings.filters)
+    begun, ended = threading.Event(), threading.Event()
+    heard = []
+
+    def second():
+        with listen() as found:
+            begun.set()
+            ended.wait(60)
+            tell(warning("of.second", "second"))
+            heard.extend(found)
+
+    other = threading.Thread(target=second)
+    with listen(IESWarning) as found:
+        other.start()
+        begun.wait(60)
+        tell(warning("of.first", "first"))
+        with warned("of.another", RuntimeWarning):
+            tell(warning("of.another", "another kind"), RuntimeWarning)
+    ended.set()
+    other.join()
+    assert [finding.code for finding in found + heard] == ["of.first", "of.second"]
+    with warned("not.heard"):
+        tell(warning("not.heard", "nobody listens"))
+    assert list(warnings.filters) == filters
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_result_keeps_its_findings_in_a_file(tmp_path):
+    found = select_coordinates(X, n_components=8)
+    assert found.findings and found.verdict == verdict_on(found.findings)
+    save(found, tmp_path / "run.npz")
+    again = load(tmp_path / "run.npz")
+    assert again.findings == found.findings and again.verdict == found.verdict
+
+
+def test_sentences_of_older_files_are_findings_without_a_code():
+    report = {"verdict": "likely", "reasons": ["only 400 points"]}
+    likely = findings_in({"warnings": ("40 rows were left out",), "automatic": report})
+    assert likely == (Finding("old", "light", "only 400 points"), Finding("old", "warning", "40 rows were left out"))
+    whole = "the automatic choice is doubtful: no set passes"
+    doubtful = {"warnings": (whole,), "automatic": {"verdict": "doubtful", "reasons": ["no set passes"]}}
+    assert findings_in(doubtful) == (Finding("old", "warning", whole),)  # which repeats the reasons
+    assert findings_in({"warnings": ()}) == ()

@@ -1,0 +1,220 @@
+"""What the transformers take besides points: distances and affinities, dense or sparse; neighbours; few points."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import pairwise_distances
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
+from sklearn.pipeline import make_pipeline
+
+from ies_gpu import (
+    DiffusionMap,
+    IESWarning,
+    IndependentCoordinates,
+    datasets,
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    knn_graph,
+    load_model,
+    radius_graph,
+    save_model,
+    select_coordinates,
+)
+from tests.said import refused
+
+SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
+
+
+@pytest.fixture(scope="module")
+def strip():
+    return datasets.load("D1", n_samples=700)
+
+
+def same_map(a, b, atol=1e-6):
+    signs = np.sign((a * b).sum(axis=0))
+    np.testing.assert_allclose(a * signs, b, rtol=0, atol=atol)
+
+
+# --- neighbours ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("self_loops", [True, False])
+@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+def test_a_map_of_nearest_neighbours_takes_new_points(strip, make, self_loops, tmp_path):
+    sizes = SIZES if make is IndependentCoordinates else {"n_components": 4}
+    fitted = make(n_neighbors=20, bandwidth=1.0, self_loops=self_loops, **sizes).fit(strip.X)
+    np.testing.assert_allclose(fitted.transform(strip.X), fitted.embedding_, rtol=0, atol=1e-6)
+    save_model(fitted.model_, tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz").transform(strip.X[:9] + 0.01)
+    np.testing.assert_allclose(again, fitted.transform(strip.X[:9] + 0.01), rtol=0, atol=1e-12)
+    assert np.abs(again - fitted.embedding_[:9]).max() < 0.2  # near their neighbours
+
+
+def test_the_map_of_nearest_neighbours_is_that_of_their_graph(strip):
+    fitted = DiffusionMap(4, n_neighbors=20, bandwidth=0.9, scale="unit").fit(strip.X)
+    kernel = gaussian_kernel(knn_graph(strip.X, n_neighbors=20), bandwidth=0.9)
+    same_map(fitted.embedding_, diffusion_map(graph_laplacian(kernel), n_components=4).coordinates)
+
+
+def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(strip):
+    fitted = DiffusionMap(4, n_neighbors=20).fit(strip.X)
+    nearest = np.sort(pairwise_distances(strip.X), axis=1)
+    assert fitted.bandwidth_ == pytest.approx(np.median(nearest[:, 20]), rel=1e-9)
+    with pytest.warns(IESWarning, match="n_neighbors=20 needs at least 21 points; using 14 for 15 points"):
+        DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
+
+
+def test_a_function_with_neighbours_has_a_model_too(strip):
+    from ies_gpu import model_of
+
+    selection = select_coordinates(strip.X, n_neighbors=20, bandwidth=1.0, **SIZES)
+    np.testing.assert_allclose(model_of(selection, strip.X).transform(strip.X), selection.embedding, atol=1e-6)
+
+
+# --- distances and affinities ----------------------------------------------------------------------------------------
+
+
+def test_nearest_neighbours_of_scikit_learn_in_a_pipeline(strip):
+    """Its graph is one-way, with the zero distance of each point to itself."""
+    X, new = strip.X[:500], strip.X[500:]
+    pipe = make_pipeline(
+        KNeighborsTransformer(n_neighbors=20, mode="distance"), DiffusionMap(3, metric="precomputed", bandwidth=0.9)
+    )
+    found = pipe.fit_transform(X)
+    kernel = gaussian_kernel(knn_graph(X, n_neighbors=20), bandwidth=0.9)
+    expected = diffusion_map(graph_laplacian(kernel), n_components=3).coordinates * np.sqrt(len(X))
+    same_map(found, expected)
+    placed = pipe.transform(new)
+    nearest = pairwise_distances(new, X).argmin(axis=1)
+    assert placed.shape == (200, 3) and np.corrcoef(placed[:, 0], found[nearest, 0])[0, 1] > 0.99
+    regression = make_pipeline(*(step for _, step in pipe.steps), LinearRegression())
+    assert cross_val_score(regression, strip.X, strip.truth[:, 0], error_score="raise").min() > 0.5
+
+
+def test_a_one_way_graph_is_made_symmetric_and_that_is_said(strip):
+    one_way = kneighbors_graph(strip.X, 20, mode="distance")
+    assert abs(one_way - one_way.T).max() > 0
+    found = select_coordinates(graph=one_way, bandwidth=0.9, **SIZES)
+    both = select_coordinates(graph=knn_graph(strip.X, n_neighbors=20), bandwidth=0.9, **SIZES)
+    np.testing.assert_allclose(found.eigenvalues, both.eigenvalues, rtol=0, atol=1e-9)
+    assert any("one-way" in note for note in found.diagnostics["approximations"])
+    assert not both.diagnostics["approximations"]
+    torn = one_way.tolil()
+    torn[0, 1], torn[1, 0] = 1.0, 2.0
+    with pytest.raises(ValueError, match="the two distances of a pair differ by up to 1"):
+        select_coordinates(graph=torn.tocsr(), bandwidth=0.9, **SIZES)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+def test_affinities_are_the_kernel(strip, make, sparse, tmp_path):
+    sizes = SIZES if make is IndependentCoordinates else {"n_components": 4}
+    X, new = strip.X[:500], strip.X[500:600]
+    kernel = gaussian_kernel(radius_graph(X, radius=3.0), bandwidth=1.0)
+    cross = np.where((d := pairwise_distances(new, X)) <= 3.0, np.exp(-(d**2)), 0.0)
+    if sparse:
+        cross = scipy.sparse.csr_array(cross)
+    fitted = make(metric="precomputed_affinity", **sizes).fit(kernel if sparse else kernel.toarray())
+    points = make(bandwidth=1.0, **sizes).fit(X)
+    same_map(fitted.embedding_, points.embedding_)
+    same_map(fitted.transform(cross), points.transform(new))
+    assert fitted.bandwidth_ is None
+    save_model(fitted.model_, tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz").transform(cross)
+    np.testing.assert_allclose(again, fitted.transform(cross), rtol=0, atol=1e-12)
+
+
+def test_points_without_affinity_are_not_placed(strip):
+    kernel = gaussian_kernel(radius_graph(strip.X, radius=3.0), bandwidth=1.0).toarray()
+    fitted = DiffusionMap(4, metric="precomputed_affinity").fit(kernel)
+    with pytest.warns(IESWarning, match=r"1 of 2 new points have no affinity to any training point and get"):
+        placed = fitted.transform(np.vstack([kernel[0], np.zeros(700)]))
+    assert np.isnan(placed[1]).all()
+    np.testing.assert_allclose(placed[0], fitted.embedding_[0], rtol=0, atol=1e-6)
+
+
+def test_errors_speak_of_what_was_passed(strip):
+    D = pairwise_distances(strip.X[:200])
+    for wrong, code in (({}, "bandwidth.missing"), ({"bandwidth": 1.0}, "entry.automatic")):
+        with refused(code):
+            IndependentCoordinates(5, metric="precomputed", **wrong).fit(D)
+    with pytest.raises(ValueError, match="Negative values in data passed to DiffusionMap"):
+        DiffusionMap(3, metric="precomputed", bandwidth=1.0).fit(np.where(D > 3, D, -D))
+    with refused("X.affinities"):
+        DiffusionMap(3, metric="precomputed", bandwidth=1.0).fit(np.exp(-(D**2)))
+    with refused("metric.choice"):
+        DiffusionMap(3, metric="manhattan").fit(strip.X)
+    for radius in (1.0, "x"):
+        with refused("radius.automatic"):
+            DiffusionMap(3, radius=radius).fit(strip.X)
+
+
+@pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity"])
+def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
+    D = pairwise_distances(strip.X[:200])
+    estimator = DiffusionMap(3, metric=metric, bandwidth=2.0)
+    fitted = estimator.fit(D if metric == "precomputed" else np.exp(-(D**2) / 4))
+    for bad in (np.nan, np.inf):
+        E = D.copy()
+        E[3, 5] = E[5, 3] = bad
+        if metric == "precomputed" and bad == np.inf:  # not neighbours
+            assert np.isfinite(DiffusionMap(3, metric=metric, bandwidth=2.0).fit_transform(E)).all()
+            continue
+        with pytest.raises(ValueError, match=r"contains NaN or infinite values in 2 rows.*keep"):
+            DiffusionMap(3, metric=metric, bandwidth=2.0).fit(E)
+        with pytest.raises(ValueError, match="X_new contains NaN or infinite values"):
+            fitted.transform(E)
+
+
+@pytest.mark.parametrize("metric", ["precomputed", "precomputed_affinity", "euclidean"])
+def test_tags_follow_the_metric(metric):
+    tags = DiffusionMap(metric=metric).__sklearn_tags__().input_tags
+    assert tags.pairwise == tags.positive_only == tags.sparse == metric.startswith("precomputed")
+
+
+# --- few points ------------------------------------------------------------------------------------------------------
+
+
+def test_few_points_are_said_to_be_few(strip):
+    with pytest.warns(IESWarning, match="60 points are too few to estimate anything from them; using bandwidth="):
+        DiffusionMap(3).fit(strip.X[:60])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IESWarning)
+        DiffusionMap(3, bandwidth=4.0).fit(strip.X[:60])
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@pytest.mark.parametrize("metric", ["cosine", "correlation"])
+@pytest.mark.parametrize("make", [DiffusionMap, IndependentCoordinates])
+def test_few_points_have_the_bandwidth_of_their_metric(make, metric):
+    """Between the longest edge of the tree and the diameter, both in chords; lengths of rows say nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 6)) + [4, 0, 0, 0, 0, 0]
+    chords = np.sqrt(2 * np.maximum(pairwise_distances(X, metric=metric), 0))
+    found = make(5, metric=metric).fit(X).bandwidth_
+    assert np.sort(chords, axis=1)[:, 1].max() / 3 < found < chords.max() / 3
+    assert make(5, metric=metric).fit(X * rng.uniform(1, 100, (80, 1))).bandwidth_ == pytest.approx(found)
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+def test_a_guessed_bandwidth_is_not_refused_by_the_next_check():
+    """In two columns all rows are at a correlation of 1 or -1: the longest edge is the diameter."""
+    X = np.random.default_rng(0).normal(size=(21, 2))
+    assert DiffusionMap(1, metric="correlation").fit(X).bandwidth_ == pytest.approx(2 / 3)
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
+@pytest.mark.parametrize("n", [30, 300])
+@pytest.mark.parametrize("columns", [[[1.0]], [[1.0, 2.0, 3.0]]])
+def test_rows_of_one_direction_are_copies(n, columns):
+    X = np.random.default_rng(0).uniform(1, 2, (n, 1)) * columns
+    for make in (DiffusionMap, IndependentCoordinates):
+        with pytest.raises(ValueError, match=f"{n} copies of one point, and in metric='cosine' it does"):
+            make(3, metric="cosine").fit(X)

@@ -1,0 +1,91 @@
+"""``random_state`` is None, an int, a RandomState or a Generator, everywhere, and results say which seed was used."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import ies_gpu
+from ies_gpu import (
+    DiffusionMap,
+    IESWarning,
+    datasets,
+    diffusion_map,
+    laplacian_of_points,
+    select_coordinates,
+    tangent_bases,
+)
+
+X = datasets.load("D1", n_samples=400).X
+SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "bandwidth": 1.2}
+LAPLACIAN = laplacian_of_points(X, bandwidth=1.2)
+SELECTION = select_coordinates(X, device="cpu", **SIZES)
+PHI = SELECTION.coordinates
+BASES = tangent_bases(PHI, LAPLACIAN, intrinsic_dim=2)
+CALLS = {
+    "DiffusionMap": lambda state: DiffusionMap(4, bandwidth=1.2, random_state=state).fit(X).embedding_,
+    "IndependentCoordinates": lambda state: (
+        ies_gpu.IndependentCoordinates(random_state=state, **SIZES).fit(X).embedding_
+    ),
+    "diffusion_map": lambda state: diffusion_map(LAPLACIAN, n_components=4, random_state=state).coordinates,
+    "estimate_bandwidth": lambda state: ies_gpu.estimate_bandwidth(X, random_state=state).value,
+    "estimate_dimension": lambda state: ies_gpu.estimate_dimension(X, random_state=state).value,
+    "llr_ranking": lambda state: (
+        ies_gpu.llr_ranking(SELECTION.coordinates, n_samples=100, random_state=state).residuals
+    ),
+    "search_submodular": lambda state: (
+        ies_gpu.search_submodular(BASES, SELECTION.eigenvalues, subset_size=2, random_state=state).zeta
+    ),
+    "select_coordinates": lambda state: select_coordinates(X, random_state=state, **SIZES).coordinates,
+    "selection_stability": lambda state: (
+        ies_gpu.selection_stability(SELECTION, X=X, n_bootstrap=5, n_refits=0, random_state=state).random_state
+    ),
+    "suggest_subset_size": lambda state: suggested(state),
+    "umap_init": lambda state: ies_gpu.umap_init(SELECTION, random_state=state),
+}
+
+
+def suggested(state):
+    with pytest.warns(IESWarning, match="doubtful"):
+        return ies_gpu.suggest_subset_size(X, intrinsic_dim=2, bandwidth=1.2, n_components=6, random_state=state).value
+
+
+KINDS = {
+    "None": lambda: None,
+    "int": lambda: 7,
+    "NumPy integer": lambda: np.int64(7),
+    "RandomState": lambda: np.random.RandomState(7),
+    "Generator": lambda: np.random.default_rng(7),
+}
+
+
+@pytest.mark.parametrize("name", [*CALLS, "datasets.load"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_random_state_is_taken(name, kind):
+    call = CALLS.get(name, lambda state: datasets.load("D1", n_samples=50, random_state=state).X)
+    first, again = call(KINDS[kind]()), call(KINDS[kind]())
+    assert np.shape(first) == np.shape(again)
+    if kind != "None":  # a generator in the same state, the same result
+        np.testing.assert_array_equal(first, again)
+
+
+def test_every_public_function_with_a_seed_is_here():
+    found = {
+        name for name in ies_gpu.__all__
+        if (inspect.isfunction(value := getattr(ies_gpu, name)) or name in CALLS)
+        and "random_state" in inspect.signature(value).parameters
+    }  # fmt: skip
+    assert found == CALLS.keys()
+
+
+def test_results_say_which_seed_was_used():
+    state = np.random.default_rng(3)
+    selection = select_coordinates(X, random_state=state, **SIZES)
+    seed = selection.diagnostics["parameters"]["random_state"]
+    assert seed == int(np.random.default_rng(3).integers(2**31))
+    np.testing.assert_array_equal(select_coordinates(X, random_state=seed, **SIZES).coordinates, selection.coordinates)
+    assert diffusion_map(LAPLACIAN, n_components=4, random_state=np.random.default_rng(3)).info["random_state"] == seed
+    with pytest.raises(TypeError, match="random_state must be an integer, got 'x'"):
+        select_coordinates(X, random_state="x", **SIZES)
