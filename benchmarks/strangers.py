@@ -71,6 +71,7 @@ def chosen(name: str, n: int, seed: int) -> tuple[dict[str, Any], shapes.Shape, 
         "intrinsic_dim": automatic["intrinsic_dim"],
         "reasons": [str(finding) for finding in found.findings],
         "fvu": automatic["fvu"],
+        "lost": automatic["lost"],
     }
     row |= {"spectrum": automatic["spectrum"], "confidence": automatic["confidence"]}
     row["chosen"] = quality(found.embedding, data.truth, found.points)

@@ -17,9 +17,9 @@ from ..choice.search import SearchResult, ranked
 from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
 from ..embedding.scale_and_sign import scale_factors, signs
-from ..findings import warning
+from ..findings import verdict_on, warning
 from ..parameters.levina_bickel import dimension_of_sample
-from ..parameters.verdict import doubts_of, thin_points
+from ..parameters.verdict import doubts_of, judge_given, thin_points
 from ..run.fingerprint import points_digest, versions
 from ..run.log import Report
 from ..run.stage import Run, Stage
@@ -157,9 +157,22 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
+    if automatic is None and (X := points_used(selection, run)) is not None:
+        lost, doubts = judge_given(X, selection.embedding, run.options.intrinsic_dim)
+        run.log.keep(doubts)
+        selection.diagnostics.update(lost=lost, verdict=verdict_on(doubts))
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection
+
+
+def points_used(selection: Selection, run: Run) -> Any:
+    """Return the points in the map, where the run started from points."""
+    X = run.given.values.get("X")
+    if X is None:
+        return None
+    X = check_points(X)
+    return X if len(selection.points) == len(X) else X[run.home.asarray(selection.points)]
 
 
 def is_symmetric(X: Array) -> bool:
