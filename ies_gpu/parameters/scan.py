@@ -118,7 +118,9 @@ class Scan:
 
     def regains(self, s: int) -> bool:
         """Whether s coordinates lose a direction, and one more brings most of it back."""
-        if self.best(s).lost(s) <= REGAINED[0] or not can_search(len(self.trials[0].embedding.eigenvalues), s + 1):
+        if s == 1 or self.best(s).lost(s) <= REGAINED[0]:  # of a curve, the ends alone are flat in one coordinate
+            return False
+        if not can_search(len(self.trials[0].embedding.eigenvalues), s + 1):
             return False
         return self.best(s + 1).lost(s + 1) < REGAINED[1] * self.best(s).lost(s)
 

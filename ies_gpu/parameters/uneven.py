@@ -16,6 +16,7 @@ from .scan import CHEAP, DENSEST, SMALL, TIE, Scan, largest_size
 from .trial import trial
 
 UNEVEN = 10.0  # from here on a bandwidth that follows the density is tried; between two evenly spread corners it is 4
+FEW_DIMS = 2  # in more dimensions, few points look uneven by chance
 SHARES = (5, 95)  # percentiles of the points, by their density
 
 
@@ -26,7 +27,9 @@ def unevenness(distances: Distances, d: int) -> float:
     """
     xp, k = backend_of(distances.table).xp, default_neighbors(distances.table.shape[1])
     dense, sparse = xp.percentile(xp.sort(distances.table, axis=1)[:, k], xp.asarray(SHARES))
-    return float((sparse / dense) ** d) if dense > 0 else 1.0  # of copies, no bandwidth could follow the density
+    return (
+        float((sparse / dense) ** min(d, FEW_DIMS)) if dense > 0 else 1.0
+    )  # of copies, no bandwidth could follow the density
 
 
 def settled(tried: Scan, d: int, options: Options) -> int:

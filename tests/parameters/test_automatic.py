@@ -52,7 +52,10 @@ def test_a_device_finds_what_the_cpu_finds(backend):
     assert_agreement(found, expected)
     assert mine["chosen"] == pytest.approx(theirs["chosen"])
     np.testing.assert_allclose(mine["spectrum"], theirs["spectrum"], rtol=1e-10)
-    np.testing.assert_allclose([r["lost"] for r in mine["scan"]], [r["lost"] for r in theirs["scan"]], rtol=0.1)
+    # at bandwidths that are not chosen, sets may be nearly tied
+    both = [(a, b) for a, b in zip(mine["scan"], theirs["scan"], strict=True) if a["subset"] == b["subset"]]
+    assert len(both) >= len(mine["scan"]) - 1
+    np.testing.assert_allclose(*np.array([(a["lost"], b["lost"]) for a, b in both]).T, rtol=0.05)
 
 
 def test_automatic_is_the_same_as_its_own_numbers_given(strip, automatic):
@@ -78,7 +81,7 @@ def test_automatic_is_the_same_as_its_own_numbers_given(strip, automatic):
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:the automatic choice is doubtful")  # one dimension is too few for a strip
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # one dimension is too few for a strip
 def test_any_combination_of_given_and_automatic(strip, given):
     found = select_coordinates(strip[0][:700], n_components=10, **given)
     parameters = found.diagnostics["parameters"]

@@ -41,6 +41,7 @@ def test_estimates_agree_with_the_automatic_run(strip, automatic):
     assert estimate_dimension(strip[0]).value == chosen["intrinsic_dim"]
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_every_estimate_has_a_picture(strip):
     X = strip[0][:500]
     estimates = [estimate_dimension(X, method=m) for m in ("local_pca", "levina_bickel", "two_nn", "slope")]
