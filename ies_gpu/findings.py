@@ -189,9 +189,9 @@ def verdict_on(reasons: Iterable[Finding]) -> str:
 def warnings_for(reasons: list[Finding]) -> list[Finding]:
     """Return the warnings that reasons to doubt deserve: one for all of a doubtful choice, else those with advice."""
     if verdict_on(reasons) == "doubtful":
-        text = "; ".join(reason.text for reason in reasons)
+        text = "; ".join(reason.text for reason in reasons if reason.is_doubt)
         return [warning(DOUBTFUL, f"the automatic choice is doubtful: {text}. Try your own values and compare")]
-    return [replace(reason, severity="warning") for reason in reasons if reason.advice]
+    return [replace(reason, severity="warning") for reason in reasons if reason.advice and reason.is_doubt]
 
 
 def without_repeats(findings: Iterable[Finding]) -> list[Finding]:

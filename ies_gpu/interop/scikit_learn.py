@@ -111,7 +111,7 @@ class DiffusionMap(SpectralTransformer):
         with Run(options, given, self.progress) as run:
             laplacian = run(laplacian_of, given, options)
             found, rows = mapped(laplacian, options, run), laplacian.rows
-            coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows))
+            coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows.used))
         self.eigenvalues_ = found.eigenvalues
         self._keep(
             X,

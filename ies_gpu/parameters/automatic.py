@@ -13,7 +13,7 @@ from ..backend.sampling import sample_rows
 from ..backend.steps import step
 from ..choice.search import SearchResult
 from ..errors import DisconnectedGraphError
-from ..findings import Finding, finding_of, grave, light, option, refusal, warning, warnings_for
+from ..findings import Finding, finding_of, grave, option, refusal, warning, warnings_for
 from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.fit import Fit
 from ..run.inputs import Inputs, checked_points
@@ -27,7 +27,8 @@ from .uneven import settled, with_local
 from .verdict import describe
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
-CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
+CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
+MOST = 5  # dimensions that points can show; the search for more would only take long
 
 
 class Found(NamedTuple):
@@ -173,7 +174,7 @@ def full_trial(Z: Array, bandwidth: float, d: int, run: Run, way: str) -> Trial:
 def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     """The estimate, and no more than the coordinates asked for."""
     s, m = options.subset_size, options.n_components
-    most = m if is_auto(s) else min(s, m)
+    most = min(m, MOST + 1) if is_auto(s) else min(s, m)
     if dimension.value > most:
         text = f"the points seem to have {dimension.value} dimensions, but {option('subset_size')} and "
         text += f"{option('n_components')} leave room for {most}; {option('intrinsic_dim', most)} is used"
@@ -199,23 +200,23 @@ def units_of(Z: Array, d: int, run: Run) -> list[Finding]:
     text = f"column {widest} of X has nearly all of the variance, so the points look like a line along it"
     advice = "if the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
     run.log.warn(warning("columns.units", text, advice))
-    return [light("choice.one_column", "the points look like a line along one column, which may be in another unit")]
+    return [grave("choice.one_column", "the points look like a line along one column, which may be in another unit")]
 
 
 def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
     """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
-    Candidates are the scanned bandwidths that leave hardly more unexplained than the best (3 %, or .0005 of the
-    variance), the smallest first, since more points cost more. Before them comes the smallest times
+    Candidates are the scanned bandwidths that lose hardly more than the best (3 %, or .01 of a direction), the smallest
+    first, since more points cost more. Before them comes the smallest times
     ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance, and one half way, since
     noise in many dimensions keeps points apart however many there are. Local bandwidths need no carrying. The first is
-    taken that keeps the graph together and whose set explains all points as well, to the same margin, as the best one
-    of the scan explained its own. The margin is narrow because noise that nothing explains can be most of what is left.
+    taken that keeps the graph together and whose set loses no more of all points, to the same margin, than the best one
+    of the scan lost of its own.
     """
     best = scanned.best(s)
-    least, enough = min(t.fvu(s) for t in scanned.trials), SHARE * best.share
+    least, enough = min(t.lost(s) for t in scanned.trials), SHARE * best.share
     wanted = max(CARRIED[0] * least, CARRIED[1] + least)
-    candidates = sorted(t.bandwidth for t in scanned.trials if t.fvu(s) <= wanted)
+    candidates = sorted(t.bandwidth for t in scanned.trials if t.lost(s) <= wanted)
     shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
@@ -234,17 +235,18 @@ def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dic
             if len(steps) > 1 and eps == steps[0] and not holds_together(X, steps[-1], d, run, way):
                 hopeless.add(way)  # what the widest leaves in parts, the others do
             continue
-        if tried[-1].fvu(s) <= wanted and tried[-1].share >= enough:
+        if tried[-1].lost(s) <= wanted and tried[-1].share >= enough:
             break
     if not tried:
         assert failure is not None
         raise failure
-    chosen = min(tried, key=lambda t: (t.share < enough, t.fvu(s)))
+    chosen = min(tried, key=lambda t: (t.share < enough, t.lost(s)))
     facts = [
-        {"bandwidth": t.bandwidth, "fvu": t.fvu(s), "mean_degree": t.graph.mean_degree, "share": t.share} for t in tried
+        {"bandwidth": t.bandwidth, "lost": t.lost(s), "mean_degree": t.graph.mean_degree, "share": t.share}
+        for t in tried
     ]
-    holds = chosen.fvu(s) <= wanted and chosen.share >= enough
-    return chosen, {"sample_fvu": best.fvu(s), "tried": facts, "holds": holds}
+    holds = chosen.lost(s) <= wanted and chosen.share >= enough
+    return chosen, {"sample_lost": best.lost(s), "tried": facts, "holds": holds}
 
 
 def holds_together(X: Array, bandwidth: float | str, d: int, run: Run, way: str) -> bool:

@@ -11,6 +11,7 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..backend.sampling import spaced_rows
+from ..embedding.order import leading_axes
 from ..findings import Judged, refusal
 from ..validation import check_choice, check_integer, check_length, check_points, check_seed
 from .bandwidth import (
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 METHODS = ("local_pca", "levina_bickel", "two_nn")
 THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
+DIRECTIONS = 12  # of the spectrum
+WIDEST = 50  # columns in which it is computed; of more, as many principal components
 COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
 SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
 
@@ -54,6 +57,8 @@ class DimensionEstimate:
         Values of the spectrum that are near the threshold.
     confidence : Judged
         How sure the estimate is: its ``level`` is "high", "fair" or "low", its ``facts`` say why.
+    wider : ndarray of shape (n_values,) or None
+        "local_pca": the spectrum at twice the bandwidth, where a dimension that is thin is hardly there.
     """
 
     value: int
@@ -64,6 +69,7 @@ class DimensionEstimate:
     bandwidth: float | None
     doubtful: tuple[float, ...]
     confidence: Judged
+    wider: np.ndarray | None = None
 
     def plot(self) -> Figure:
         """Plot the curve or spectrum with the estimate.
@@ -136,34 +142,39 @@ def estimate_dimension(
 
 
 def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarray:
-    """Mean eigenvalues of the weighted local covariance in units of ``eps^2 / 2``, falling: (min(D, n),).
+    """Return mean local variances in units of ``eps^2 / 2`` along the directions of largest variance: (at most 12,).
 
-    On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. A covariance of
-    few points is too small, by the share ``sum w^2`` of their squared weights and by that of the point itself. The
-    spectrum is what 10,000 points would give on average, for which the threshold was set.
+    On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. The directions
+    come from one half of a point's neighbours and the variances from the other, and the other way round: variances
+    along directions that the same few points had chosen would be too large first and too small last.
     """
     backend = backend_of(X)
-    xp = backend.xp
-    size = min(X.shape[1], X.shape[0])
-    total = np.zeros(size)
-    fewer = min(1.0, len(X) / SAMPLE_SIZE)
+    size = min(DIRECTIONS, X.shape[1])
+    host = backend.to_host(X - X[:1])
+    host = host @ leading_axes(host, WIDEST) if X.shape[1] > WIDEST else host
+    total, count = np.zeros(size), 0
     for query in range(len(distances.rows)):  # a fixed number of sampled points, not all
-        near, weights = neighbours_of(distances, query, bandwidth)
-        if len(near) < 2:
+        near, weights = (backend.to_host(part) for part in neighbours_of(distances, query, bandwidth))
+        if len(near) < 4:
             continue
-        points = (X[near] - X[int(distances.rows[query])]) * (2**0.5 / bandwidth)
-        itself = fewer / (1 + float(weights.sum()))
-        weights = weights / weights.sum()
-        squared = float((weights * weights).sum())
-        mean = weights @ points
-        inflated = (1 - itself) * (1 - fewer * squared) / max(1 - squared, 1e-9)
-        spread = xp.sqrt(inflated * weights)[:, None] * (points - mean)
-        A = xp.concatenate([spread, (itself * (1 - itself)) ** 0.5 * mean[None]])
-        gram = A.T @ A if len(A) >= A.shape[1] else A @ A.T
-        # on the host: of copies of one point it is zero, which cuSOLVER is said to answer with NaN
-        values = np.linalg.eigvalsh(backend.to_host(gram))[::-1][:size]
-        total[: len(values)] += np.maximum(values, 0)
-    return total / len(distances.rows)
+        order = np.random.default_rng(query).permutation(len(near))
+        halves = [
+            (host[near[half]] / bandwidth, weights[half] / weights[half].sum()) for half in (order[::2], order[1::2])
+        ]
+        for (points, share), (others, rest) in (halves, halves[::-1]):
+            axes = principal_axes_of(points, share)[:, :size]
+            placed = (others - rest @ others) @ axes
+            total[: axes.shape[1]] += 2 * (rest @ placed**2) / max(1 - float(rest @ rest), 1e-3)
+        count += 2
+    return total / max(count, 1)
+
+
+def principal_axes_of(points: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return the principal directions of weighted points as columns, that of the largest variance first."""
+    A = np.sqrt(share)[:, None] * (points - share @ points)
+    if len(A) >= A.shape[1]:
+        return np.linalg.eigh(A.T @ A)[1][:, ::-1]
+    return np.linalg.svd(A, full_matrices=False)[2].T
 
 
 def times_each(distances: Distances) -> float:
@@ -186,7 +197,7 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
         X = distinct(X)
         distances = sampled_distances(X)
     bandwidth = degree_bandwidth(distances) if bandwidth is None else bandwidth
-    spectrum = local_spectrum(X, distances, bandwidth)[:20]
+    spectrum, wider = (local_spectrum(X, distances, scale * bandwidth) for scale in (1, 2))
     value = max(1, int((spectrum >= THRESHOLD).sum()))
     low, high = DOUBTFUL
     doubtful = tuple(float(v) for v in spectrum if low <= v <= high)
@@ -200,7 +211,7 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
     else:
         sure = Judged("high", f"the local spectrum ({shown}) is well away from the threshold {THRESHOLD}")
     return DimensionEstimate(
-        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, sure
+        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, sure, wider
     )
 
 

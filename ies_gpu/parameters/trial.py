@@ -13,6 +13,7 @@ from ..backend.kernels.arrays import column_units
 from ..backend.sampling import spaced_rows
 from ..choice.collapse import touching_share
 from ..choice.criterion import log_volumes
+from ..choice.lost import lost_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
@@ -58,6 +59,7 @@ class Trial:
     is_thin: bool = False  # eigenvectors and tangents are those of some of the points, and the former were extended
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
+    missing: dict[tuple[int, ...], float] = field(default_factory=dict)
     limits: dict[int, Estimated] = field(default_factory=dict)
     findings: dict[int, list[Finding]] = field(default_factory=dict)
 
@@ -79,6 +81,19 @@ class Trial:
         """Pass on the warnings of this trial and of its search for s coordinates."""
         for finding in [*self.run.log.findings, *self.findings[s]]:
             log.warn(finding)
+
+    def lost(self, s: int, subset: tuple[int, ...] | None = None) -> float:
+        """What a set, by default the chosen one of size s, loses of the worst direction around a point."""
+        subset = subset or self.search(s).subset
+        if subset not in self.missing:
+            own = self._own_order()  # in which all trials look at the same regions
+
+            def measure() -> float:
+                Y = self.embedding.coordinates[:, list(subset)]
+                return lost_of_points(self.X[own], Y[own], self.tangents.bases.shape[2]).share
+
+            self.missing[subset] = self.run.backend.retried("scan", measure)
+        return self.missing[subset]
 
     def fvu(self, s: int) -> float:
         """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
@@ -132,13 +147,9 @@ class Trial:
         """The first s of the coordinates to choose from."""
         return tuple(candidates(self.embedding.coordinates, s, self.run.backend)[:s])
 
-    def left_by_first(self, s: int) -> float:
-        """What they leave unexplained of X, as in :meth:`fvu`."""
-        return self._left(s, self._own_order(), BLUR, self.first(s))
-
-    def _left(self, s: int, rows: Array | slice, blur: float = 0.0, subset: tuple[int, ...] | None = None) -> float:
-        """What a set, by default the chosen one of size s, leaves unexplained of some points."""
-        X, Y = self.X[rows], self.embedding.coordinates[:, list(subset or self.search(s).subset)][rows]
+    def _left(self, s: int, rows: Array | slice, blur: float = 0.0) -> float:
+        """What the chosen set of size s leaves unexplained of some points."""
+        X, Y = self.X[rows], self.embedding.coordinates[:, list(self.search(s).subset)][rows]
         measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
         return self.run.backend.retried("scan", measure)
 

@@ -20,10 +20,10 @@ from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.rows import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
-from ..findings import warning
+from ..findings import verdict_on, warning
 from ..options import Options
 from ..parameters.levina_bickel import dimension_of_sample
-from ..parameters.verdict import doubts_of, thin_points
+from ..parameters.verdict import doubts_of, judge_given, thin_points
 from ..run.fingerprint import points_digest, versions
 from ..run.fit import Fit
 from ..run.inputs import Inputs
@@ -40,14 +40,14 @@ def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> 
     """Return the result, in the user's order of points and on the user's device."""
     laplacian, embedding, (bases, sigma) = fit
     keep = bases.nbytes <= KEEP_BYTES if options.keep_bases is None else options.keep_bases
-    returned, X = way_back(given, laplacian.rows), points_of(given, laplacian.rows)
+    returned, X = way_back(given, laplacian.rows), points_of(given, laplacian.rows.used)
     coordinates, sign = presented(given, options, laplacian, embedding, X)
     if keep:
         bases_back = returned(bases)
         with given.home.active():
             bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
-    as_given = None if X is None else points_of(given, laplacian.rows, as_given=True)
+    as_given = None if X is None else points_of(given, laplacian.rows.used, as_given=True)
     return Selection(
         **choice_of(found, embedding.eigenvalues, laplacian.bandwidth),
         coordinates=coordinates,
@@ -86,7 +86,7 @@ def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | N
     }
 
 
-def points_of(given: Inputs, rows: Rows, *, as_given: bool = False) -> Any:
+def points_of(given: Inputs, used: np.ndarray, *, as_given: bool = False) -> Any:
     """The points that were used, in the user's order and on the user's device, where the run started from points.
 
     Those of a metric such as "cosine" have unit length, unless they are wanted ``as_given`` by the user.
@@ -95,7 +95,7 @@ def points_of(given: Inputs, rows: Rows, *, as_given: bool = False) -> Any:
     if X is None:
         return None
     X = check_points(X)
-    return X if len(rows.used) == len(X) else X[given.home.asarray(rows.used)]
+    return X if len(used) == len(X) else X[given.home.asarray(used)]
 
 
 def presented(
@@ -158,6 +158,10 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
+    if automatic is None and (X := points_of(run.given, selection.points)) is not None:
+        lost, doubts = judge_given(X, selection.embedding, run.options.intrinsic_dim)
+        run.log.keep(doubts)
+        selection.diagnostics.update(lost=lost, verdict=verdict_on(doubts))
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection

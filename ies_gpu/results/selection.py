@@ -148,11 +148,12 @@ class Selection:
 
     @property
     def verdict(self) -> str | None:
-        """How sure the automatic choice is: "sure", "likely" or "doubtful"; None if nothing was automatic.
+        """Whether the map keeps every direction of the points: "sure", "likely" or "doubtful"; None without points.
 
-        The reasons are in :attr:`findings`.
+        The reasons are in :attr:`findings`. Without points, from a graph, a kernel or eigenvectors, it is not checked.
         """
-        return (self.diagnostics.get("automatic") or {}).get("verdict")
+        automatic = (self.diagnostics.get("automatic") or {}).get("verdict")
+        return automatic or self.diagnostics.get("verdict")  # older files have only the first
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -84,7 +84,7 @@ class Log:
     def restore(self, state: list[dict[str, str]]) -> None:
         """Say again what a saved stage had found."""
         for finding in (Finding(**record) for record in state):  # type: ignore[arg-type]
-            if finding.is_doubt:
+            if finding.severity != "warning":
                 self.keep([finding])
             else:
                 self.warn(finding)
@@ -95,7 +95,7 @@ class Log:
             "seconds": self.seconds,
             "peak_bytes": self.peak_bytes,
             "findings": [asdict(finding) for finding in without_repeats(self.findings)],
-            "warnings": tuple(str(finding) for finding in self.findings if not finding.is_doubt),
+            "warnings": tuple(str(finding) for finding in self.findings if finding.severity == "warning"),
         }
 
 

@@ -28,6 +28,7 @@ def test_what_is_given_is_not_looked_for(strip):
         estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, subset_size=2, n_components=8)
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_every_estimate_has_a_picture(strip):
     X = strip[0][:500]
     for method in ("local_pca", "levina_bickel", "two_nn"):
