@@ -149,8 +149,9 @@ print(shown.stdout)
 # "... points are too few to estimate anything from them"
 #   There are fewer than 100 points. The values are guesses; pass your own.
 # "n_components=... needs at least ... points"
-# "n_neighbors=... needs at least ... points"
 #   It was lowered. That is fine for small folds in cross-validation.
+# "n_neighbors=... needs at least ... points"
+#   The same.
 #
 # About the choice
 # ................
