@@ -41,37 +41,17 @@ Owner = TypeVar("Owner")
 
 @dataclass(frozen=True)
 class About:
-    """What the table knows of one option.
-
-    Attributes
-    ----------
-    accepts : Constraint
-    kind : str
-        Its type in a docstring.
-    help : str
-        For the command line.
-    doc : str
-        For a docstring.
-    flag : str
-        Another spelling on the command line than ``--name-with-dashes``, or a short one.
-    metavar : str
-    entries : tuple of str
-        What it works with.
-    cluster : str
-        Where it does not work on a cluster: what to do instead.
-    decides : bool
-        Whether it decides the result, or only where and how it is computed.
-    """
+    """What the table knows of one option."""
 
     accepts: Constraint
-    kind: str
-    help: str
-    doc: str
-    flag: str = ""
+    kind: str  # in a docstring
+    help: str  # of the command line
+    doc: str  # of a docstring
+    flag: str = ""  # instead of --name-with-dashes, or a short one beside it
     metavar: str = ""
-    entries: tuple[str, ...] = ENTRIES
-    cluster: str = ""
-    decides: bool = True
+    entries: tuple[str, ...] = ENTRIES  # what it works with
+    cluster: str = ""  # where it does not work on a cluster: what to do instead
+    decides: bool = True  # the result, or only where and how it is computed
 
 
 def row(default: Any, accepts: Constraint, kind: str, help: str, doc: str = "", **more: Any) -> Any:

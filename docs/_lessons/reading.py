@@ -164,6 +164,8 @@ print(shown.stdout)
 #   There are fewer than 100 points. The values are guesses; pass your own.
 # ``points.fewer_components``: "... needs at least ... points"
 #   It was lowered. That is fine for small folds in cross-validation.
+# ``points.fewer_neighbors``: "... needs at least ... points"
+#   The same.
 #
 # About the choice
 # ................

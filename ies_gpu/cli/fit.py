@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import in_bytes
 from ..files.remote import file_size, is_remote, shown
+from ..findings import finding_of
+from ..options import Options, check_on_cluster
 from . import flags
 from .colours import add_color, by_name, check_length, for_picture, read_colors
 from .console import Console
@@ -84,7 +86,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    check_numbers(args)
+    check_options(args)
     if args.workers and args.scheduler:
         args.parser.error("--workers starts a cluster here and --scheduler uses another; pass only one of them")
     for option, output in (("-o", args.output), ("--model", args.model)):
@@ -99,11 +101,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.parser.error("--color is for the pictures of --plot and --report; give one of them")
     if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
         args.parser.error("--quiet without -o would produce nothing; add -o or --json")
-    if args.each_part and (args.checkpoint or args.disconnected != "auto"):
-        other = "--checkpoint" if args.checkpoint else "--disconnected"
-        args.parser.error(f"{other} is for one map, and --each-part makes one per part; leave one of them out")
-    if args.resume and not args.checkpoint:
-        args.parser.error("--resume needs --checkpoint, the folder with the finished stages")
     if is_remote(args.checkpoint):
         args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     molecule = is_molecule(args)
@@ -264,55 +261,30 @@ def part_name(name: str, number: int) -> str:
     return f"{stem}.part{number}{ending}"
 
 
-def check_numbers(args: argparse.Namespace) -> None:
-    """Check that the given numbers fit together."""
-    d, s, m = args.intrinsic_dim, args.subset_size, args.n_components
-    least = 1 if d == "auto" else d
-    if s == "auto" and least > m:
-        args.parser.error(f"-d must be at most -m ({m}), got {d}")
-    if s != "auto" and not least <= s <= m:
-        args.parser.error(f"-s must be at least -d ({least}) and at most -m ({m}), got {s}")
-    if args.workers or args.scheduler:
-        check_cluster(args)
-        if args.dry_run:
-            args.parser.error("--dry-run tells what one process needs; leave out --workers and --scheduler")
+def check_options(args: argparse.Namespace) -> None:
+    """Check by the table that the options fit together, before anything is read."""
+    cluster = "--workers" if args.workers else "--scheduler" if args.scheduler else ""
+    if cluster and args.dry_run:
+        args.parser.error(f"--dry-run tells what one process needs; leave out {cluster}")
     if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
         args.parser.error("--model needs one bandwidth for all points; pass a number, or leave --neighbors out")
     if args.model and args.bandwidth == "auto":
         args.bandwidth = "fixed"  # which new points have a place with
-    if args.bandwidth in ("auto", "fixed") and args.radius is not None:
-        args.parser.error(f"--radius needs --bandwidth, got {args.radius:g} without it")
-
-
-def check_cluster(args: argparse.Namespace) -> None:
-    """Check that what was asked for works on a cluster."""
-    cluster = "--workers" if args.workers else "--scheduler"
-    if args.n_neighbors or args.bandwidth == "local":
-        asked = f"--neighbors {args.n_neighbors}" if args.n_neighbors else "--bandwidth local"
-        args.parser.error(
-            f"{asked} does not work on a cluster; pass a number for --bandwidth instead, or leave out {cluster}"
-        )
-    found = {"-d": args.intrinsic_dim, "-s": args.subset_size, "--bandwidth": args.bandwidth}
-    missing = [option for option, value in found.items() if isinstance(value, str)]
-    if missing:
-        args.parser.error(
-            f"a cluster needs numbers for {', '.join(missing)}; find them with 'ies-gpu fit' on about ten thousand "
-            "points, without a cluster"
-        )
-    if args.each_part:
-        args.parser.error(
-            "--each-part does not work on a cluster; pass --disconnected largest for the map of the largest part, or "
-            f"leave out {cluster}"
-        )
     if args.workers and args.n_threads:
         args.parser.error("--workers start with one thread each; leave out --threads, and start more workers instead")
-    limits = {"--memory-limit": args.memory_limit, "--threads": args.n_threads} if args.scheduler else {}
-    given = [option for option, value in limits.items() if value is not None]
-    if given:
-        does, it = ("does", "it") if len(given) == 1 else ("do", "them")
-        args.parser.error(
-            f"{' and '.join(given)} {does} not work with --scheduler; set {it} when you start its workers"
-        )
+    if args.each_part and (cluster or args.checkpoint or args.disconnected != "auto"):
+        other = cluster or ("--checkpoint" if args.checkpoint else "--disconnected")
+        args.parser.error(f"{other} is for one map, and --each-part makes one per part; leave one of them out")
+    asked = options_of(args)
+    if args.workers:  # each of them has it, see cluster_of
+        asked["memory_limit"] = None
+    try:
+        options = Options(**asked)
+        if cluster:
+            check_on_cluster(options)
+    except (TypeError, ValueError) as error:
+        found = finding_of(error)
+        args.parser.error(str(error) if found is None else flags.say(found))
 
 
 def stays_away(args: argparse.Namespace) -> bool:

@@ -59,6 +59,7 @@ ON_DEVICE = {
     },
     "nystrom_extension": lambda at: nystrom_extension(at.X[:20], at.X, at.Y, at.values, bandwidth=BANDWIDTH),
     "select_coordinates": lambda at: select_coordinates(at.X, **ALL),
+    "select_each_part": lambda at: ies_gpu.select_each_part(at.X, **ALL)[0],
     "select_coordinates(graph)": lambda at: select_coordinates(graph=at.graph, **ALL),
     "select_coordinates(kernel)": lambda at: select_coordinates(kernel=at.kernel, **ALL),
     "select_coordinates(cpu)": lambda at: select_coordinates(at.X, device="cpu", **ALL),

@@ -89,8 +89,8 @@ def test_doctor_tells_the_device_and_why(capsys):
     [
         (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
         (["fit"], 2, "required: POINTS"),
-        (["fit", "{points}", "-d", "21"], 2, "-d must be at most -m (20), got 21"),
-        (["fit", "{points}", "--radius", "2"], 2, "--radius needs --bandwidth"),
+        (["fit", "{points}", "-d", "21"], 2, "-d must be between 1 and 20 (-m is 20), got 21"),
+        (["fit", "{points}", "--radius", "2"], 2, "--radius 2 needs a number for --bandwidth too"),
         (
             ["fit", "{points}", *FIT, "--bandwidth", "-1"],
             2,
@@ -102,8 +102,8 @@ def test_doctor_tells_the_device_and_why(capsys):
             "must be a finite number greater than 0, 'auto', 'fixed' or 'local', got 'wide'",
         ),
         (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be at least 1, got 0"),
-        (["fit", "{points}", *FIT, "-d", "3"], 2, "-s must be at least -d (3) and at most -m (20), got 2"),
-        (["fit", "{points}", *FIT, "-m", "1"], 2, "-s must be at least -d (2) and at most -m (1), got 2"),
+        (["fit", "{points}", *FIT, "-d", "3"], 2, "-s must be between 3 and 20 (-d is 3, -m is 20), got 2"),
+        (["fit", "{points}", *FIT, "-m", "1"], 2, "-d must be between 1 and 1 (-m is 1), got 2"),
         (["fit", "{points}", *FIT, "--zeta", "-1"], 2, "--zeta: must be a finite number, at least 0, got -1"),
         (["fit", "{points}", *FIT, "--percentile", "101"], 2, "must be between 0 and 100"),
         (["fit", "{points}", *FIT, "--device", "tpu"], 2, "must be 'auto', 'cpu', 'cuda' or 'cuda:N', got 'tpu'"),

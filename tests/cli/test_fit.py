@@ -76,7 +76,7 @@ def test_quiet_is_silent(points, tmp_path, capsys):
 
 
 def test_another_search_is_proposed_as_an_option(points, capsys):
-    assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 1
+    assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 2
     assert "or use --search greedy" in capsys.readouterr().err
 
 

@@ -94,10 +94,10 @@ def test_refusals_name_what_was_given_and_a_way_out(client, tmp_path, capsys):
         (["--workers", "1", "--threads", "1"], "--workers start with one thread each; leave out --threads"),
         (
             ["--workers", "1", "--neighbors", "10"],
-            "--neighbors 10 does not work on a cluster; pass a number for --band",
+            "--neighbors 10 does not work with a cluster; pass a number for --bandwidth",
         ),
-        (["--workers", "1", "--each-part"], "--each-part does not work on a cluster"),
-        (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit does not work with --scheduler; set it when"),
+        (["--workers", "1", "--each-part"], "--workers is for one map, and --each-part makes one per part"),
+        (["--scheduler", "x", "--memory-limit", "1G"], "--memory-limit 1G does not work with a cluster; set it when"),
     ):
         assert main([*fit, *wrong]) == 2
         assert words in " ".join(capsys.readouterr().err.split())

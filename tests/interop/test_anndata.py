@@ -164,6 +164,11 @@ def test_other_cells_go_into_the_same_map(adata, tmp_path, use):
     second.write_h5ad(tmp_path / "second.h5ad")
 
 
+def test_cells_of_nearest_neighbours_get_their_own_coordinates(adata):
+    select(adata, n_neighbors=20, bandwidth=1.0, **SIZES)
+    np.testing.assert_allclose(transform(adata, adata.copy()), adata.obsm["X_ies"], rtol=0, atol=1e-6)
+
+
 def test_cells_that_cannot_be_transformed_are_told_why(adata):
     with pytest.raises(ValueError, match=r"no map under key='ies'; call ies_gpu.anndata.select"):
         transform(adata, adata)

@@ -101,7 +101,7 @@ def test_missing_values_are_grey_and_counted(selection, nothing):
     axes = drawn(plot.embedding(selection, colors=pandas.Series(numbers, name="age"))).axes[0]
     assert axes.child_axes[0].get_ylabel() == "age (grey: 7 without a value)"
     np.testing.assert_allclose(axes.collections[0].get_facecolors(), [to_rgba(GREY)])
-    np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.embedding[:7] * np.sqrt(N))
+    np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.embedding[:7])
 
 
 def test_what_is_behind_a_mask_is_missing():
@@ -164,7 +164,7 @@ def test_dates_are_refused(selection):
 
 def test_a_set_of_one_is_drawn_as_a_curve(selection):
     axes = drawn(plot.embedding(replace(selection, subset=(0,)))).axes[0]
-    np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.coordinates[:, :2] * np.sqrt(N))
+    np.testing.assert_allclose(axes.collections[0].get_offsets(), selection.coordinates[:, :2])
     assert "not in the set" in axes.get_ylabel()
     only = replace(selection, subset=(0,), coordinates=selection.coordinates[:, :1])
     assert np.ptp(drawn(plot.embedding(only)).axes[0].collections[0].get_offsets()[:, 1]) == 0
@@ -172,7 +172,7 @@ def test_a_set_of_one_is_drawn_as_a_curve(selection):
 
 def test_one_stray_point_does_not_set_the_axes(selection):
     Y = selection.coordinates.copy()
-    Y[5, selection.subset[0]] = 9.0
+    Y[5, selection.subset[0]] = 9.0 * np.sqrt(N)
     axes = drawn(plot.embedding(replace(selection, coordinates=Y))).axes[0]
     assert axes.get_title(loc="right") == f"1 of {N} points lies outside"
     assert axes.get_xlim()[1] < 3 and len(axes.collections[0].get_offsets()) == N - 1

@@ -40,7 +40,7 @@ def test_embedding_shows_the_chosen_coordinates(selection, data):
     a, b = selection.subset
     for axes, values in zip(shown, data.colors.values(), strict=True):
         marks = axes.collections[0]
-        np.testing.assert_allclose(marks.get_offsets(), selection.embedding * np.sqrt(1500))
+        np.testing.assert_allclose(marks.get_offsets(), selection.embedding)
         np.testing.assert_array_equal(marks.get_array(), values)
         assert marks.get_rasterized() and marks.get_cmap().name == "viridis"
         assert f"phi_{{{a + 1}}}" in axes.get_xlabel() and f"phi_{{{b + 1}}}" in axes.get_ylabel()
