@@ -10,6 +10,10 @@ import functools
 import itertools
 import math
 import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -437,6 +441,17 @@ def test_the_emulator_notices_what_it_is_for():
         Kernel(RACE, "turn")((1,), (5,), (np.zeros(10, np.int32)[::2],), shared_mem=20)
     with pytest.raises(ValueError, match="48 KB"):
         Kernel(RACE, "turn")((1,), (5,), (out,), shared_mem=50_000)
+
+
+@needs_emulator
+def test_several_processes_may_fill_the_cache_at_once(tmp_path):
+    code = f"from tests.cuda_emulator import compiler; print(compiler.build({RACE!r}))"
+    environment = os.environ | {"IES_GPU_TEST_CACHE": str(tmp_path)}
+    command = {"args": [sys.executable, "-c", code], "env": environment, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(**command, cwd=Path(__file__).parents[2]) for _ in range(4)]
+    said = {process.communicate()[0] for process in running}
+    assert [process.returncode for process in running] == [0] * 4
+    assert len(said) == 1 and not list(tmp_path.glob("tmp*"))
 
 
 def test_sizes_beyond_the_kernels_run_on_plain_code():

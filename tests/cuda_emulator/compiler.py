@@ -6,6 +6,7 @@ all that went into them. Two processes may ask for the same one: the first holds
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import hashlib
@@ -93,7 +94,7 @@ def prelude(includes: tuple[str, ...], folders: tuple[Path, ...], tag: str) -> t
             Path(work, "new").mkdir()
             Path(work, "new", "prelude.h").write_text(code)
             os.link(made, Path(work, "new", "prelude.h.gch"))
-            if not folder.exists():  # else another process has just made it
+            with contextlib.suppress(OSError):  # another process has just put it there
                 os.rename(Path(work, "new"), folder)
     return folder, key
 
