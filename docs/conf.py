@@ -6,6 +6,7 @@ Nothing is fetched while it is built, and no page loads anything from elsewhere.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ if importlib.util.find_spec("cupy"):  # pages are made on the CPU; without CuPy 
     os.environ["IES_GPU_DEVICE"] = "cpu"
 
 import gallery_runs  # noqa: E402
+import project_pages  # noqa: E402
 
 import ies_gpu  # noqa: E402
 
@@ -30,6 +32,7 @@ version = release = ies_gpu.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.linkcode",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
@@ -95,3 +98,17 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {page: [] for page in ("index", "install")}
+
+
+def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
+    """Return the address of the source of a public name."""
+    found = importlib.import_module(info["module"]) if info["module"] in sys.modules else ies_gpu
+    for part in info["fullname"].split("."):
+        found = getattr(found, part, None)
+    try:
+        found = inspect.unwrap(found)
+        file, line = inspect.getsourcefile(found), inspect.getsourcelines(found)[1]
+    except (TypeError, OSError):
+        return None
+    name = os.path.relpath(file or "", DOCS.parent)
+    return f"{project_pages.SOURCE}/{name}#L{line}" if name.startswith("ies_gpu") else None

@@ -17,12 +17,13 @@ save(selection, "strip.npz")  # read it with ies_gpu.load, or 'ies-gpu show stri
 # The first eigenvector varies along the strip. So does the second, twice as fast: it is a function of the first, and
 # the map has lost the width.
 
-plot.embedding(selection, (0, 1), colors=strip.colors, title="The first two").savefig("strip-first.png")
+width = {"width": strip.truth[:, 1]}
+plot.embedding(selection, (0, 1), colors=width, title="The first two").savefig("strip-first.png")
 
 # %%
 # The chosen partner is the slowest eigenvector that varies across the strip.
 
-plot.embedding(selection, colors=strip.colors, title="The chosen two").savefig("strip-chosen.png")
+plot.embedding(selection, colors=width, title="The chosen two").savefig("strip-chosen.png")
 
 # %%
 # The path shows how the choice depends on the penalty zeta: at each zeta the uppermost line wins, and the regret

@@ -13,12 +13,13 @@ from ies_gpu import datasets, model_of, plot, save_model, select_coordinates
 torus = datasets.load("D7", n_samples=4_000)
 selection = select_coordinates(torus.X, intrinsic_dim=2, subset_size=3, bandwidth=2.4)
 print(selection)
-plot.embedding(selection, colors=torus.colors, cmap="twilight").savefig("torus.png")
+angle = {"alpha": torus.colors["alpha"]}
+plot.embedding(selection, colors=angle, cmap="twilight").savefig("torus.png")
 
 # %%
 # The first three are all functions of the height, so the torus becomes a curve.
 
-plot.embedding(selection, (0, 1, 2), colors=torus.colors, cmap="twilight").savefig("torus-first.png")
+plot.embedding(selection, (0, 1, 2), colors=angle, cmap="twilight").savefig("torus-first.png")
 
 # %%
 # The Nyström extension gives new points their place.
