@@ -1,4 +1,4 @@
-"""What float32 and mixed precision cost: ``python -m benchmarks.precision`` prints the table of docs/precision.md.
+"""What float32 and mixed precision cost: ``python -m benchmarks.precision`` prints the table of results/precision.md.
 
 Each data set of the paper (n = 10,000) is run in float64, mixed and float32 on the CPU, and compared with float64 at a
 tolerance of 1e-12. The numbers are rounding, so they move by a factor from machine to machine.

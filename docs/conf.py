@@ -6,6 +6,7 @@ Nothing is fetched while it is built, and no page loads anything from elsewhere.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ if importlib.util.find_spec("cupy"):  # pages are made on the CPU; without CuPy 
     os.environ["IES_GPU_DEVICE"] = "cpu"
 
 import gallery_runs  # noqa: E402
+import project_pages  # noqa: E402
 
 import ies_gpu  # noqa: E402
 
@@ -30,6 +32,7 @@ version = release = ies_gpu.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.linkcode",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
@@ -56,13 +59,13 @@ executed = []
 for name, folder in RUN.items():
     shutil.rmtree(DOCS / "_build" / name, ignore_errors=True)
     shutil.copytree(folder, DOCS / "_build" / name, ignore=shutil.ignore_patterns("__pycache__"))
-    executed += [rf"/{name}/{script[:-3]}\.py$" for script in gallery_runs.prepare(DOCS / "_build" / name)]
+    executed += [rf"/{name}/(\w+/)?{script[:-3]}\.py$" for script in gallery_runs.prepare(DOCS / "_build" / name)]
 sphinx_gallery_conf = {
     "examples_dirs": [str(DOCS / "_build" / name) for name in RUN],
     "gallery_dirs": list(RUN),
     "default_thumb_file": str(DOCS / "_static" / "script.png"),
     "filename_pattern": "|".join(executed),
-    "reset_argv": gallery_runs.Arguments(),
+    "subsection_order": "gallery_runs.section_order",
     "within_subsection_order": "gallery_runs.Order",
     "image_scrapers": ["gallery_runs.written_pictures"],
     "capture_repr": (),
@@ -72,6 +75,9 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,  # that page loads a script from elsewhere
     "min_reported_time": 1,
+    "thumbnail_size": (300, 300),
+    "backreferences_dir": "api/examples",
+    "doc_module": ("ies_gpu",),
 }
 
 html_theme = "pydata_sphinx_theme"
@@ -80,10 +86,29 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+maximum_signature_line_length = 60
+html_logo = "_static/logo.png"
+html_favicon = "_static/logo.png"
 html_theme_options = {
+    "logo": {"text": f"ies_gpu {release}", "alt_text": "ies_gpu"},
+    "icon_links": [{"name": "Source", "url": "https://github.com/ies-gpu/ies-gpu", "icon": "fa-brands fa-github"}],
     "header_links_before_dropdown": 8,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 html_sidebars = {page: [] for page in ("index", "install")}
+
+
+def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
+    """Return the address of the source of a public name."""
+    found = importlib.import_module(info["module"]) if info["module"] in sys.modules else ies_gpu
+    for part in info["fullname"].split("."):
+        found = getattr(found, part, None)
+    try:
+        found = inspect.unwrap(found)
+        file, line = inspect.getsourcefile(found), inspect.getsourcelines(found)[1]
+    except (TypeError, OSError):
+        return None
+    name = os.path.relpath(file or "", DOCS.parent)
+    return f"{project_pages.SOURCE}/{name}#L{line}" if name.startswith("ies_gpu") else None

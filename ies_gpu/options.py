@@ -1,7 +1,7 @@
 """The table of options: what each accepts, what it means, its flag, and which of them go together. Written once.
 
 It drives the checks, the command line with its variables and job files, the docstrings of ``select_coordinates`` and of
-the estimators, and a table in ``docs/input.md``. Only the standard library is imported.
+and the estimators. Only the standard library is imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the scripts of the gallery and the lessons are run: in which order, with how many points, and their pictures."""
+"""How the scripts of the gallery and the lessons are run: in which order, and their pictures."""
 
 from __future__ import annotations
 
@@ -9,25 +9,13 @@ from pathlib import Path
 from typing import Any
 
 LESSONS = ("tutorial.py", "reading.py", "when_not_to_use_it.py")
-# arguments of the scripts, in the gallery's order; None: shown and not run
-ARGUMENTS: dict[str, list[str] | None] = {
-    "strip.py": ["5000"],
-    "swiss_roll.py": ["3000"],
-    "torus.py": ["4000"],
-    "ethanol.py": [],
-    "spectra.py": ["2000"],
-    "blood.py": [],
-    "cells.py": ["3000"],
-    "own_graph.py": ["3000"],
-    "pipeline.py": ["2000"],
-    "biologist.py": [],
-    "chemist.py": ["2000"],
-    "astronomer.py": ["2000"],
-    "engineer.py": ["2000"],
-    "workstation.py": None,
-    "cluster.py": ["4000"],
+# the sections of the gallery and their scripts, in its order
+SECTIONS = {
+    "shapes": ("strip.py", "swiss_roll.py", "torus.py"),
+    "fields": ("ethanol.py", "spectra.py", "cells.py"),
+    "programs": ("own_graph.py", "pipeline.py"),
 }
-RUN = [*LESSONS, *(name for name, arguments in ARGUMENTS.items() if arguments is not None)]
+RUN = [*LESSONS, *(name for section in SECTIONS.values() for name in section)]
 
 
 def libraries(script: Path) -> list[str]:
@@ -44,35 +32,30 @@ def libraries(script: Path) -> list[str]:
 def prepare(folder: Path) -> list[str]:
     """Return the scripts of a folder that can be run, and let the text of the others say which library is missing."""
     able = []
-    for script in sorted(folder.glob("*.py")):
+    for script in sorted(folder.rglob("*.py")):
         missing = [name for name in libraries(script) if importlib.util.find_spec(name) is None]
-        if missing and script.name in RUN:
+        if missing:
             start, text, rest = script.read_text().split('"""', 2)
             reason = f"**Not run here**: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed."
             script.write_text(f'{start}"""{text.rstrip()}\n\n{reason}\n"""{rest}')
-        elif script.name in RUN:
+        else:
             able.append(script.name)
     return able
 
 
-class Arguments:
-    """What a script finds in ``sys.argv``."""
-
-    def __call__(self, settings: dict[str, Any], script: dict[str, Any]) -> list[str]:
-        return ARGUMENTS.get(Path(script["src_file"]).name) or []
-
-    def __repr__(self) -> str:  # a part of the saved settings
-        return repr(ARGUMENTS)
+def section_order(folder: str) -> int:
+    """Return the place of a section in the gallery."""
+    return list(SECTIONS).index(Path(folder).name)
 
 
 class Order:
-    """The order of the gallery; a script that is not named above is an error."""
+    """The order of scripts in their section; a script that is not named above is an error."""
 
     def __init__(self, folder: str) -> None:
         pass
 
     def __call__(self, name: str) -> int:
-        return [*LESSONS, *ARGUMENTS].index(name)
+        return RUN.index(name)
 
 
 def written_pictures(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:

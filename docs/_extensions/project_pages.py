@@ -26,8 +26,10 @@ def on_site(file: Path) -> Path | str:
         return DOCS / "project" / f"{PAGES[name]}.md"
     if name == "README.md":
         return DOCS / "index.md"
-    if name == "examples" or (name.startswith("examples/") and file.suffix == ".py"):
-        return DOCS / "gallery" / (f"{file.stem}.rst" if file.suffix else "index.rst")
+    if name == "examples":
+        return DOCS / "gallery" / "index.rst"
+    if name.startswith("examples/") and file.suffix == ".py":
+        return DOCS / "gallery" / file.parent.name / f"{file.stem}.rst"
     if name.startswith("docs/_lessons"):
         return DOCS / "lessons" / (f"{file.stem}.rst" if file.suffix else "index.rst")
     if file.is_relative_to(DOCS) or file.suffix == ".png":

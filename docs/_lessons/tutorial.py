@@ -1,6 +1,6 @@
 """
-Tutorial: make a map, then judge it
-===================================
+Tutorial: start here, make a map, judge it
+==========================================
 
 We have 2,000 measurements of 8 numbers each, and suspect that they depend on two hidden quantities. We make a map of
 these, and then try to prove it wrong. It takes a minute on a laptop.
@@ -122,5 +122,5 @@ selection.save("run.npz")  # ies_gpu.load("run.npz"), or 'ies-gpu show run.npz'
 selection.model(X).save("model.npz")  # ies_gpu.load("model.npz").transform(new)
 
 # %%
-# Where to go from here: :doc:`/parameters` if a choice is doubtful, :doc:`/new-points`, :doc:`/scikit-learn` for
-# pipelines, and :doc:`when_not_to_use_it`.
+# Where to go from here: :doc:`/parameters` if a choice is doubtful, :doc:`/new-points`, :doc:`/pipelines` for
+# scikit-learn, and :doc:`when_not_to_use_it`.

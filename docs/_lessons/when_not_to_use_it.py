@@ -56,7 +56,7 @@ told(wide)
 side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "their map: three spots"), "clusters.png")
 
 # %%
-# **Instead**: make one map per group. If gaps separate them, call ``select_each_part``. If they touch, cluster
+# **Instead**: make one map per group. If gaps separate the groups, the error says how. If they touch, cluster
 # first (HDBSCAN, Leiden) and call ``select_coordinates(X[labels == k])``. For a picture of all groups at once, use UMAP
 # or t-SNE.
 #
@@ -121,7 +121,7 @@ for size, bandwidth in ((2000, 0.25), (120, 1.0)):
     print(f"{size:5} points: phi1 with", ", ".join(chosen))
 
 # %%
-# **Instead**: use PCA, or a parametric model. If you must, look at :doc:`/stability` before you believe a choice.
+# **Instead**: use PCA, or a parametric model. If you must, look at :doc:`/judging` before you believe a choice.
 #
 # Many dimensions
 # ---------------

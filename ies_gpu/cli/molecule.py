@@ -64,7 +64,7 @@ def check_molecule(args: argparse.Namespace) -> None:
     if args.model:
         args.parser.error(
             "--model does not work with a molecule, because new frames would need the same principal components; "
-            "docs/real-data.md shows how in Python"
+            "docs/data.md shows how in Python"
         )
     if any(value is not None for value in chosen_of(args).values()):
         args.parser.error("--key, --columns and --index-col are for tables, not for molecules")

@@ -1,6 +1,6 @@
 """What a reading of the CUDA path against the sources of CuPy 14.2 found, each as a test through CuPy.
 
-``docs/cuda-kernels.md`` lists the findings; tests have their numbers.
+``benchmarks/results/cuda-kernels.md`` lists the findings; tests have their numbers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def test_f1_the_device_of_real_arrays_is_found(cupy):
 
 def test_the_tests_in_the_table_of_findings_exist():
     root = Path(__file__).parents[2]
-    table = (root / "docs" / "cuda-kernels.md").read_text(encoding="utf-8").partition("| | found |")[2]
+    table = (
+        (root / "benchmarks" / "results" / "cuda-kernels.md").read_text(encoding="utf-8").partition("| | found |")[2]
+    )
     for row in table.splitlines()[2:]:
         *names, file = re.findall(r"`((?:test|tests/)[\w/.]+)`", row)
         place = file if file.startswith("tests/") else "tests/backend/test_cuda_review.py"

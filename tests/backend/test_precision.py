@@ -20,7 +20,7 @@ from tests.real_cupy import plugged_in
 from tests.thorough import first_of
 
 SIZES = {"D1": 1500, "D6": 1000, "D7": 1000}
-# a few times the table of docs/precision.md
+# a few times the table of benchmarks/results/precision.md
 SCORES = {"float64": 1e-6, "mixed": 2e-5, "float32": 1e-4}
 
 

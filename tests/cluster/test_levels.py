@@ -15,7 +15,7 @@ from .clusters import device_of_workers
 
 
 def expected_bytes(info, n, width, m, d, workers):
-    """The formulas of docs/cluster.md."""
+    """The formulas of benchmarks/results/cluster.md."""
     cluster, solver = info["cluster"], info["solver"]
     H, blocks = cluster["rows_exchanged"], cluster["blocks"]
     segments = len(info["path"])

@@ -1,6 +1,6 @@
 """The CUDA sources compiled for real GPUs by CuPy's NVRTC, without a GPU or a driver, and what ptxas says of them.
 
-``python -m tests.cuda_emulator.nvrtc docs/cuda-kernels.md`` writes the table of the documentation again.
+``python -m tests.cuda_emulator.nvrtc benchmarks/results/cuda-kernels.md`` writes the table of the documentation again.
 """
 
 from __future__ import annotations

@@ -33,12 +33,12 @@ from ies_gpu.backend import backend_of
 from ies_gpu.embedding import nystrom
 from ies_gpu.interop.scikit_learn import few_points_bandwidth
 
-# Checks that are not passed with disconnected="auto". The same table stands in docs/scikit-learn.md.
+# Checks that are not passed with disconnected="auto". The same table stands in docs/pipelines.md.
 EXCEPTIONS = {
     "check_positive_only_tag_during_fit": "its data, iris, falls into two parts, which is an error by design; with "
     '`disconnected="largest"` it passes',
 }
-DOCS = (Path(__file__).parents[2] / "docs" / "scikit-learn.md").read_text()
+DOCS = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")

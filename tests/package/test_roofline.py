@@ -1,4 +1,4 @@
-"""The formulas behind docs/gpu-estimates.md, against operations and bytes that are counted."""
+"""The formulas behind benchmarks/results/gpu-estimates.md, against operations and bytes that are counted."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_mixed_products_by_the_library_would_move_three_times_as_much():
 
 
 def test_the_document_has_the_table_of_the_script():
-    assert roofline.table(roofline.Problem()) in (ROOT / "docs" / "gpu-estimates.md").read_text()
+    assert roofline.table(roofline.Problem()) in (ROOT / "benchmarks" / "results" / "gpu-estimates.md").read_text()
 
 
 def test_a_card_with_twice_the_bandwidth_takes_half_the_time_where_memory_bounds():

@@ -1,14 +1,8 @@
-"""The input that is refused and the odd input that is accepted: the table behind the tests and ``docs/input.md``.
-
-``python -m tests.validation.cases`` writes the page again, with the messages that the code gives now.
-"""
+"""The input that is refused, and the odd input that is accepted."""
 
 from __future__ import annotations
 
-import os
-import re
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse
@@ -19,11 +13,8 @@ from ies_gpu import (
     laplacian_of_points,
     select_coordinates,
 )
-from ies_gpu.cli.options import flags_of
-from ies_gpu.options import DEFAULTS, ENTRIES, TABLE
 from tests.manifolds import rectangle
 
-PAGE = Path(__file__).parents[2] / "docs" / "input.md"
 X, _, EPS = rectangle(600, 2.3, degree=60)
 GOOD = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": EPS, "n_components": 8}
 
@@ -51,7 +42,7 @@ LATE = {
 }
 ASYMMETRIC = scipy.sparse.csr_array(np.triu(np.ones((10, 10))))
 
-# by section of the page, what is wrong: the arguments that are changed, the error's type and its code
+# by section, what is wrong: the arguments that are changed, the error's type and its code
 # fmt: off
 REFUSED = {
     "Points": {
@@ -193,67 +184,3 @@ def refusal(name: str) -> Exception:
     except kind as error:
         return error
     raise AssertionError(f"{name} is not refused")
-
-
-def cell(text: str) -> str:
-    """A message in a table; what NumPy adds to ours changes from version to version."""
-    return re.sub(r"(must be an array of numbers: ).*", r"\1...", text).replace("|", r"\|")
-
-
-def page() -> str:
-    """The text of ``docs/input.md``."""
-    lines = [INTRODUCTION]
-    for section, cases in REFUSED.items():
-        lines += [f"### {section}", "", "| input | error | code | message |", "|---|---|---|---|"]
-        for name, (_, kind, code) in cases.items():
-            shown = f"`{name}`" if re.match(r"\w+=", name) else name
-            lines.append(f"| {shown} | `{kind.__name__}` | `{code}` | {cell(str(refusal(name)))} |")
-        lines.append("")
-    lines += ["## The options", "", "As `select_coordinates` and `ies-gpu fit` take them.", "", *options_table(), ""]
-    lines += ["## What is accepted", "", "| input | note |", "|---|---|"]
-    lines += [f"| {name} | {note} |" if note else f"| {name} | |" for name, (_, _, note) in ACCEPTED.items()]
-    return "\n".join([*lines, "", TENSORS])
-
-
-def options_table() -> list[str]:
-    """A line for each option of the table."""
-    lines = ["| option | default | must be | only with | on a cluster | flag |", "|---|---|---|---|---|---|"]
-    for name, about in TABLE.items():
-        if name in ("entry", "keep_bases"):
-            continue
-        default = "" if DEFAULTS[name] is None else f"`{DEFAULTS[name]!r}`"
-        only = "" if about.entries == ENTRIES else ", ".join(f"`{entry}`" for entry in about.entries)
-        flags = " ".join(f"`{flag}`" for flag in flags_of(name))
-        no = "no" if about.cluster else ""
-        lines.append(
-            " ".join(f"| {part}".rstrip() for part in (f"`{name}`", default, about.accepts.span, only, no, flags))
-            + " |"
-        )
-    return lines
-
-
-INTRODUCTION = """# Input: what is accepted, and what is refused
-
-<!-- Written by `python -m tests.validation.cases`. Edit tests/validation/cases.py instead. -->
-
-All input is checked before any long work begins. This takes a fraction of a second even for 100,000 points: a hopeless
-bandwidth, for example, shows up in a sample of 400 rows. Each row below is a test, and the messages come from the code.
-An error has its code as `error.finding.code`: messages may be reworded, codes are not.
-Files are checked in the same way: one line says that a file is missing, truncated or of the wrong kind, and an output
-that cannot be written is refused before the run begins.
-
-## What is refused
-
-In these examples the points have shape (600, 3), with `intrinsic_dim=2`, `subset_size=2` and `n_components=8`.
-"""
-
-TENSORS = """Tensors of PyTorch, JAX and other libraries that support DLPack or `__cuda_array_interface__` are used without a copy if
-they are in float64 and C order: by NumPy on the host, by CuPy on a GPU. Read-only tensors are not copied either, if their
-library can mark them as read-only (DLPack 1.0). A tensor that requires grad is refused (pass `X.detach()`). So are sparse
-tensors, and dtypes and devices that NumPy and CuPy do not know. `tests/backend/test_dlpack.py` has the cases.
-"""
-
-
-if __name__ == "__main__":
-    os.environ["IES_GPU_DEVICE"] = "cpu"
-    PAGE.write_text(page())

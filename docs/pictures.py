@@ -1,0 +1,65 @@
+"""Draw demo.png (the front page), parameters.png and the logo: python docs/pictures.py"""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ies_gpu import datasets, select_coordinates
+
+HERE = Path(__file__).parent
+warnings.simplefilter("ignore")  # of settings that are wrong on purpose
+
+
+def panel(axes, points, colors, title):
+    points = points / points.std(axis=0)
+    axes.scatter(*points[:, :2].T, c=colors, s=2, cmap="viridis")
+    axes.set_title(title, fontsize=11)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_box_aspect(0.62)
+
+
+strip = datasets.load("D1", n_samples=10_000)
+chosen = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.25)
+width = strip.truth[:, 1]
+figure = Figure(figsize=(10, 2.5), layout="constrained")
+flat, first, both = figure.subplots(1, 3)
+flat.scatter(*strip.truth[:, :2].T, c=width, s=1, cmap="viridis")
+flat.set_title("the data: a strip of 25 by 4", fontsize=11)
+flat.set_xticks([])
+flat.set_yticks([])
+flat.set_aspect("equal")
+panel(first, chosen.coordinates[:, :2], width, "first two: the width is lost")
+panel(both, chosen.embedding, width, f"chosen ({', '.join(chosen.names)}): both directions")
+figure.savefig(HERE / "demo.png", dpi=150)
+
+roll = datasets.load("D3", n_samples=3_000)
+strip = datasets.load("D1", n_samples=3_000)
+torus = datasets.load("D7", n_samples=3_000)
+figure = Figure(figsize=(10, 7), layout="constrained")
+titles = {0.4: "bandwidth too small: it twists", 1.0: "bandwidth right", 3.0: "bandwidth too large: turns touch"}
+for place, (factor, title) in enumerate(titles.items(), 1):
+    fit = select_coordinates(roll.X, intrinsic_dim=2, subset_size=2, bandwidth=0.75 * factor, components="largest")
+    panel(figure.add_subplot(3, 3, place), fit.embedding, roll.truth[fit.points, 1], title)
+titles = {4: "m = 4, too small: a curve", 20: "m = 20: the strip", 40: "m = 40: no better, slower"}
+for place, (m, title) in enumerate(titles.items(), 4):
+    fit = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.45, n_components=m)
+    panel(figure.add_subplot(3, 3, place), fit.embedding, strip.truth[:, 1], title)
+fit = select_coordinates(torus.X, intrinsic_dim=2, subset_size=2, bandwidth=2.7)
+panel(figure.add_subplot(3, 3, 7), fit.embedding, torus.truth[:, -1], "torus, s = 2, too small: it folds")
+fit = select_coordinates(torus.X, intrinsic_dim=2, subset_size=3, bandwidth=2.7)
+axes = figure.add_subplot(3, 3, 8, projection="3d")
+axes.scatter(*(fit.embedding / fit.embedding.std(axis=0)).T, c=torus.truth[:, -1], s=2, cmap="viridis")
+axes.set_title("torus, s = 3: a tube", fontsize=11)
+axes.set_axis_off()
+figure.savefig(HERE / "parameters.png", dpi=110)
+
+t = np.linspace(-1.2, 1.2, 60)
+figure = Figure(figsize=(1, 1))
+axes = figure.add_axes((0, 0, 1, 1))
+axes.set_axis_off()
+for shift, color in zip(np.linspace(-0.45, 0.45, 7), np.linspace(0, 1, 7), strict=True):
+    axes.plot(t, 0.35 * np.sin(2.4 * t) + shift, color=(0.27 + 0.7 * color, 0.1 + 0.8 * color, 0.35), linewidth=3)
+figure.savefig(HERE / "_static" / "logo.png", dpi=96, transparent=True)
