@@ -128,7 +128,20 @@ class Laplacian:
             return self.replaced(permuted(P, moved), weights=self.operator_weights[moved], rows=rows)
 
     def replaced(self, transition: Any, **changes: Any) -> Laplacian:
-        """Return the same with another matrix in the order of ``rows``, and whatever else changes."""
+        """Return a Laplacian with another matrix in the order of ``rows``, and whatever else changes.
+
+        Parameters
+        ----------
+        transition : sparse matrix or Transition
+            The transition matrix.
+        **changes : dict
+            Other arguments of ``Laplacian``.
+
+        Returns
+        -------
+        Laplacian
+            The new one.
+        """
         known = {"weights": self.operator_weights, "bandwidth": self.bandwidth, "rows": self.rows, "facts": self.facts}
         return Laplacian(transition, **known | changes)
 
