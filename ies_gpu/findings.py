@@ -105,6 +105,11 @@ def warning(code: str, text: str, advice: str = "") -> Finding:
     return Finding(code, "warning", text, advice)
 
 
+def note(code: str, text: str, advice: str = "") -> Finding:
+    """Make a remark that speaks neither for nor against a choice."""
+    return Finding(code, "note", text, advice)
+
+
 def light(code: str, text: str, advice: str = "") -> Finding:
     """Make a reason that leaves an automatic choice likely."""
     return Finding(code, "light", text, advice)

@@ -53,10 +53,10 @@ class Embedding:
     """
 
     vectors: Array
-    eigenvalues: np.ndarray
-    residuals: np.ndarray
-    gaps: np.ndarray
-    angles: np.ndarray
+    eigenvalues: Array
+    residuals: Array
+    gaps: Array
+    angles: Array
     info: dict[str, Any] = field(default_factory=dict)
     rows: Rows | None = None
 
@@ -247,7 +247,6 @@ def eigenmap(
     phi /= column_norms(phi)
     phi *= signs(phi, weights=laplacian.operator_weights)
     residuals, gaps, angles = (
-        backend.to_host(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
+        backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
     )
-    values = backend.to_host(1.0 - pairs.values[1:])
-    return Embedding(xp.ascontiguousarray(phi), values, residuals, gaps, angles, pairs.info)
+    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], residuals, gaps, angles, pairs.info)

@@ -20,7 +20,14 @@ from .diffusion import Embedding
 from .eigensolvers.accuracy import accuracy_of
 from .eigensolvers.eigenpairs import wants_order
 from .graph import check_sides, permuted
-from .laplacian import Laplacian, check_laplacian, gaussian_of_distances, laplacian_in_place, with_unit_diagonal
+from .laplacian import (
+    Laplacian,
+    check_laplacian,
+    gaussian_of_distances,
+    laplacian_in_place,
+    with_transition,
+    with_unit_diagonal,
+)
 from .local import LocalKernel, local_laplacian
 from .order import matrix_order
 from .rows import Rows
@@ -64,7 +71,7 @@ def laplacian_of_kernel(
         order, kernel, edges = do(sort_by_affinity, kernel)
         rows = rows._replace(order=order, edges=edges)
     found = do(normalised, do(without_loops, kernel, self_loops), bandwidth, alpha)
-    return found.replaced(found.operator, rows=rows, facts=facts)
+    return with_transition(found, found.operator, rows=rows, facts=facts)
 
 
 def part_of(matrix: Array, rows: Array) -> Array:
@@ -159,14 +166,14 @@ def given_map(
         if laplacian.bandwidth not in (None, bandwidth):
             text = f"{option('bandwidth', bandwidth)} differs from {laplacian.bandwidth:g} of laplacian"
             raise refusal("laplacian.bandwidth", text, "leave it out")
-        laplacian = laplacian.replaced(laplacian.stored, bandwidth=bandwidth)
+        laplacian = with_transition(laplacian, laplacian.stored, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", coordinates, 2), backend)
     values = check_values(eigenvalues, Y, laplacian.shape[0])
     refuse_constant(Y)
     degree = laplacian.operator.nnz / len(Y) - 1
     facts = {"graph_components": None, "mean_degree": degree, "storage": {}, "approximations": []}
     with backend.active():
-        laplacian = laplacian.replaced(laplacian.operator.on(backend), facts=facts)
+        laplacian = with_transition(laplacian, laplacian.operator.on(backend), facts=facts)
         Y = laplacian.rows.to_device(Y)
         residuals = residuals_of(laplacian, Y)
     known = accuracy_of(1 - values, residuals)

@@ -125,30 +125,12 @@ class Laplacian:
             order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
             moved = backend.asarray(order)
             rows = self.rows._replace(order=self.rows.order[backend.to_host(order)], edges=edges)
-            return self.replaced(permuted(P, moved), weights=self.operator_weights[moved], rows=rows)
-
-    def replaced(self, transition: Any, **changes: Any) -> Laplacian:
-        """Return a Laplacian with another matrix in the order of ``rows``, and whatever else changes.
-
-        Parameters
-        ----------
-        transition : sparse matrix or Transition
-            The transition matrix.
-        **changes : dict
-            Other arguments of ``Laplacian``.
-
-        Returns
-        -------
-        Laplacian
-            The new one.
-        """
-        known = {"weights": self.operator_weights, "bandwidth": self.bandwidth, "rows": self.rows, "facts": self.facts}
-        return Laplacian(transition, **known | changes)
+            return with_transition(self, permuted(P, moved), weights=self.operator_weights[moved], rows=rows)
 
     @property
     def without_matrix(self) -> Laplacian:
         """The same without P, which takes nearly all of its memory."""
-        return self.replaced(_gone)
+        return with_transition(self, _gone)
 
     @property
     def scale(self) -> float:
@@ -163,6 +145,12 @@ class Laplacian:
 
     def __repr__(self) -> str:
         return f"Laplacian(n={self.shape[0]}, entries={self.operator.nnz}, bandwidth={self.bandwidth})"
+
+
+def with_transition(laplacian: Laplacian, transition: Any, **changes: Any) -> Laplacian:
+    """Return the same with another matrix in the order of its rows, and whatever else changes."""
+    known = {"weights": laplacian.operator_weights, "bandwidth": laplacian.bandwidth}
+    return Laplacian(transition, **known | {"rows": laplacian.rows, "facts": laplacian.facts} | changes)
 
 
 def _gone() -> Transition:
@@ -332,7 +320,7 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
         flow = scipy.sparse.diags_array(weights) @ P
         apart = abs(flow - flow.T).max(axis=1).toarray().ravel()
         if (weights > 0).all() and (apart <= 1e-6 * weights).all():
-            return laplacian.replaced(laplacian.operator, weights=backend.asarray(weights))
+            return with_transition(laplacian, laplacian.operator, weights=backend.asarray(weights))
     text = "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
     raise refusal("laplacian.walk", f"{text}symmetric kernel is", "pass the kernel to graph_laplacian instead")
 
@@ -354,7 +342,7 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
         if len(weights) != checked.shape[0] or not bool((weights > 0).all()):
             text = f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point"
             raise refusal("laplacian.weights", text, "pass what graph_laplacian returns")
-    return laplacian if checked is P else laplacian.replaced(checked, weights=weights)
+    return laplacian if checked is P else with_transition(laplacian, checked, weights=weights)
 
 
 def _least_off_diagonal(P: Array) -> float:

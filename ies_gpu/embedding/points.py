@@ -29,7 +29,7 @@ from .cost import (
 )
 from .given import components_of, normalised, without_loops
 from .graph import in_units_of, knn_graph, ordered_radius_graph
-from .laplacian import Laplacian, check_alpha, gaussian_of_distances, with_unit_diagonal
+from .laplacian import Laplacian, check_alpha, gaussian_of_distances, with_transition, with_unit_diagonal
 from .local import LocalKernel, default_neighbors, local_kernel
 from .metrics import check_metric, points_in_metric
 from .order import in_order, is_mapped, spatial_order
@@ -146,7 +146,7 @@ def laplacian_of_points(
     kernel, rows, facts = connected_kernel(X, make, own_radius=own, **shared)
     del X
     found = do(normalised, do(without_loops, kernel, self_loops), eps, alpha, intrinsic_dim)
-    return found.replaced(found.operator, rows=rows, facts=facts)
+    return with_transition(found, found.operator, rows=rows, facts=facts)
 
 
 def connected_kernel(
@@ -199,9 +199,14 @@ def within_radius(
 def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, dict[str, Any]]:
     """Return how to store the kernel, and facts for ``diagnostics``; what takes much longer for it is told of."""
     backend, stored_bytes = backend_of(X), np.dtype(dtype).itemsize
-    limit = backend.memory_budget()
     if backend.device != "cpu":
         return plan_on_gpu(backend, len(X), degree, stored_bytes, room)
+    return plan_on_host(X, degree, stored_bytes, room)
+
+
+def plan_on_host(X: Array, degree: float, stored_bytes: int, room: Room) -> tuple[str, dict[str, Any]]:
+    """Plan the storage on the CPU: CSR if it fits, else tiles, kept or computed anew."""
+    limit = backend_of(X).memory_budget()
     d, m = room.intrinsic_dim, room.n_components
     columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
     size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), stored_bytes)

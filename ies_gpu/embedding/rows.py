@@ -48,11 +48,7 @@ class Rows(NamedTuple):
 
     def to_user(self, array: Array) -> Array:
         """Return an array of one row per point in the order of the input; the same array if it stands so."""
-        return array if self.stand_as_given else self.returned(array)
-
-    def returned(self, array: Array) -> Array:
-        """Return a copy of an array of one row per point, in the order of the input."""
-        return array[backend_of(array).asarray(np.argsort(self.order))]
+        return array if self.stand_as_given else array[backend_of(array).asarray(np.argsort(self.order))]
 
     def to_device(self, array: Array) -> Array:
         """Return an array of one row per point that is used, given in the order of the input, in that of the device."""

@@ -15,7 +15,7 @@ from ..embedding.metrics import points_in_metric
 from ..errors import IESWarning
 from ..findings import listen, option, refusal, tell, warning
 from ..options import Options, is_auto, is_found
-from ..results.assembly import points_of, presented
+from ..results.assembly import points_of, presented, way_back
 from ..run.fit import mapped
 from ..run.inputs import Inputs, laplacian_of
 from ..run.run import Run
@@ -111,7 +111,8 @@ class DiffusionMap(SpectralTransformer):
         with Run(options, given, self.progress) as run:
             laplacian = run(laplacian_of, given, options)
             found, rows = mapped(laplacian, options, run), laplacian.rows
-            coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows.used))
+            back = way_back(given, rows)
+            coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows.used), back)
         self.eigenvalues_ = found.eigenvalues
         self._keep(
             X,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
+from ..embedding.laplacian import with_transition
 from ..embedding.nystrom import KernelRule, kernel_sums
 from ..embedding.rows import Rows
 from ..errors import DisconnectedGraphError
@@ -42,7 +43,9 @@ def thin_trial(
         return None
     n = len(X)
     degree = (few.graph.mean_degree or 0.0) * (n - 1) / (len(rows) - 1)
-    graph = few.graph.replaced(few.graph.stored, rows=Rows.every(n), facts=few.graph.facts | {"mean_degree": degree})
+    graph = with_transition(
+        few.graph, few.graph.stored, rows=Rows.every(n), facts=few.graph.facts | {"mean_degree": degree}
+    )
     embedding = replace(few.embedding, vectors=Y)
     return replace(few, X=X, graph=graph, embedding=embedding, is_thin=True)
 

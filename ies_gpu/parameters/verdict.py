@@ -11,7 +11,7 @@ from ..choice.collapse import SMALLEST
 from ..choice.lost import lost_of_points
 from ..choice.naming import coordinate_names, names_text
 from ..errors import first_few
-from ..findings import Finding, Judged, grave, light, option, verdict_on, warning
+from ..findings import Finding, Judged, grave, light, note, option, verdict_on, warning
 from ..options import LOCAL, Options
 from .bandwidth import degree_bandwidth, sampled_distances
 from .dimension import THRESHOLD, DimensionEstimate, local_spectrum
@@ -114,10 +114,8 @@ def reasons_to_doubt(s: int, chosen: Trial) -> list[Finding]:
     first = chosen.first(s)
     if first != chosen.search(s).subset and lost > chosen.lost(s, first) - AS_GOOD:
         keep, them = ("keeps", "it") if s == 1 else ("keep", "them")
-        words = (
-            f"the leading {names_text(first)} {keep} every direction as well (for trees and clusters, prefer {them})"
-        )
-        found.append(Finding("choice.leading_as_good", "note", words))
+        words = f"the leading {names_text(first)} {keep} every direction as well; for trees and clusters, prefer {them}"
+        found.append(note("choice.leading_as_good", words))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import backend_of, to_device, to_host
+from ..backend import active_backend, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels import plain
 from ..backend.sampling import spaced_rows
@@ -41,7 +41,7 @@ def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> 
     laplacian, embedding, (bases, sigma) = fit
     keep = bases.nbytes <= KEEP_BYTES if options.keep_bases is None else options.keep_bases
     returned, X = way_back(given, laplacian.rows), points_of(given, laplacian.rows.used)
-    coordinates, sign = presented(given, options, laplacian, embedding, X)
+    coordinates, sign = presented(given, options, laplacian, embedding, X, returned)
     if keep:
         bases_back = returned(bases)
         with given.home.active():
@@ -65,8 +65,8 @@ def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> 
 
 def way_back(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
     """Return the function that puts an array of one row per point into the user's order and on the user's device."""
-    home = given.home
-    return lambda array: to_device(rows.returned(array), home)
+    home, back = given.home, active_backend().asarray(np.argsort(rows.order))
+    return lambda array: to_device(array[back], home)
 
 
 def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | None) -> dict[str, Any]:
@@ -99,10 +99,14 @@ def points_of(given: Inputs, used: np.ndarray, *, as_given: bool = False) -> Any
 
 
 def presented(
-    given: Inputs, options: Options, laplacian: Laplacian, embedding: Embedding, X: Array | None
+    given: Inputs,
+    options: Options,
+    laplacian: Laplacian,
+    embedding: Embedding,
+    X: Array | None,
+    returned: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
     """Eigenvectors in the user's order and the scale asked for, and the signs they got; given ones stay as they are."""
-    returned = way_back(given, laplacian.rows)
     Y = returned(embedding.vectors)
     if options.entry == "laplacian":
         return Y, given.home.xp.ones(Y.shape[1])

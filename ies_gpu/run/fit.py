@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from ..backend import to_host
 from ..backend.steps import Do
 from ..choice.chosen import choose_coordinates
 from ..choice.rmetric import Tangents, tangent_spaces
@@ -22,9 +24,11 @@ class Fit(NamedTuple):
 
 
 def mapped(laplacian: Laplacian, options: Options, do: Do) -> Embedding:
-    """Return the diffusion map that the options ask for."""
+    """Return the diffusion map that the options ask for, with its few numbers on the host."""
     m, seed = options.n_components, options.random_state
-    return do(diffusion_map, laplacian, n_components=m, tol=options.tol, random_state=seed)
+    found = do(diffusion_map, laplacian, n_components=m, tol=options.tol, random_state=seed)
+    few = ("eigenvalues", "residuals", "gaps", "angles")
+    return replace(found, **{name: to_host(getattr(found, name)) for name in few})
 
 
 def fit(laplacian: Laplacian, options: Options, do: Do, embedding: Embedding | None = None) -> Fit:

@@ -134,7 +134,7 @@ NO_ARRAYS = {
     "load", "anndata", "datasets", "plot", "DimensionEstimate", "Finding", "RiemannianMetric", "SearchResult",
     "Segment", "NotConvergedError", "OutOfMemoryError",
     "Embedding", "Laplacian.shape", "Laplacian.operator", "Laplacian.scale", "Laplacian.mean_degree",
-    "Laplacian.replaced", "Laplacian.without_matrix", "Selection.names", "Selection.findings",
+    "Laplacian.without_matrix", "Selection.names", "Selection.findings",
     "Model.names", "Diagnosis", "Parameters", "Stability",
     "ClusterError", "DeviceError", "DisconnectedGraphError", "IESWarning", "CheckpointWarning",
     "DiffusionMap.fit", "DiffusionMap.get_feature_names_out",

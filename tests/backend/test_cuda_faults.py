@@ -156,7 +156,8 @@ def test_odds_of_the_audit_with_one_wrong_row_in_a_thousand(cupy):
     in a whole tile, block or size, is found with certainty or nearly so (64 rows of 10,000: 81 %).
     """
     X, arguments = problem("D1", 1500)
-    laplacian = ies_gpu.laplacian_of_points(cupy.asarray(X), bandwidth=arguments["bandwidth"])
+    made = ies_gpu.laplacian_of_points(cupy.asarray(X), bandwidth=arguments["bandwidth"])
+    laplacian = ies_gpu.Laplacian(made.transition, made.weights, made.bandwidth)  # in the order of the points
     Y = cupy.asarray(on_cpu("D1", 1500).coordinates)
     metric = ies_gpu.riemannian_metric(Y, laplacian, intrinsic_dim=2)
     backend = backend_of(Y)

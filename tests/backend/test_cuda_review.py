@@ -350,10 +350,11 @@ def test_f13_many_entries_have_short_columns_that_are_never_copied(solver, monke
     with plugged_in(spoil=spoil, pool=False, refuse=lambda size: sizes.update([size])):
         found = on_cuda("D1", 1500, dtype="mixed")
         entries = int(1500 * (found.diagnostics["mean_degree"] + 1))
-        there = ies_gpu.laplacian_of_points(sys.modules["cupy"].asarray(problem("D1", 1500)[0]), bandwidth=0.7)
+        X = sys.modules["cupy"].asarray(problem("D1", 1500)[0])
+        there = ies_gpu.laplacian_of_points(X, bandwidth=0.7).transition
     assert found.diagnostics["solver"]["method"] == solver
     assert ("int64", "int32") in seen and all(columns == "int32" for _, columns in seen)
-    assert (there.transition.indptr.dtype, there.transition.indices.dtype) == (np.int64, np.int32)
+    assert (there.indptr.dtype, there.indices.dtype) == (np.int64, np.int32)
     assert sizes[4 * entries] <= 8  # columns, distances, S; a copy for each product would be hundreds
     assert_agreement(found, expected, 1e-6)
 

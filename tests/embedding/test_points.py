@@ -11,6 +11,7 @@ from tests.said import refused, warned
 
 X, _, EPS = rectangle(500, 3.0, degree=40)
 FAR = np.vstack([X[:250], [[90.0] * X.shape[1], [90.01] * X.shape[1]], X[250:]])  # two points on their own
+ON_HOST = pytest.mark.parametrize("backend", ["plain", "numba"], indirect=True)  # the same kernels by hand and in a run
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
 
 
@@ -18,7 +19,8 @@ SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
     {"bandwidth": EPS}, {"bandwidth": EPS, "self_loops": False}, {"bandwidth": EPS, "alpha": 0.5},
     {"bandwidth": EPS, "n_neighbors": 20}, {"bandwidth": "local"},
 ])  # fmt: skip
-def test_steps_by_hand_give_the_bits_of_a_run(asked):
+@ON_HOST
+def test_steps_by_hand_give_the_bits_of_a_run(backend, asked):
     found = select_coordinates(X, **asked, **SIZES, scale="unit", device="cpu")
     laplacian = laplacian_of_points(X, **asked, intrinsic_dim=2)
     embedding = diffusion_map(laplacian, n_components=8)
@@ -68,13 +70,14 @@ def test_what_does_not_fit_together_is_refused():
         laplacian_of_points(X, bandwidth=EPS, disconnected="each")
 
 
-def test_a_laplacian_with_its_rows_can_be_given_with_its_map():
+@ON_HOST
+def test_a_laplacian_with_its_rows_can_be_given_with_its_map(backend):
     """Its own order is not that of the input, in which the coordinates are passed."""
     laplacian = laplacian_of_points(X, bandwidth=EPS)
     embedding = diffusion_map(laplacian, n_components=8)
     given = {"laplacian": laplacian, "coordinates": embedding.coordinates, "eigenvalues": embedding.eigenvalues}
-    found = select_coordinates(**given, intrinsic_dim=2, subset_size=2)
-    expected = select_coordinates(X, bandwidth=EPS, **SIZES, scale="unit")
+    found = select_coordinates(**given, intrinsic_dim=2, subset_size=2, device="cpu")
+    expected = select_coordinates(X, bandwidth=EPS, **SIZES, device="cpu")
     np.testing.assert_array_equal(found.coordinates, embedding.coordinates)
     assert found.subset == expected.subset and found.diagnostics["findings"] == []
     np.testing.assert_array_equal(found.singular_values, expected.singular_values)
