@@ -41,7 +41,7 @@ torus = datasets.load("D7", n_samples=3_000)
 figure = Figure(figsize=(10, 7), layout="constrained")
 titles = {0.4: "bandwidth too small: it twists", 1.0: "bandwidth right", 3.0: "bandwidth too large: turns touch"}
 for place, (factor, title) in enumerate(titles.items(), 1):
-    fit = select_coordinates(roll.X, intrinsic_dim=2, subset_size=2, bandwidth=0.75 * factor, components="largest")
+    fit = select_coordinates(roll.X, intrinsic_dim=2, subset_size=2, bandwidth=0.75 * factor, disconnected="largest")
     panel(figure.add_subplot(3, 3, place), fit.embedding, roll.truth[fit.points, 1], title)
 titles = {4: "m = 4, too small: a curve", 20: "m = 20: the strip", 40: "m = 40: no better, slower"}
 for place, (m, title) in enumerate(titles.items(), 4):
