@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from sklearn.decomposition import PCA
 
-from ies_gpu import Selection, datasets, select_coordinates, unexplained_variance
+from ies_gpu import Selection, datasets, select_coordinates
+from ies_gpu.parameters.explained import unexplained_variance
 
 SETS = tuple(f"D{k}" for k in range(1, 13))
 MOLECULES = ("ethanol", "malondialdehyde")

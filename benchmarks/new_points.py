@@ -20,7 +20,6 @@ from ies_gpu import (
     datasets,
     diffusion_map,
     laplacian_of_points,
-    model_of,
     select_coordinates,
 )
 
@@ -47,7 +46,7 @@ def held_out(name: str, n: int = 10_000, seed: int = 0) -> Row:
     X = data.X[~out]
     sizes = {"intrinsic_dim": data.intrinsic_dim, "subset_size": data.subset_size}
     selection = select_coordinates(X, bandwidth=bandwidth, device="cpu", **sizes)
-    model = model_of(selection, X)
+    model = selection.model(X)
     begin = time.perf_counter()
     new = model.transform(data.X[out])
     seconds = time.perf_counter() - begin

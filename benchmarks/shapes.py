@@ -3,7 +3,8 @@
 ``TUNED`` are the cases that were looked at while rules and thresholds were settled. ``SET_ASIDE`` were listed before
 any threshold of the verdict was settled, and have been used only to check it. ``UNEVEN`` were listed before it was
 settled when the automatic choice tries a bandwidth that follows the density, and have been used only to check that
-(with other seeds than those that had been seen when the last rule was added).
+(with other seeds than those that had been seen when the last rule was added). ``AFRESH`` were listed before the verdict
+went by the worst local direction, and have been used only to check it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Shape(NamedTuple):
 
 def load(name: str, n: int, seed: int) -> Shape:
     """Points of a shape by its name."""
-    make, dimension = (SHAPES | UNEVEN_SHAPES)[name]
+    make, dimension = (SHAPES | UNEVEN_SHAPES | FRESH_SHAPES)[name]
     X, truth = make(n, np.random.default_rng(1000 + seed))
     return Shape(X, dimension, truth)
 
@@ -198,6 +199,60 @@ def dense_arc(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
     return np.column_stack([np.cos(a), np.sin(a)]) + 0.01 * rng.normal(size=(n, 2)), {"alpha": a}
 
 
+def ball(n: int, rng: Generator, d: int) -> tuple[np.ndarray, Columns]:
+    X = rng.normal(size=(n, d))
+    X *= (rng.uniform(size=n) ** (1 / d) / np.linalg.norm(X, axis=1))[:, None]
+    return X, {f"x{k}": column for k, column in enumerate(X.T)}
+
+
+def cube(n: int, rng: Generator, d: int, columns: int) -> tuple[np.ndarray, Columns]:
+    points = rng.uniform(size=(n, d))
+    return turned(points, rng, columns, 0.01), {f"x{k}": column for k, column in enumerate(points.T)}
+
+
+def twisted_ribbon(n: int, rng: Generator, turns: float) -> tuple[np.ndarray, Columns]:
+    t, w = rng.uniform(0, 10, n), rng.uniform(-0.5, 0.5, n)
+    a = 2 * np.pi * turns * t / 10
+    return np.column_stack([t, w * np.cos(a), w * np.sin(a)]), {"t": t, "w": w}
+
+
+def spiral_band(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    t, w = np.sqrt(rng.uniform(0.15, 1, n)) * 4 * np.pi, rng.uniform(0, 4, n)
+    return np.column_stack([t * np.cos(t), t * np.sin(t), w]) / 4, {"t": t, "w": w}
+
+
+def arc_band(n: int, rng: Generator, length: float) -> tuple[np.ndarray, Columns]:
+    a, w = rng.uniform(0, 1.5 * np.pi, n), rng.uniform(-0.5, 0.5, n)
+    r = length / (1.5 * np.pi) + w
+    return np.column_stack([r * np.cos(a), r * np.sin(a)]), {"a": a, "w": w}
+
+
+def noisy_curve(n: int, rng: Generator, noise: float) -> tuple[np.ndarray, Columns]:
+    t = rng.uniform(0, 2 * np.pi, n)
+    X = np.column_stack([t, 2 * np.sin(t), np.cos(2 * t)])
+    return X + noise * rng.normal(size=X.shape), {"t": t}
+
+
+def other_units(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    points, truth = flat(n, rng, 4, 3)
+    return points * [1.0, 100.0], truth
+
+
+def clusters(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    centres = rng.normal(size=(4, 5)) * 3
+    X = centres[rng.integers(0, 4, n)] + rng.normal(size=(n, 5))
+    return X, {f"x{k}": column for k, column in enumerate(X.T)}
+
+
+def windows(n: int, rng: Generator) -> tuple[np.ndarray, Columns]:
+    """Windows of 8 x 8 pixels that move over a smooth picture of random waves."""
+    x, y = rng.uniform(0, 3, n), rng.uniform(0, 1, n)
+    waves, phases = rng.normal(size=(2, 12)) * 1.2, rng.uniform(0, 2 * np.pi, 12)
+    pixels = np.stack(np.meshgrid(*[np.linspace(0, 1, 8)] * 2), axis=-1).reshape(-1, 2)
+    at = np.column_stack([x, y])[:, None, :] + pixels
+    return np.cos(at @ waves + phases).sum(axis=2), {"x": x, "y": y}
+
+
 Maker = Callable[..., tuple[np.ndarray, Columns]]
 SHAPES: dict[str, tuple[Maker, int]] = {
     "strip": (strip, 2),
@@ -238,6 +293,30 @@ UNEVEN_SHAPES: dict[str, tuple[Maker, int]] = {
     "dense pole": (dense_pole, 2),
     "dense arc": (dense_arc, 1),
 }
+FRESH_SHAPES: dict[str, tuple[Maker, int]] = {
+    "strip 10": (lambda n, rng: strip(n, rng, 10.0), 2),
+    "strip 14": (lambda n, rng: strip(n, rng, 14.0), 2),
+    "strip 20": (lambda n, rng: strip(n, rng, 20.0), 2),
+    "strip 30": (lambda n, rng: strip(n, rng, 30.0), 2),
+    "half-twisted ribbon": (lambda n, rng: twisted_ribbon(n, rng, 0.5), 2),
+    "twisted ribbon": (lambda n, rng: twisted_ribbon(n, rng, 1.0), 2),
+    "spiral band": (spiral_band, 2),
+    "arc band": (lambda n, rng: arc_band(n, rng, 9.0), 2),
+    "slab": (lambda n, rng: box(n, rng, 5, 3, 1), 3),
+    "thin slab": (lambda n, rng: box(n, rng, 8, 4, 1), 3),
+    "cube in 12-D": (lambda n, rng: cube(n, rng, 3, 12), 3),
+    "4-cube": (lambda n, rng: cube(n, rng, 4, 8), 4),
+    "5-cube": (lambda n, rng: cube(n, rng, 5, 8), 5),
+    "3-ball": (lambda n, rng: ball(n, rng, 3), 3),
+    "4-ball": (lambda n, rng: ball(n, rng, 4), 4),
+    "5-ball": (lambda n, rng: ball(n, rng, 5), 5),
+    "noisy curve": (lambda n, rng: noisy_curve(n, rng, 0.05), 1),
+    "wide curve": (lambda n, rng: noisy_curve(n, rng, 0.25), 1),
+    "other units": (other_units, 2),
+    "clusters": (clusters, 5),
+    "moving windows": (windows, 2),
+    "long cylinder": (lambda n, rng: cylinder(n, rng, 14.0), 2),
+}
 
 TUNED = [
     *((name, n, seed) for name in ("swiss roll", "torus", "S curve", "strip") for n in (500, 1000) for seed in (0, 1)),
@@ -250,3 +329,7 @@ UNEVEN = [
     for name in ("Gaussian", "uneven density", *UNEVEN_SHAPES)
     for n, seed in ((300, 37), (800, 38), (2000, 39), (4000, 40))
 ]
+AFRESH = [
+    (name, n, seed) for name in FRESH_SHAPES for n, seed in ((500, 51), (900, 52), (1300, 53), (2000, 54), (3000, 55))
+]
+AFRESH += [(name, n, seed) for name in SHAPES for n, seed in ((700, 56), (1500, 57))]

@@ -15,10 +15,10 @@ import scipy.sparse.csgraph
 import scipy.sparse.linalg
 from threadpoolctl import threadpool_limits
 
-from ies_gpu import candidate_subsets, select_coordinates
+from ies_gpu import select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.kernels import plain
-from ies_gpu.choice.criterion import score_pass
+from ies_gpu.choice.criterion import candidate_subsets, score_pass
 from ies_gpu.choice.rmetric import tangents
 from ies_gpu.choice.search import independent_coordinates
 from ies_gpu.embedding.diffusion import eigenmap, start_vector

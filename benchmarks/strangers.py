@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ies_gpu import DisconnectedGraphError, Selection, datasets, select_coordinates, unexplained_variance
+from ies_gpu import DisconnectedGraphError, Selection, datasets, select_coordinates
+from ies_gpu.parameters.explained import unexplained_variance
 
 from . import shapes
 
@@ -38,7 +39,7 @@ TABLE = [
 
 def load(name: str, n: int, seed: int) -> shapes.Shape:
     """A shape, or one of the paper's sets."""
-    if name in shapes.SHAPES | shapes.UNEVEN_SHAPES:
+    if name in shapes.SHAPES | shapes.UNEVEN_SHAPES | shapes.FRESH_SHAPES:
         return shapes.load(name, n, seed)
     data = datasets.load(name, n_samples=n, random_state=seed)
     return shapes.Shape(data.X, data.intrinsic_dim, data.colors)
@@ -71,6 +72,7 @@ def chosen(name: str, n: int, seed: int) -> tuple[dict[str, Any], shapes.Shape, 
         "intrinsic_dim": automatic["intrinsic_dim"],
         "reasons": [str(finding) for finding in found.findings],
         "fvu": automatic["fvu"],
+        "lost": automatic["lost"],
     }
     row |= {"spectrum": automatic["spectrum"], "confidence": automatic["confidence"]}
     row["chosen"] = quality(found.embedding, data.truth, found.points)
@@ -134,7 +136,9 @@ def calibration(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks.strangers")
     parser.add_argument(
-        "--calibrate", choices=("tuned", "set-aside", "uneven"), help="count right verdicts on a list of cases"
+        "--calibrate",
+        choices=("tuned", "set-aside", "uneven", "afresh"),
+        help="count right verdicts on a list of cases",
     )
     parser.add_argument("--json", help="append each row to this file, and take from it those already there")
     options = parser.parse_args()
@@ -142,6 +146,7 @@ def main() -> None:
         "tuned": shapes.TUNED,
         "set-aside": shapes.SET_ASIDE,
         "uneven": shapes.UNEVEN,
+        "afresh": shapes.AFRESH,
     }
     lists |= {None: [(name, n, 0) for name, n in TABLE]}
     path = Path(options.json) if options.json else None

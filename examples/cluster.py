@@ -11,7 +11,8 @@ Run it with ``python examples/cluster.py [number of points]``. :doc:`/jobs` does
 
 import sys
 
-from ies_gpu import datasets, estimate_resources, select_coordinates
+from ies_gpu import datasets, select_coordinates
+from ies_gpu.resources import estimate_resources
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 X = datasets.load("D1", n_samples=n).X

@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 from sklearn.pipeline import make_pipeline
 
-from ies_gpu import IndependentCoordinates, datasets, load_model, plot, save_model
+from ies_gpu import IndependentCoordinates, datasets, load, plot
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 3_000
 roll = datasets.load("D3", n_samples=n)  # a rolled-up strip
@@ -47,5 +47,5 @@ plot.points(placed, colors=pandas.Series(along_test, name="along the strip")).sa
 # %%
 # Save a model for a service that will get new rows.
 
-save_model(best.model_, "model.npz")
-print(load_model("model.npz"))
+best.model_.save("model.npz")
+print(load("model.npz"))

@@ -10,7 +10,7 @@ Run it with ``python examples/strip.py [number of points]``.
 # sphinx_gallery_thumbnail_number = 2
 import sys
 
-from ies_gpu import datasets, plot, save, select_coordinates
+from ies_gpu import datasets, plot, select_coordinates
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
 strip = datasets.load("D1", n_samples=n)
@@ -18,7 +18,7 @@ bandwidth = 0.25 * (10_000 / n) ** 0.5  # the same number of neighbours per poin
 
 selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth)
 print(selection)
-save(selection, "strip.npz")  # read it with ies_gpu.load, or 'ies-gpu show strip.npz'
+selection.save("strip.npz")  # read it with ies_gpu.load, or 'ies-gpu show strip.npz'
 
 # %%
 # The first eigenvector varies along the strip. So does the second, twice as fast: it is a function of the first, and

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-from ies_gpu import datasets, model_of, plot, save_model, select_coordinates
+from ies_gpu import datasets, plot, select_coordinates
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000
 torus = datasets.load("D7", n_samples=n)
@@ -30,8 +30,8 @@ plot.embedding(selection, (0, 1, 2), colors=torus.colors, cmap="twilight").savef
 # %%
 # The Nyström extension gives new points their place.
 
-model = model_of(selection, torus.X)
-save_model(model, "torus-model.npz")
+model = selection.model(torus.X)
+model.save("torus-model.npz")
 new = datasets.load("D7", n_samples=500, random_state=1)
 np.save("torus-new.npy", model.transform(new.X, isolated="nearest"))
 print(f"500 new points in {', '.join(model.names)}: torus-new.npy")

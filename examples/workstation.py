@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ies_gpu import model_of, save, save_model, select_coordinates
+from ies_gpu import select_coordinates
 
 parser = argparse.ArgumentParser(description="Choose coordinates on a GPU.")
 parser.add_argument("points", type=Path, help=".npy, one row per point")
@@ -40,6 +40,6 @@ print("seconds:", ", ".join(f"{stage} {value:.2f}" for stage, value in seconds.i
 
 np.save(args.results / "embedding.npy", selection.embedding)  # the chosen columns
 (args.results / "summary.json").write_text(selection.to_json())
-save(selection, args.results / "run.npz")  # all of it, for ies_gpu.load and 'ies-gpu show'
-save_model(model_of(selection, X), args.results / "model.npz")  # for new points: 'ies-gpu transform'
+selection.save(args.results / "run.npz")  # all of it, for ies_gpu.load and 'ies-gpu show'
+selection.model(X).save(args.results / "model.npz")  # for new points: 'ies-gpu transform'
 print("written to", args.results)

@@ -13,40 +13,40 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "get_backend": "backend",
     "backend_of": "backend",
     "ClusterError": "errors",
     "DeviceError": "errors",
     "DisconnectedGraphError": "errors",
     "Finding": "findings",
     "IESWarning": "errors",
+    "NotConvergedError": "errors",
+    "OutOfMemoryError": "errors",
     "radius_graph": "embedding.graph",
     "knn_graph": "embedding.graph",
     "Laplacian": "embedding.laplacian",
     "gaussian_kernel": "embedding.laplacian",
     "graph_laplacian": "embedding.laplacian",
-    "laplacian_of_points": "embedding.laplacian",
+    "laplacian_of_points": "embedding.points",
     "Embedding": "embedding.diffusion",
     "diffusion_map": "embedding.diffusion",
     "cometric": "choice.rmetric",
     "riemannian_metric": "choice.rmetric",
+    "RiemannianMetric": "choice.rmetric",
     "tangent_bases": "choice.rmetric",
-    "candidate_subsets": "choice.criterion",
     "score_subsets": "choice.criterion",
     "search_exhaustive": "choice.search",
     "search_greedy": "choice.search",
-    "greedy_order": "choice.greedy",
     "search_submodular": "choice.search",
     "search_branch_and_bound": "choice.search",
+    "SearchResult": "choice.search",
+    "Segment": "choice.regularization",
     "regularization_path": "choice.regularization",
     "leave_one_out_regret": "choice.regularization",
     "CheckpointWarning": "errors",
+    "DimensionEstimate": "parameters.dimension",
     "estimate_dimension": "parameters.dimension",
-    "levina_bickel_dimension": "parameters.levina_bickel",
-    "two_nn_dimension": "parameters.dimension",
-    "unexplained_variance": "parameters.explained",
-    "estimate_bandwidth": "parameters.estimates",
-    "suggest_subset_size": "parameters.estimates",
+    "estimate_parameters": "analysis.parameters",
+    "Parameters": "analysis.parameters",
     "Selection": "results.selection",
     "select_coordinates": "select",
     "select_each_part": "select",
@@ -54,39 +54,27 @@ _HOME = {
     "diagnose": "analysis.diagnosis.diagnose",
     "Stability": "analysis.stability.result",
     "selection_stability": "analysis.stability.replicates",
-    "llr_ranking": "analysis.llr",
-    "procrustes_error": "analysis.procrustes",
-    "size_verdict": "analysis.volumes",
-    "volume_histogram": "analysis.volumes",
-    "nystrom_extension": "embedding.nystrom",
     "Model": "results.model",
-    "model_of": "results.model",
-    "save_model": "results.model",
-    "load_model": "results.model",
     "DiffusionMap": "interop.scikit_learn",
     "IndependentCoordinates": "interop.scikit_learn",
-    "estimate_resources": "resources",
     "umap_init": "interop.umap",
-    "save": "results.storage",
     "load": "results.storage",
 }
 _MODULES = {"anndata": "interop.anndata", "datasets": "datasets", "plot": "plot"}
-__all__ = ["__version__", *_HOME, *_MODULES]
+__all__ = [*_HOME, *_MODULES]
 
 if TYPE_CHECKING:
     from . import datasets, plot
     from .analysis.diagnosis.diagnose import Diagnosis, diagnose
-    from .analysis.llr import llr_ranking
-    from .analysis.procrustes import procrustes_error
+    from .analysis.parameters import Parameters, estimate_parameters
     from .analysis.stability.replicates import selection_stability
     from .analysis.stability.result import Stability
-    from .analysis.volumes import size_verdict, volume_histogram
-    from .backend import backend_of, get_backend
-    from .choice.criterion import candidate_subsets, score_subsets
-    from .choice.greedy import greedy_order
-    from .choice.regularization import leave_one_out_regret, regularization_path
-    from .choice.rmetric import cometric, riemannian_metric, tangent_bases
+    from .backend import backend_of
+    from .choice.criterion import score_subsets
+    from .choice.regularization import Segment, leave_one_out_regret, regularization_path
+    from .choice.rmetric import RiemannianMetric, cometric, riemannian_metric, tangent_bases
     from .choice.search import (
+        SearchResult,
         search_branch_and_bound,
         search_exhaustive,
         search_greedy,
@@ -94,21 +82,25 @@ if TYPE_CHECKING:
     )
     from .embedding.diffusion import Embedding, diffusion_map
     from .embedding.graph import knn_graph, radius_graph
-    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian, laplacian_of_points
-    from .embedding.nystrom import nystrom_extension
-    from .errors import CheckpointWarning, ClusterError, DeviceError, DisconnectedGraphError, IESWarning
+    from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
+    from .embedding.points import laplacian_of_points
+    from .errors import (
+        CheckpointWarning,
+        ClusterError,
+        DeviceError,
+        DisconnectedGraphError,
+        IESWarning,
+        NotConvergedError,
+        OutOfMemoryError,
+    )
     from .findings import Finding
     from .interop import anndata
     from .interop.scikit_learn import DiffusionMap, IndependentCoordinates
     from .interop.umap import umap_init
-    from .parameters.dimension import estimate_dimension, two_nn_dimension
-    from .parameters.estimates import estimate_bandwidth, suggest_subset_size
-    from .parameters.explained import unexplained_variance
-    from .parameters.levina_bickel import levina_bickel_dimension
-    from .resources import estimate_resources
-    from .results.model import Model, load_model, model_of, save_model
+    from .parameters.dimension import DimensionEstimate, estimate_dimension
+    from .results.model import Model
     from .results.selection import Selection
-    from .results.storage import load, save
+    from .results.storage import load
     from .select import select_coordinates, select_each_part
 
 

@@ -22,7 +22,7 @@ LIGHT = 2  # light reasons that leave a choice likely; more make it doubtful
 DOUBTFUL = "choice.doubtful"  # the warning that sums up the reasons to doubt a choice
 UNSET: Any = object()
 MARK = re.compile(r"`(\w+)(?:=([^`]*))?`")
-_hears: ContextVar[tuple[type[Warning], list[Finding]] | None] = ContextVar("hears", default=None)
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def option(name: str, value: Any = UNSET) -> str:
@@ -133,11 +133,30 @@ def code_of(said: BaseException | str) -> str:
     return getattr(finding_of(said), "code", "")
 
 
+class Listener(NamedTuple):
+    """Who hears findings of a category, and who listens beyond it."""
+
+    category: type[Warning]
+    hear: Callable[[Finding], None]
+    beyond: Listener | None
+
+
 def tell(finding: Finding, category: type[Warning] = IESWarning) -> None:
     """Hand a finding to whoever listens, or else to the caller of the package, as a warning."""
-    hears = _hears.get()
-    if hears is not None and issubclass(category, hears[0]):
-        hears[1].append(finding)
+    _hand_over(finding, category, _listener.get())
+
+
+def teller() -> Callable[[Finding], None]:
+    """Return a :func:`tell` for those who listen now, whoever listens when it is called."""
+    listener = _listener.get()
+    return lambda finding: _hand_over(finding, IESWarning, listener)
+
+
+def _hand_over(finding: Finding, category: type[Warning], listener: Listener | None) -> None:
+    while listener is not None and not issubclass(category, listener.category):
+        listener = listener.beyond
+    if listener is not None:
+        listener.hear(finding)
         return
     said = category(str(finding))
     said.finding = finding  # type: ignore[attr-defined]
@@ -145,18 +164,18 @@ def tell(finding: Finding, category: type[Warning] = IESWarning) -> None:
 
 
 @contextmanager
-def listen(category: type[Warning] = Warning) -> Iterator[list[Finding]]:
-    """Collect what this thread would warn its caller of, instead of warning.
+def listen(category: type[Warning] = Warning, hear: Callable[[Finding], None] | None = None) -> Iterator[list[Finding]]:
+    """Hear, or by default collect, what this thread would warn its caller of, instead of warning.
 
     ``warnings.catch_warnings`` changes the whole process: of two threads, the one that ends last may leave the filters
     of the other behind.
     """
     found: list[Finding] = []
-    token = _hears.set((category, found))
+    token = _listener.set(Listener(category, hear or found.append, _listener.get()))
     try:
         yield found
     finally:
-        _hears.reset(token)
+        _listener.reset(token)
 
 
 def verdict_on(reasons: Iterable[Finding]) -> str:
@@ -170,9 +189,9 @@ def verdict_on(reasons: Iterable[Finding]) -> str:
 def warnings_for(reasons: list[Finding]) -> list[Finding]:
     """Return the warnings that reasons to doubt deserve: one for all of a doubtful choice, else those with advice."""
     if verdict_on(reasons) == "doubtful":
-        text = "; ".join(reason.text for reason in reasons)
+        text = "; ".join(reason.text for reason in reasons if reason.is_doubt)
         return [warning(DOUBTFUL, f"the automatic choice is doubtful: {text}. Try your own values and compare")]
-    return [replace(reason, severity="warning") for reason in reasons if reason.advice]
+    return [replace(reason, severity="warning") for reason in reasons if reason.advice and reason.is_doubt]
 
 
 def without_repeats(findings: Iterable[Finding]) -> list[Finding]:

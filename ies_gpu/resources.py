@@ -144,7 +144,7 @@ def estimate_resources(
 
     Examples
     --------
-    >>> from ies_gpu import estimate_resources
+    >>> from ies_gpu.resources import estimate_resources
     >>> job = estimate_resources(n=100_000, dim=3, degree=170)
     >>> [stage.stage for stage in job.stages]
     ['checks', 'graph', 'laplacian', 'eigenvectors', 'tangents', 'result']

@@ -6,21 +6,19 @@ import os
 from typing import Any
 
 from .backend.array import Array
+from .embedding.given import given_map
 from .keywords import answers
 from .options import Options, documented
-from .parameters.automatic import PARAMETERS
-from .results.assembly import RESULT, labelled, labels_of, told
+from .parameters.automatic import find_parameters
+from .results.assembly import assemble, labelled, labels_of, told
 from .results.parts import each_part
 from .results.selection import Selection
-from .run.inputs import Inputs
+from .run.fit import fit, searched
+from .run.inputs import Inputs, laplacian_of
 from .run.progress import Progress
-from .run.stage import Run
-from .run.stages.eigenvectors import EIGENVECTORS
-from .run.stages.graph import GRAPH, LAPLACIAN
-from .run.stages.search import SEARCH
-from .run.stages.tangents import TANGENTS
+from .run.run import Run
 
-STAGES = (PARAMETERS, GRAPH, LAPLACIAN, EIGENVECTORS, TANGENTS, SEARCH)  # that a checkpoint saves
+SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint
 
 
 @answers
@@ -207,20 +205,27 @@ def select_coordinates(
         from .cluster.pipeline import select_on_cluster
 
         return select_on_cluster(given, client, options, progress)
-    given, report = given.in_metric(options.metric), None
-    with Run(options, given, progress, STAGES) as run:
-        if options.automatic:
-            settled, report, stages = run.stage(PARAMETERS, given)
-            run.go_on_with(settled, stages)
-        graph = run.stage(GRAPH, given)
-        matrix = run.later(LAPLACIAN, given, graph)
-        embedding = graph.embedding or run.stage(EIGENVECTORS, graph, matrix)
-        tangents = run.stage(TANGENTS, matrix, embedding)
-        graph = graph._replace(laplacian=None)
-        del matrix  # it has done its work
-        found = run.stage(SEARCH, tangents, embedding)
-        selection = run.stage(RESULT, graph, embedding, tangents, found)
-    return labelled(told(selection, run, report), labels_of(X))
+    given = given.in_metric(options.metric)
+    with Run(options, given, progress, SAVED) as run:
+        selection = computed(run, given, options)
+    return labelled(selection, labels_of(X))
+
+
+def computed(run: Run, given: Inputs, options: Options) -> Selection:
+    """Run the steps of the pipeline, after the search for what is "auto"."""
+    fitted = found = automatic = embedding = None
+    if options.automatic:
+        options, automatic, fitted, found = run(find_parameters, given, options)
+        run.options = options
+    if fitted is None or run.checkpoint is not None:  # which saves the steps one by one
+        if given.entry == "laplacian":
+            laplacian, embedding = run(given_map, **given.values, bandwidth=options.bandwidth, backend=run.backend)
+        else:
+            laplacian = run(laplacian_of, given, options)
+        fitted = fit(laplacian, options, run, embedding)
+        del laplacian  # its matrix has done its work
+        found = searched(fitted.tangents, fitted.embedding, options, run)
+    return told(run(assemble, given, options, fitted, found), run, automatic)
 
 
 def select_each_part(

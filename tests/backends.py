@@ -17,8 +17,9 @@ from ies_gpu.backend import Backend, get_backend
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.backend.cuda import probe
 from ies_gpu.backend.kernels import plain
-from ies_gpu.embedding.diffusion import eigenmap
-from ies_gpu.run.stages import eigenvectors
+from ies_gpu.embedding.diffusion import diffusion_map
+from ies_gpu.embedding.laplacian import Laplacian
+from ies_gpu.run import fit
 from tests.real_cupy import missing, plugged_in
 
 DEVICE = ["cuda", pytest.param("gpu", marks=pytest.mark.gpu)]
@@ -32,7 +33,9 @@ SIZES = {"D1": (1500, 1.0), "D6": (1000, 0.8), "D7": (1500, 1.0)}
 
 def ask_for(monkeypatch: pytest.MonkeyPatch, solver: str) -> None:
     """Let whole runs use this eigensolver, whatever is expected of it."""
-    monkeypatch.setattr(eigenvectors, "eigenmap", partial(eigenmap, solver=solver))
+    asked = partial(diffusion_map, solver=solver)
+    asked.step = diffusion_map.step
+    monkeypatch.setattr(fit, "diffusion_map", asked)
 
 
 def cpu_backend(kernels: str) -> CpuBackend:
@@ -91,6 +94,8 @@ def rebuilt(value: Any, change: Any) -> Any:
         return type(value)(map(change, value))
     if isinstance(value, dict):
         return {key: change(part) for key, part in value.items()}
+    if isinstance(value, Laplacian):
+        return Laplacian(change(value.transition), change(value.weights), value.bandwidth)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.replace(value, **{f.name: change(getattr(value, f.name)) for f in dataclasses.fields(value)})
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ies_gpu import candidate_subsets
+from ies_gpu.choice.criterion import candidate_subsets
 
 
 def rectangle(n: int, ratio: float, *, noise: float = 0.0, seed: int = 0, degree: float = 150) -> tuple:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ies_gpu import size_verdict, volume_histogram
+from ies_gpu.analysis.volumes import size_verdict, volume_histogram
 from ies_gpu.choice.naming import set_text
 from ies_gpu.choice.size_rule import FALL, NEAR_ZERO, SPIKE
 from ies_gpu.plot import volumes

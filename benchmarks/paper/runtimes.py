@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ies_gpu import (
-    Embedding,
-    Laplacian,
-    datasets,
-    diffusion_map,
-    get_backend,
-    greedy_order,
-    laplacian_of_points,
-    llr_ranking,
-    search_exhaustive,
-    tangent_bases,
-)
+from ies_gpu import Embedding, Laplacian, datasets, diffusion_map, laplacian_of_points, search_exhaustive, tangent_bases
+from ies_gpu.analysis.llr import llr_ranking
+from ies_gpu.backend import get_backend
+from ies_gpu.choice.greedy import greedy_order
 from ies_gpu.plot.panels import new_figure
 from ies_gpu.plot.style import styled
 

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ies_gpu import Selection, datasets, get_backend, greedy_order, llr_ranking, select_coordinates
-from ies_gpu.analysis.llr import LLRRanking
+from ies_gpu import Selection, datasets, select_coordinates
+from ies_gpu.analysis.llr import LLRRanking, llr_ranking
+from ies_gpu.backend import get_backend
+from ies_gpu.choice.greedy import greedy_order
 from ies_gpu.choice.search import ranked
 from ies_gpu.datasets import Dataset
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ies_gpu import diffusion_map, get_backend, laplacian_of_points, score_subsets, tangent_bases
+from ies_gpu import diffusion_map, laplacian_of_points, score_subsets, tangent_bases
+from ies_gpu.backend import get_backend
 from ies_gpu.plot.panels import new_figure
 from ies_gpu.plot.style import COLORS, styled
 

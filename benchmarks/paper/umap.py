@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ies_gpu import Selection, datasets, procrustes_error, select_coordinates, umap_init
+from ies_gpu import Selection, datasets, select_coordinates, umap_init
+from ies_gpu.analysis.procrustes import procrustes_error
 from ies_gpu.plot.panels import new_figure, scatter
 from ies_gpu.plot.style import styled
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ies_gpu import backend_of, levina_bickel_dimension, procrustes_error
+from ies_gpu import backend_of
+from ies_gpu.analysis.procrustes import procrustes_error
 from ies_gpu.choice.naming import set_text
+from ies_gpu.parameters.levina_bickel import levina_bickel_dimension
 from ies_gpu.plot.panels import new_figure
 from ies_gpu.plot.style import styled
 
@@ -45,7 +47,7 @@ def verify(case: Case, dimension_points: int) -> Verified:
     subsets = case.ranking
     with backend_of(Y).active():  # once, not for each of hundreds of sets
         errors = np.array([procrustes_error(truth, Y[:, s]) for s in subsets])
-        dimensions = np.array([levina_bickel_dimension(Y[few][:, s], average="mean").dimension for s in subsets])
+        dimensions = np.array([levina_bickel_dimension(Y[few][:, s], average="mean").mean() for s in subsets])
     at_middle = {tuple(s): rank for rank, s in enumerate(case.selection.ranking.subsets.tolist())}
     both = [list(range(len(subsets))), [at_middle[tuple(s)] for s in subsets.tolist()]]
     first, middle = ([float(spearmanr(ranks, v).statistic) for v in (errors, dimensions)] for ranks in both)

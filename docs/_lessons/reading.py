@@ -5,7 +5,7 @@ Reading a result
 What ``print(selection)`` and ``ies-gpu show`` print, line by line, and what to do about each warning.
 """
 
-from ies_gpu import datasets, plot, save, select_coordinates
+from ies_gpu import datasets, plot, select_coordinates
 
 strip = datasets.load("D1", n_samples=5_000)
 selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.35)
@@ -81,7 +81,7 @@ plot.volumes(selection).savefig("volumes.png")
 import subprocess
 import sys
 
-save(selection, "run.npz")
+selection.save("run.npz")
 shown = subprocess.run([sys.executable, "-m", "ies_gpu", "show", "run.npz"], capture_output=True, text=True, check=True)
 print(shown.stdout)
 

@@ -118,10 +118,8 @@ for name, Y in {"chosen": selection.embedding, "first two": selection.coordinate
 #
 # Save the result, and a model that puts new points into the same map.
 
-from ies_gpu import model_of, save, save_model
-
-save(selection, "run.npz")  # ies_gpu.load("run.npz"), or 'ies-gpu show run.npz'
-save_model(model_of(selection, X), "model.npz")  # load_model("model.npz").transform(new)
+selection.save("run.npz")  # ies_gpu.load("run.npz"), or 'ies-gpu show run.npz'
+selection.model(X).save("model.npz")  # ies_gpu.load("model.npz").transform(new)
 
 # %%
 # Where to go from here: :doc:`/parameters` if a choice is doubtful, :doc:`/new-points`, :doc:`/scikit-learn` for

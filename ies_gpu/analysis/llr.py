@@ -60,14 +60,6 @@ def llr_ranking(coordinates: Array, *, n_samples: int | None = 2000, random_stat
     ----------
     Dsilva, Talmon, Coifman, Kevrekidis: Parsimonious representation of nonlinear dynamical systems through manifold
     learning, 2018.
-
-    Examples
-    --------
-    >>> from ies_gpu import datasets, llr_ranking, select_coordinates
-    >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> llr_ranking(selection.coordinates).order[:2]
-    (0, 6)
     """
     Y = check_real_array("coordinates", coordinates, 2)
     if Y.shape[0] < 3 or Y.shape[1] < 1:

@@ -55,17 +55,6 @@ def volume_histogram(selection: Selection, subset: Sequence[int] | None = None, 
     -------
     VolumeHistogram
         Counts, edges, and the share of points with a volume near zero.
-
-    Examples
-    --------
-    >>> from ies_gpu import datasets, select_coordinates, volume_histogram
-    >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> chosen, first = volume_histogram(selection), volume_histogram(selection, (0, 1))
-    >>> chosen.counts.sum()
-    np.int64(400)
-    >>> chosen.share_near_zero < first.share_near_zero
-    True
     """
     selection = check_selection(selection)
     bins = check_integer("bins", bins, low=1, high=1_000_000)
@@ -103,16 +92,6 @@ def size_verdict(selection: Selection, *, subset_size: int | None = None) -> Siz
     ------
     ValueError
         If the tangent bases were not kept, or there is only one set of this size.
-
-    Examples
-    --------
-    >>> from ies_gpu import datasets, select_coordinates, size_verdict
-    >>> X = datasets.load("D7", n_samples=600).X  # a torus, which needs three coordinates
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=3, bandwidth=2.5)
-    >>> size_verdict(selection).too_small
-    False
-    >>> size_verdict(selection, subset_size=2).too_small
-    True
     """
     selection = check_selection(selection)
     if subset_size is not None:

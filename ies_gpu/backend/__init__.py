@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cache, wraps
 from itertools import chain
 from typing import Any, ParamSpec, TypeVar
@@ -22,7 +23,8 @@ from .out_of_memory import Block
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 __all__ = [
-    "Backend", "Block", "at_home", "backend_of", "device_near", "get_backend", "to_device", "to_host",
+    "Backend", "Block", "active_backend", "at_home", "backend_of", "device_near", "device_of", "get_backend",
+    "to_device", "to_host",
 ]  # fmt: skip
 
 
@@ -49,15 +51,6 @@ def get_backend(device: str = "auto", **options: Any) -> Backend:
         If the device is unknown.
     DeviceError
         If you asked for CUDA and it cannot be used.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> backend = ies_gpu.get_backend("cpu", n_threads=2)
-    >>> backend.device
-    'cpu'
-    >>> backend.xp.__name__
-    'numpy'
     """
     name, reason = "device", f"requested by {option('device', device)}"
     if not isinstance(device, str):
@@ -172,14 +165,26 @@ def at_home(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        for value in chain(args, kwargs.values()):
-            for part in (value, getattr(value, "weights", None), getattr(value, "coordinates", None)):
-                if part is not None and (home := backend_of(part)).device != "cpu":
-                    with home.active():
-                        return function(*args, **kwargs)
-        return function(*args, **kwargs)
+        home = device_of(chain(args, kwargs.values()))
+        with nullcontext() if home is None else home.active():
+            return function(*args, **kwargs)
 
     return call
+
+
+def device_of(values: Iterable[Any]) -> Backend | None:
+    """Return the backend of the first value on a GPU, or None if there is none."""
+    for value in values:
+        names = ("anchor",) if hasattr(value, "anchor") else ("weights", "coordinates")
+        for part in (value, *(getattr(value, name, None) for name in names)):
+            if part is not None and (home := backend_of(part)).device != "cpu":
+                return home
+    return None
+
+
+def active_backend() -> Backend:
+    """Return the backend that is active, or that of the host."""
+    return current.get() or _host()
 
 
 @cache

@@ -35,12 +35,6 @@ def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
     ------
     ValueError
         If there are more than 2,000,000 sets.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> ies_gpu.candidate_subsets(4, 2).tolist()
-    [[0, 1], [0, 2], [0, 3]]
     """
     m = check_integer("n_components", n_components, low=1)
     s = check_integer("subset_size", subset_size, low=1, high=m, why=f" (n_components is {m})")

@@ -31,17 +31,6 @@ def greedy_order(bases: Array, eigenvalues: Array, *, zeta: float, size: int | N
     tuple of int
         The coordinates, counted from 0, the most significant first. The first d are the best d together, in ascending
         order.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> order = ies_gpu.greedy_order(bases, embedding.eigenvalues, zeta=0.5)
-    >>> order[0], sorted(order) == list(range(10))
-    (0, True)
     """
     bases, values = check_problem(bases, eigenvalues)
     zeta = check_number("zeta", zeta, closed=True)

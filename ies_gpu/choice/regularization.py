@@ -129,7 +129,7 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
     >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
     >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
     >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> candidates = ies_gpu.candidate_subsets(10, 2)
+    >>> candidates = [(0, k) for k in range(1, 10)]
     >>> ies_gpu.leave_one_out_regret(bases, [[0, 6]], candidates=candidates).shape
     (400, 1)
     """

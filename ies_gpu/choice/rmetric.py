@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..backend import Backend, at_home, backend_of, to_device
+from ..backend import Backend, active_backend, at_home, backend_of, to_device
 from ..backend.array import Array
+from ..backend.audit import audit_tangents
+from ..backend.steps import report, step
+from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian, check_laplacian
 from ..findings import refusal
 from ..validation import check_integer, check_real_array
@@ -66,7 +69,7 @@ def cometric(coordinates: Array, laplacian: Any) -> Array:
             with block as part:
                 rows, own = P.cometric(Y, part, backend)
                 H[rows] = laplacian.scale * own
-    return H
+        return laplacian.rows.to_user(H)
 
 
 @at_home
@@ -100,7 +103,8 @@ def tangent_bases(coordinates: Array, laplacian: Any, *, intrinsic_dim: int) -> 
     """
     Y, laplacian, backend = _check(coordinates, laplacian)
     d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
-    return tangents(Y, laplacian, d, backend)[0]
+    with backend.active():
+        return laplacian.rows.to_user(tangents(Y, laplacian, d, backend)[0])
 
 
 @at_home
@@ -136,11 +140,43 @@ def riemannian_metric(coordinates: Array, laplacian: Any, *, intrinsic_dim: int)
     Y, laplacian, backend = _check(coordinates, laplacian)
     xp = backend.xp
     d = check_integer("intrinsic_dim", intrinsic_dim, low=1, high=Y.shape[1], why=" (the number of coordinates)")
-    U, sigma = tangents(Y, laplacian, d, backend)
+    U, sigma = map(laplacian.rows.to_user, tangents(Y, laplacian, d, backend))
     transposed = U.transpose(0, 2, 1)
     inverse = xp.where(sigma > 0, 1 / xp.where(sigma > 0, sigma, 1), 0)
     G = xp.matmul(U * inverse[:, None, :], transposed)
     return RiemannianMetric(G, xp.matmul(U * sigma[:, None, :], transposed), U, sigma)
+
+
+class Tangents(NamedTuple):
+    """Tangent bases (n, m, d) of the co-metric and its leading singular values (n, d), in the order of the device."""
+
+    bases: Array
+    singular_values: Array
+
+
+def tangent_difference(found: Tangents, laplacian: Laplacian, embedding: Embedding, **_: Any) -> float | None:
+    """Return how far sampled tangents are from plain code; tiles are plain code already."""
+    if not laplacian.operator.has_matrix:
+        return None
+    Y = embedding.vectors.astype(found.bases.dtype, copy=False)
+    return audit_tangents(laplacian, Y, *found, backend_of(Y))
+
+
+def unpacked_tangents(content: dict[str, Any], *_: Any, **__: Any) -> Tangents:
+    """Return the tangents that a checkpoint saved."""
+    return Tangents(*(active_backend().asarray(content[name]) for name in Tangents._fields))
+
+
+@step(
+    "tangents", kernel="tangent_rows", audit=tangent_difference, single=True,
+    pack=Tangents._asdict, unpack=unpacked_tangents,
+)  # fmt: skip
+def tangent_spaces(
+    laplacian: Laplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
+) -> Tangents:
+    """Return a basis of the tangent space at every point of a map, and the singular values of its co-metric."""
+    Y = embedding.vectors.astype(dtype, copy=False)
+    return Tangents(*tangents(Y, laplacian, intrinsic_dim, backend_of(Y), report))
 
 
 def tangents(
@@ -168,5 +204,6 @@ def _check(coordinates: Array, laplacian: Any) -> tuple[Array, Laplacian, Backen
     if len(Y) != laplacian.shape[0]:
         text = f"coordinates has {len(Y)} rows but laplacian is for {laplacian.shape[0]} points"
         raise refusal("coordinates.rows", text)
-    backend = backend_of(laplacian.transition.data if laplacian.operator.has_matrix else laplacian.weights)
-    return to_device(Y, backend), laplacian, backend
+    backend = backend_of(laplacian.operator.matrix.data if laplacian.operator.has_matrix else laplacian.anchor)
+    with backend.active():
+        return laplacian.rows.to_device(to_device(Y, backend)), laplacian, backend

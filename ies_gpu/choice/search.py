@@ -10,6 +10,8 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
+from ..backend.audit import audit_scores
+from ..backend.steps import Do, call, report, step
 from ..constraints import Percentile
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .branch_and_bound import NODES, branch_sets
@@ -82,17 +84,15 @@ def independent_coordinates(
     percentile: float = 75.0,
     *,
     search: str = "exhaustive",
-    do: Callable[..., tuple[CandidateSets, Scores]] | None = None,
+    do: Do = call,
     **limits: Any,
 ) -> SearchResult:
     """Choose the set S with coordinate 1 that maximises ``R(S) - zeta sum_{k in S} lambda_k``.
 
     This is Algorithm 2 of the paper after its first two lines, which give ``bases`` U (n, m, d) and ``eigenvalues``
     lambda (m,). For ``zeta=None`` the range of zeta comes from Algorithm 3, with ``percentile`` alpha. ``search`` names
-    the sets to look at, within its ``limits``. A run passes ``do``, which calls :func:`score_sets`, the long step, with
-    the arguments that follow it.
+    the sets to look at, within its ``limits``. ``do`` calls :func:`score_sets`, the long step; a run takes its place.
     """
-    do = do or (lambda step, *arguments: step(*arguments))
     sets, scores = do(score_sets, bases, eigenvalues, subset_size, zeta, search, limits)
     backend = backend_of(bases)
     means = backend.to_host(scores.totals) / len(bases)  # R(S) = R1(S) - R2(S)
@@ -103,18 +103,18 @@ def independent_coordinates(
     return pick_segment(path, percentiles, zeta, sets, means, regrets)
 
 
+def score_difference(found: tuple[CandidateSets, Scores], bases: Array, *_: Any) -> float:
+    """Return how far scores at sampled points are from plain code."""
+    return audit_scores(bases, found[0].subsets, found[1], backend_of(bases))
+
+
+@step("search", kernel="score_block", audit=score_difference, single=True)
 def score_sets(
-    bases: Array,
-    eigenvalues: np.ndarray,
-    subset_size: int,
-    zeta: float | None,
-    search: str,
-    limits: dict[str, Any],
-    progress: Callable[[int, int], None] | None = None,
+    bases: Array, eigenvalues: np.ndarray, subset_size: int, zeta: float | None, search: str, limits: dict[str, Any]
 ) -> tuple[CandidateSets, Scores]:
     """Let a search name sets, and add up R(S; i) over all points for each of them."""
     sets = SEARCHES[search](bases, eigenvalues, subset_size, zeta, **limits)
-    return sets, score_pass(bases, sets.subsets, progress)
+    return sets, score_pass(bases, sets.subsets, report)
 
 
 SEARCHES: dict[str, Callable[..., CandidateSets]] = {

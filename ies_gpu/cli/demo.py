@@ -66,7 +66,6 @@ def run_demo(
     """
     from .. import datasets
     from ..files.writing import write_array
-    from ..results import storage
     from ..select import select_coordinates
 
     folder = Path(folder)
@@ -86,7 +85,7 @@ def run_demo(
     )
     compare(selection, data, say)
     write_array(folder / "points.npy", data.X)
-    storage.save(selection, folder / "run.npz")
+    selection.save(folder / "run.npz")
     draw(selection, data, folder, say)
     colors = {"true x (length)": data.truth[:, 0], "true y (width)": data.truth[:, 1]}
     selection.to_html(folder / "report.html", points=data.X, colors=colors, title="A long strip")

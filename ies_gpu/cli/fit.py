@@ -230,15 +230,11 @@ def written(selection: Selection, given: Given, args: argparse.Namespace, consol
         )
     }
     if own["-o"]:
-        from ..results.storage import save
-
         console.progress("write", 0, 0)
-        save(selection, own["-o"])
+        selection.save(own["-o"])
         console.progress("write", 1, 1)
     if own["--model"]:
-        from ..results.model import model_of, save_model
-
-        save_model(model_of(selection, given.points, feature_names=given.columns), own["--model"])
+        selection.model(given.points, feature_names=given.columns).save(own["--model"])
     if own["--coordinates"]:
         from ..cluster.returned import len_of, padded, write_rows
         from ..files.writing import write_table

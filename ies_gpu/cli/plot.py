@@ -32,9 +32,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     check_picture(args.parser, "-o", output)
     if args.color and args.kind != "embedding":
         args.parser.error(f"--color is for --kind embedding, got {args.kind}")
-    from ..results.storage import load
+    from ..results.selection import Selection
+    from ..results.storage import load_as
 
-    selection = load(args.run_file)
+    selection = load_as(Selection, args.run_file)
     colors = None if args.color is None else by_name(read_colors(args.color, None), selection)
     draw(selection, output, args.kind, **({} if colors is None else {"colors": for_picture(colors, console)}))
     say(f"  picture         {output}")

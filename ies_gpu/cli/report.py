@@ -47,10 +47,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if given and args.points is None:
         args.parser.error(f"{' and '.join(given)} {'needs' if len(given) == 1 else 'need'} --points, the file to read")
     from ..report.page import write_report
-    from ..results.storage import load
+    from ..results.selection import Selection
+    from ..results.storage import load_as
 
-    selection = load(args.run_file)
-    other = None if args.compare is None else load(args.compare)
+    selection = load_as(Selection, args.run_file)
+    other = None if args.compare is None else load_as(Selection, args.compare)
     points = None if args.points is None else points_of_run(args, selection)
     colors = None if args.color is None else by_name(read_colors(args.color, args.points), selection)
     names = (name_of(args.run_file), name_of(args.compare or ""))

@@ -86,7 +86,7 @@ class Side:
         if isinstance(value, tuple):
             return tuple(map(self.take, value))
         if isinstance(value, Laplacian):
-            return replace(value, transition=self.take(value.transition), weights=self.take(value.weights))
+            return Laplacian(self.take(value.transition), self.take(value.weights), value.bandwidth)
         with self.backend.active():
             return to_device(value, self.backend)
 

@@ -24,11 +24,12 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..results.export import as_plain
-    from ..results.storage import load
+    from ..results.selection import Selection
+    from ..results.storage import load_as
     from ..results.summary import summary
 
     check_ending(args.parser, "--csv", args.csv, ".csv")
-    selection = load(args.run_file)
+    selection = load_as(Selection, args.run_file)
     if args.csv:
         write_csv(selection, args.csv)
     if args.json:

@@ -45,11 +45,12 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from ..choice.naming import coordinate_names
     from ..files.points import read_table
     from ..files.writing import check_table_output, write_table
-    from ..results.model import load_model
+    from ..results.model import Model
+    from ..results.storage import load_as
 
     check_table_output(args.output)
     begin = time.perf_counter()
-    model = load_model(args.model)
+    model = load_as(Model, args.model)
     points, rows, found_names = read_table(args.points, **chosen_of(args))
     check_columns(args.points, model.feature_names, found_names)
     columns = range(model.coordinates.shape[1]) if args.every else model.subset

@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 
 from ..backend import Backend
 from ..embedding.eigensolvers import multilevel, returns
-from ..embedding.eigensolvers.eigenpairs import ends_here
+from ..embedding.eigensolvers.coarsest import ends_here
 from ..embedding.eigensolvers.multilevel import Level
 from ..embedding.order import cells_of
 

@@ -12,11 +12,11 @@ from ..backend.base import index_type
 from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
+from ..embedding.eigensolvers.coarsest import last_level_pairs
 from ..embedding.eigensolvers.eigenpairs import (
     Eigenpairs,
     SymmetricTransition,
     has_many_neighbourhoods,
-    last_level_pairs,
     leading_eigenpairs,
     refuse_pairs,
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backend import Backend
 from ..embedding.eigensolvers import multilevel, returns
-from ..embedding.eigensolvers.eigenpairs import last_level_pairs
+from ..embedding.eigensolvers.coarsest import last_level_pairs
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
 from ..errors import ClusterError
 from ..findings import option, refusal

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..backend import Backend
+from ..backend import Backend, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..errors import DisconnectedGraphError, first_few
-from ..findings import Finding, option, refusal, warning
+from ..findings import Finding, option, refusal, tell, warning
 from .graph import TILE_COLUMNS, in_units_of
 
 SAMPLE = 400  # rows whose degree is counted before any long work
@@ -186,6 +186,31 @@ def share_of_pairs(X: Array, radius: float, backend: Backend) -> float:
     Z, reach, _ = in_units_of(radius, X)
     counts = backend.kernels.tile_graph(Z[backend.asarray(rows)], Z, reach)[0]
     return float(counts.mean()) / len(X)
+
+
+def largest_part(
+    labels: np.ndarray, rows: np.ndarray, n_input: int, disconnected: str, *, X: Array = None, own_radius: bool = False
+) -> np.ndarray:
+    """Return the places of the largest part; an error, with a way out, if it holds fewer points than asked for.
+
+    ``rows`` are those of the input that have the labels, and X their points, where there are any.
+    """
+    sizes = np.bincount(labels)
+    if holds_enough(sizes, n_input, disconnected):
+        return np.flatnonzero(labels == sizes.argmax())
+    radius, backend = None, backend_of(X)
+    if X is not None:
+        radius = connecting_radius(X, labels, backend)
+        radius = radius if share_of_pairs(X, radius, backend) <= CROWDED else None
+    raise in_parts(sizes, radius, own_radius, parts=parts_of(rows, labels))
+
+
+def tell_left_out(used: np.ndarray, n_input: int, parts: int) -> None:
+    """Warn of the rows of the input that are not in the largest part."""
+    left = np.setdiff1d(np.arange(n_input), used)
+    if len(left):
+        gone = f"Row {left[0]} was" if len(left) == 1 else f"Rows {first_few(left)} were"
+        tell(left_out(parts, len(used), n_input, f". {gone} left out"))
 
 
 def left_out(parts: int, kept: int, n: int, which: str = "") -> Finding:

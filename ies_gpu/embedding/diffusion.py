@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import active_backend, at_home, backend_of
 from ..backend.array import Array
+from ..backend.forks import cached_property
 from ..backend.kernels.arrays import column_norms
+from ..backend.steps import report, step
 from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import Finding, option, refusal, tell, warning
 from ..keywords import answers
@@ -18,7 +20,7 @@ from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
 from .laplacian import Laplacian, check_laplacian, with_weights
-from .order import inverse_order
+from .rows import Rows
 from .scale_and_sign import signs
 
 WORTHLESS = 0.1  # sine of the angle of the first eigenvector from which on nothing is returned
@@ -30,8 +32,8 @@ class Embedding:
 
     Attributes
     ----------
-    coordinates : ndarray of shape (n_samples, n_components)
-        The eigenvectors ``phi_1 .. phi_m``, each of unit Euclidean length, without the constant ``phi_0``.
+    vectors : ndarray of shape (n_samples, n_components)
+        The coordinates in the order in which ``rows`` stand on the device.
     eigenvalues : ndarray of shape (n_components,)
         The eigenvalues of the unscaled Laplacian ``L = I - P``, ascending.
     residuals : ndarray of shape (n_components,)
@@ -43,18 +45,46 @@ class Embedding:
         space of the true ones where an eigenvalue comes several times. With entries in float32 their rounding counts.
     info : dict
         Which solver ran and how much work it did.
+    rows : Rows or None
+        Which rows of the input they are, and in which order they stand; None for the order of the input.
+    coordinates : ndarray of shape (n_samples, n_components)
+        The eigenvectors ``phi_1 .. phi_m``, each of unit Euclidean length, without the constant ``phi_0``, in the order
+        of the input.
     """
 
-    coordinates: Array
-    eigenvalues: Array
-    residuals: Array
-    gaps: Array
-    angles: Array
+    vectors: Array
+    eigenvalues: np.ndarray
+    residuals: np.ndarray
+    gaps: np.ndarray
+    angles: np.ndarray
     info: dict[str, Any] = field(default_factory=dict)
+    rows: Rows | None = None
+
+    @property
+    def anchor(self) -> Array:
+        """An array that lives where the map does."""
+        return self.vectors
+
+    @cached_property
+    @at_home
+    def coordinates(self) -> Array:
+        """The eigenvectors, in the order of the input."""
+        return self.vectors if self.rows is None else self.rows.to_user(self.vectors)
+
+
+def packed_map(found: Embedding) -> dict[str, Any]:
+    """Return what a checkpoint saves of a map; its rows are those of the Laplacian."""
+    return {part.name: getattr(found, part.name) for part in fields(found) if part.name != "rows"}
+
+
+def unpacked_map(content: dict[str, Any], load: Any, laplacian: Laplacian, **_: Any) -> Embedding:
+    """The way back."""
+    vectors = active_backend().asarray(content["vectors"])
+    return Embedding(**content | {"vectors": vectors, "rows": laplacian.rows})
 
 
 @answers
-@at_home
+@step("eigenvectors", pack=packed_map, unpack=unpacked_map)
 def diffusion_map(
     laplacian: Any, *, n_components: int = 20, tol: float = 1e-8, random_state: Any = 0, solver: str = "auto"
 ) -> Embedding:
@@ -117,18 +147,19 @@ def diffusion_map(
     m = check_integer("n_components", n_components, low=1, high=n - 2, why=f" for {n} points")
     tol = check_number("tol", tol, high=1.0)
     seed = check_seed(random_state)
-    backend = backend_of(laplacian.weights)
-    start = backend.asarray(start_vector(n, seed))
-    with backend.active():
+    backend, operator, given = backend_of(laplacian.operator_weights), None, laplacian
+    if laplacian.rows.stand_as_given:
         operator = SymmetricTransition(laplacian, backend)
-        ordered = solver == "multilevel" or (solver == "auto" and wants_order(operator, m + 1))
-    if not ordered:
-        found = eigenmap(laplacian, m, start, tol, solver=solver, operator=operator)
-        return replace(found, info=found.info | {"random_state": seed})
-    inner, order, edges = laplacian.arranged
-    found = eigenmap(inner, m, start[order], tol, ordered=edges, solver=solver)
-    phi = backend.xp.ascontiguousarray(found.coordinates[inverse_order(order)])
-    return replace(found, coordinates=phi, info=found.info | {"random_state": seed})
+        if solver == "multilevel" or (solver == "auto" and wants_order(operator.transition, m + 1)):
+            laplacian, operator = laplacian.arranged, None
+    rows = laplacian.rows
+    start = backend.asarray(start_vector(rows.n_input, seed)[rows.numbers])
+    fits = laplacian.facts.get("storage", {}).get("multilevel_fits", True)
+    ordered = rows.edges if fits else False
+    found = eigenmap(laplacian, m, start, tol, ordered=ordered, solver=solver, progress=report, operator=operator)
+    if laplacian is not given:
+        found = replace(found, vectors=backend.xp.ascontiguousarray(rows.to_user(found.vectors)))
+    return replace(found, rows=given.rows, info=found.info | {"random_state": seed})
 
 
 def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
@@ -197,7 +228,6 @@ def eigenmap(
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
     progress: Callable[[int, int], None] | None = None,
-    warn: Callable[[Finding], None] | None = None,
     operator: SymmetricTransition | None = None,
 ) -> Embedding:
     """The map from a given start vector; ``ordered``: in spatial order, or where groups of rows end.
@@ -212,11 +242,12 @@ def eigenmap(
             operator, m + 1, start=start, tol=tol, ordered=ordered, solver=solver, progress=progress
         )
     accuracy = pairs.accuracy
-    check_pairs(pairs.values, accuracy, tol, backend.device, warn or tell)
+    check_pairs(pairs.values, accuracy, tol, backend.device, tell)
     phi = pairs.vectors[:, 1:] / operator.root[:, None]
     phi /= column_norms(phi)
-    phi *= signs(phi, weights=laplacian.weights)
+    phi *= signs(phi, weights=laplacian.operator_weights)
     residuals, gaps, angles = (
-        backend.asarray(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
+        backend.to_host(part[1:]) for part in (accuracy.residuals, accuracy.gaps, accuracy.angles)
     )
-    return Embedding(xp.ascontiguousarray(phi), 1.0 - pairs.values[1:], residuals, gaps, angles, pairs.info)
+    values = backend.to_host(1.0 - pairs.values[1:])
+    return Embedding(xp.ascontiguousarray(phi), values, residuals, gaps, angles, pairs.info)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +16,6 @@ from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
 from ..keywords import answers
 from ..validation import (
-    check_flag,
     check_kernel,
     check_length,
     check_number,
@@ -25,61 +23,119 @@ from ..validation import (
     check_sparse_storage,
     check_square_sparse,
 )
-from .graph import check_graph, csr, permuted, radius_graph
-from .order import matrix_order
+from .graph import check_graph, csr, permuted
+from .order import inverse_order, matrix_order
+from .rows import Rows
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
 
 SMALLEST = 1e-290  # row sum of a kernel: its reciprocal, times the number of points, is still a float
 
 
-@dataclass(frozen=True)
 class Laplacian:
-    """The renormalised graph Laplacian ``L = I - P``.
+    """The renormalised graph Laplacian ``L = I - P``, and the rows of the input that it is of.
 
-    Attributes
+    ``operator`` stands in the order of ``rows``. ``transition`` and ``weights`` are in the order of the input, and put
+    into it when they are first read.
+
+    Parameters
     ----------
     transition : sparse matrix of shape (n_samples, n_samples), or Transition
-        The transition matrix P, whose rows sum to 1. A graph that is too dense for a sparse matrix is held as tiles.
-    weights : ndarray of shape (n_samples,) or None
-        The weights with respect to which P is symmetric: the row sums ``wt`` of ``W^-1 K W^-1``. None if only a matrix
-        ``I - P`` was given.
-    bandwidth : float or None
+        The transition matrix P, whose rows sum to 1. A graph that is too dense for a sparse matrix is held as tiles. A
+        function is called for it when it is first used.
+    weights : ndarray of shape (n_samples,), optional
+        The weights with respect to which P is symmetric: the row sums ``wt`` of ``W^-1 K W^-1``.
+    bandwidth : float, optional
         The bandwidth eps of the kernel, if it is known.
+    rows : Rows, optional
+        Which rows of the input ``transition`` and ``weights`` are of, and in which order they stand; by default all, as
+        they are given.
+    facts : dict, optional
+        What is known of the graph, as plain values for ``diagnostics``.
     """
 
-    transition: Any
-    weights: Array = None
-    bandwidth: float | None = None
+    def __init__(
+        self,
+        transition: Any,
+        weights: Array = None,
+        bandwidth: float | None = None,
+        *,
+        rows: Rows | None = None,
+        facts: dict[str, Any] | None = None,
+    ) -> None:
+        self.stored, self.operator_weights, self.bandwidth = transition, weights, bandwidth
+        self.rows = Rows.every(transition.shape[0]) if rows is None else rows
+        self.facts = facts or {}
 
     @property
     def shape(self) -> tuple[int, int]:
         """The number of rows and columns."""
-        return self.transition.shape
+        n = len(self.rows.order)
+        return getattr(self.stored, "shape", (n, n))
+
+    @property
+    def anchor(self) -> Array:
+        """An array that lives where the Laplacian does."""
+        return self.stored if self.operator_weights is None else self.operator_weights
 
     @cached_property
     def operator(self) -> Transition:
-        """The transition matrix P as an operator, whether it is stored as a sparse matrix or as tiles."""
-        return self.transition if isinstance(self.transition, Transition) else SparseTransition(self.transition)
+        """The transition matrix P as an operator, in the order of ``rows``, read or computed when it is first used."""
+        found = self.stored() if callable(self.stored) else self.stored
+        return found if isinstance(found, Transition) else SparseTransition(found)
+
+    @cached_property
+    @at_home
+    def transition(self) -> Any:
+        """The transition matrix P, in the order of the input."""
+        P = self.operator
+        if not P.has_matrix and self.rows.stand_as_given:
+            return P
+        if self.rows.stand_as_given:
+            return P.matrix
+        return permuted(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
+
+    @cached_property
+    @at_home
+    def weights(self) -> Array:
+        """The weights with respect to which P is symmetric, in the order of the input."""
+        return None if self.operator_weights is None else self.rows.to_user(self.operator_weights)
+
+    @property
+    def mean_degree(self) -> float | None:
+        """The mean number of neighbours of a point, if it was counted."""
+        return self.facts.get("mean_degree")
 
     @cached_property
     @at_home
     def matrix(self) -> Array:
-        """The Laplacian ``L = I - P`` as a sparse matrix."""
-        P = self.operator.matrix
+        """The Laplacian ``L = I - P`` as a sparse matrix, in the order of the input."""
+        P = self.transition if self.operator.has_matrix else self.operator.matrix
         check_sparse_storage("transition", P)
         backend = backend_of(P.data)
         return (backend.sparse.identity(self.shape[0], format="csr") - backend.uniform(P)).tocsr()
 
     @cached_property
-    def arranged(self) -> Arranged:
+    def arranged(self) -> Laplacian:
         """The same with its rows in an order found from the matrix; kept, so that every later step has it."""
-        backend, P = backend_of(self.weights), self.operator.matrix
+        backend, P = backend_of(self.operator_weights), self.operator.matrix
         kernels, xp = backend.kernels, backend.xp
         with backend.active():
-            entries = kernels.symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, xp.sqrt(self.weights))
+            roots = xp.sqrt(self.operator_weights)
+            entries = kernels.symmetric_entries(P.indptr.astype(xp.int64), P.indices, P.data, roots)
             order, edges = matrix_order(csr(backend, entries, P.indices, P.indptr))
-            rows = backend.asarray(order)
-            return Arranged(Laplacian(permuted(P, rows), self.weights[rows], self.bandwidth), rows, edges)
+            moved = backend.asarray(order)
+            rows = self.rows._replace(order=self.rows.order[backend.to_host(order)], edges=edges)
+            return self.replaced(permuted(P, moved), weights=self.operator_weights[moved], rows=rows)
+
+    def replaced(self, transition: Any, **changes: Any) -> Laplacian:
+        """Return the same with another matrix in the order of ``rows``, and whatever else changes."""
+        known = {"weights": self.operator_weights, "bandwidth": self.bandwidth, "rows": self.rows, "facts": self.facts}
+        return Laplacian(transition, **known | changes)
+
+    @property
+    def without_matrix(self) -> Laplacian:
+        """The same without P, which takes nearly all of its memory."""
+        return self.replaced(_gone)
 
     @property
     def scale(self) -> float:
@@ -93,15 +149,11 @@ class Laplacian:
         return self.scale * self.matrix
 
     def __repr__(self) -> str:
-        return f"Laplacian(n={self.shape[0]}, entries={self.transition.nnz}, bandwidth={self.bandwidth})"
+        return f"Laplacian(n={self.shape[0]}, entries={self.operator.nnz}, bandwidth={self.bandwidth})"
 
 
-class Arranged(NamedTuple):
-    """A Laplacian whose rows stand in the order of a tree of groups; ``order[i]`` is the row that was moved to i."""
-
-    laplacian: Laplacian
-    order: Array
-    edges: np.ndarray
+def _gone() -> Transition:
+    raise RuntimeError("the matrix of this Laplacian was dropped")
 
 
 @answers
@@ -162,60 +214,6 @@ def with_unit_diagonal(matrix: Array) -> Array:
     indices[place], data[place] = matrix.indices, matrix.data
     indices[on_diagonal], data[on_diagonal] = xp.arange(n, dtype=indices.dtype), 1.0
     return csr(backend, data, indices, matrix.indptr + xp.arange(n + 1))
-
-
-@answers
-@at_home
-def laplacian_of_points(
-    X: Array,
-    *,
-    bandwidth: float,
-    radius: float | None = None,
-    self_loops: bool = True,
-    metric: str = "euclidean",
-    alpha: float = 1.0,
-) -> Laplacian:
-    """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The points, one row per point. The result is on their device.
-    bandwidth : float
-        The length eps over which the weight of a neighbour falls.
-    radius : float, optional
-        Points no further apart than this are neighbours, by default ``3 * bandwidth``.
-    self_loops : bool, default=True
-        Whether each point is its own neighbour, with ``K_ii = 1``.
-    metric : str, default="euclidean"
-        How distances are measured, as in :func:`select_coordinates`.
-    alpha : float, default=1.0
-        How strongly the sampling density is corrected for, as in :func:`graph_laplacian`.
-
-    Returns
-    -------
-    Laplacian
-        The Laplacian, with rows in the order of ``X``.
-
-    See Also
-    --------
-    radius_graph, gaussian_kernel, graph_laplacian : The three steps, for a graph or a kernel of your own.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> laplacian.shape
-    (400, 400)
-    """
-    self_loops, alpha = check_flag("self_loops", self_loops), check_alpha(alpha)
-    bandwidth = check_length("bandwidth", bandwidth)
-    graph = radius_graph(X, radius=3 * bandwidth if radius is None else radius, metric=metric)
-    kernel = SparseKernel(with_unit_diagonal(gaussian_of_distances(graph, bandwidth)))
-    if not self_loops:
-        kernel.drop_diagonal()
-    return laplacian_in_place(kernel, bandwidth, alpha)
 
 
 @answers
@@ -303,8 +301,8 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
 
     Along a tree of the graph each weight follows from that of its parent; all other pairs must then agree.
     """
-    backend = backend_of(laplacian.transition.data)
-    P = scipy.sparse.csr_array(to_device(laplacian.transition, get_backend("cpu")))
+    backend = backend_of(laplacian.operator.matrix.data)
+    P = scipy.sparse.csr_array(to_device(laplacian.operator.matrix, get_backend("cpu")))
     P.eliminate_zeros()
     order, parents = breadth_first_order(P, 0, directed=False)
     if len(order) < P.shape[0]:
@@ -321,17 +319,17 @@ def with_weights(laplacian: Laplacian) -> Laplacian:
         flow = scipy.sparse.diags_array(weights) @ P
         apart = abs(flow - flow.T).max(axis=1).toarray().ravel()
         if (weights > 0).all() and (apart <= 1e-6 * weights).all():
-            return replace(laplacian, weights=backend.asarray(weights))
+            return laplacian.replaced(laplacian.operator, weights=backend.asarray(weights))
     text = "laplacian must be I - P of a reversible walk, with w_i P_ij = w_j P_ji for some weights w, as that of a "
     raise refusal("laplacian.walk", f"{text}symmetric kernel is", "pass the kernel to graph_laplacian instead")
 
 
 def _check_parts(laplacian: Laplacian) -> Laplacian:
     """The same ``Laplacian`` if it is sound; anyone can build one, or write into the arrays of ours."""
-    P, weights, bandwidth = laplacian.transition, laplacian.weights, laplacian.bandwidth
+    P, weights, bandwidth = laplacian.stored, laplacian.operator_weights, laplacian.bandwidth
     if bandwidth is not None:
         check_length("laplacian.bandwidth", bandwidth)
-    if isinstance(P, Transition):
+    if isinstance(P, Transition) or callable(P):
         return laplacian
     dtype = getattr(P, "dtype", None)
     checked = check_square_sparse("laplacian.transition", P, dtype if dtype in ("float32", "float64") else "float64")
@@ -343,7 +341,7 @@ def _check_parts(laplacian: Laplacian) -> Laplacian:
         if len(weights) != checked.shape[0] or not bool((weights > 0).all()):
             text = f"laplacian.weights must be {checked.shape[0]} positive numbers, one per point"
             raise refusal("laplacian.weights", text, "pass what graph_laplacian returns")
-    return laplacian if checked is P else Laplacian(checked, weights, bandwidth)
+    return laplacian if checked is P else laplacian.replaced(checked, weights=weights)
 
 
 def _least_off_diagonal(P: Array) -> float:

@@ -102,19 +102,7 @@ def nystrom_extension(
 
     See Also
     --------
-    model_of : Keep all that new points need in one object.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=5)
-    >>> new = ies_gpu.nystrom_extension(
-    ...     strip.X[:10] + 0.01, strip.X, embedding.coordinates, embedding.eigenvalues, bandwidth=0.8
-    ... )
-    >>> new.shape
-    (10, 5)
+    Selection.model : Keep all that new points need in one object.
     """
     check_choice("isolated", isolated, ISOLATED)
     metric, alpha, X = check_metric(metric), check_alpha(alpha), check_points(X)

@@ -15,11 +15,10 @@ from ..embedding.metrics import points_in_metric
 from ..errors import IESWarning
 from ..findings import listen, option, refusal, tell, warning
 from ..options import Options, is_auto, is_found
-from ..results.assembly import points_of, presented, way_back
-from ..run.inputs import Inputs
-from ..run.stage import Run
-from ..run.stages.eigenvectors import EIGENVECTORS
-from ..run.stages.graph import GRAPH, LAPLACIAN
+from ..results.assembly import points_of, presented
+from ..run.fit import mapped
+from ..run.inputs import Inputs, laplacian_of
+from ..run.run import Run
 from ..select import select_coordinates
 from ..validation import check_integer, check_length
 from .spectral_transformer import SpectralTransformer, estimator
@@ -67,7 +66,7 @@ class DiffusionMap(SpectralTransformer):
     bandwidth_ : float
         The bandwidth that was used.
     model_ : Model
-        What ``transform`` uses; :func:`save_model` writes it.
+        What ``transform`` uses; :meth:`Model.save` writes it.
     inverse_error_ : InverseError
         How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int
@@ -110,14 +109,14 @@ class DiffusionMap(SpectralTransformer):
         options = Options(entry=next(iter(entry)), **asked, intrinsic_dim=1, subset_size=1)
         given = Inputs.of(**entry).in_metric(options.metric)
         with Run(options, given, self.progress) as run:
-            graph = run.stage(GRAPH, given)
-            found = run.stage(EIGENVECTORS, graph, run.later(LAPLACIAN, given, graph))
-            coordinates, _ = presented(run, graph, found, points_of(run, graph), way_back(run, graph))
+            laplacian = run(laplacian_of, given, options)
+            found, rows = mapped(laplacian, options, run), laplacian.rows
+            coordinates, _ = presented(given, options, laplacian, found, points_of(given, rows.used))
         self.eigenvalues_ = found.eigenvalues
         self._keep(
             X,
-            graph.points,
-            self._model(X, graph.points, coordinates, range(run.options.n_components), run.options.bandwidth),
+            rows.used,
+            self._model(X, rows.used, coordinates, range(run.options.n_components), run.options.bandwidth),
         )
         return self
 
@@ -179,7 +178,7 @@ class IndependentCoordinates(SpectralTransformer):
     intrinsic_dim_, subset_size_ : int
         The dimension and the number of coordinates that were used.
     model_ : Model
-        What ``transform`` uses; :func:`save_model` writes it.
+        What ``transform`` uses; :meth:`Model.save` writes it.
     inverse_error_ : InverseError
         How far off ``inverse_transform`` is at points that are left out in turn: ``rms`` and ``unexplained``.
     n_features_in_ : int

@@ -8,38 +8,54 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import to_device
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
+from ..backend.steps import step
+from ..choice.search import SearchResult
 from ..errors import DisconnectedGraphError
-from ..findings import Finding, finding_of, grave, light, option, refusal, warning, warnings_for
+from ..findings import Finding, finding_of, grave, option, refusal, warning, warnings_for
 from ..options import LOCAL, Options, is_auto, is_found, is_local
-from ..run.inputs import Inputs
-from ..run.log import HeldLog, Log, Report
-from ..run.stage import Run, Stage
-from ..validation import check_points
+from ..run.fit import Fit
+from ..run.inputs import Inputs, checked_points
+from ..run.log import HeldLog, Log
+from ..run.run import Run
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import COPIES, SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, times_each
-from .scan import FACTORS, SCAN, SHARE, Scan
+from .scan import FACTORS, SHARE, Scan, scan
 from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
 from .verdict import describe
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
-CARRIED = (1.03, 0.0005)  # what may be left more than the best does, as a factor and of the variance of X
+CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
+MOST = 5  # dimensions that points can show; the search for more would only take long
 
 
 class Found(NamedTuple):
-    """The options with what was "auto" found, what led to them as plain values, and the stages computed on the way."""
+    """The options with what was "auto" found, what led to them as plain values, and the steps computed on the way."""
 
     options: Options
     report: dict[str, Any]
-    stages: dict[str, Any]
+    fit: Fit | None = None
+    search: SearchResult | None = None
 
 
-def found(run: Run, given: Inputs) -> Found:
+def packed(found: Found) -> dict[str, Any]:
+    """Return what was found for a checkpoint; the steps are saved one by one."""
+    names = ("bandwidth", "intrinsic_dim", "subset_size", "disconnected")
+    return {name: getattr(found.options, name) for name in names} | {"report": found.report}
+
+
+def unpacked(content: dict[str, Any], load: Any, given: Inputs, options: Options) -> Found:
+    """Return what a checkpoint says was found."""
+    report = content.pop("report")
+    return Found(replace(options, **content), report)
+
+
+@step("automatic", composite=True, pack=packed, unpack=unpacked)
+def find_parameters(given: Inputs, options: Options, do: Run) -> Found:
     """Find the parameters that are "auto", and the set that goes with them."""
-    return calibrate(run, run.stage(POINTS, given.value))
+    return calibrate(do, do(checked_points, given.value, options, do.backend))
 
 
 def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
@@ -48,7 +64,7 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     rows = sample_rows(len(X), sample_size, options.random_state)
     whole = len(rows) == len(X)
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
-    distances, centre, dimension = run.stage(DIMENSION, Z)
+    distances, centre, dimension = run(look, Z, options)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
     hints = copies_in(distances) + ([] if dimension is None else units_of(Z, d, run))
     if is_found(options.bandwidth):
@@ -69,8 +85,8 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     run.log.keep(reasons)
     for finding in warnings_for(reasons):
         run.log.warn(finding)
-    stages = {"graph": chosen.graph, "eigenvectors": chosen.embedding, "tangents": chosen.tangents, "search": search}
-    return Found(replace(chosen.run.options, subset_size=s), report, stages)
+    known = Fit(chosen.graph, chosen.embedding, chosen.tangents)
+    return Found(replace(chosen.run.options, subset_size=s), report, known, search)
 
 
 def strictest_first(options: Options) -> list[str]:
@@ -87,7 +103,7 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
         fixed = firm(run, Z, fixed, d, way, n)
         s = settled(fixed, d, run.options)
         if fixed.is_narrow(s):  # the best may lie between
-            fixed = fixed.joined(run.stage(SCAN, Z, centre, fixed.between(s), distances, d, way))
+            fixed = fixed.joined(run(scan, run, Z, centre, fixed.between(s), distances, d, way))
             fixed = firm(run, Z, fixed, d, way, n)
     except DisconnectedGraphError as error:
         failure = error
@@ -112,7 +128,7 @@ def firm(run: Run, Z: Array, tried: Scan, d: int, way: str, n: int) -> Scan:
         thin = [t for t in asked if t.is_thin]
         if not thin:
             return tried
-        tried = tried.firm(run.stage(FULL, Z, thin[0].bandwidth, d, way))
+        tried = tried.firm(run(full_trial, Z, thin[0].bandwidth, d, run, way))
 
 
 def without_bandwidth(failure: DisconnectedGraphError) -> Exception:
@@ -130,7 +146,7 @@ def scanned(
     """The trials around a centre by the first of the ways that leaves two bandwidths to compare, and that way."""
     for way in ways:
         try:
-            tried = run.stage(SCAN, Z, centre, [centre * factor for factor in FACTORS], distances, d, way, n)
+            tried = run(scan, run, Z, centre, [centre * factor for factor in FACTORS], distances, d, way, n)
         except DisconnectedGraphError:
             if way == ways[-1]:
                 raise
@@ -140,25 +156,25 @@ def scanned(
     return tried, way
 
 
-def on_device(run: Run, report: Report, X: Array) -> Array:
-    """Checked points, on the device."""
-    X = to_device(check_points(X), run.backend)
-    run.options.check_shape(*X.shape)
-    return X
-
-
-def look(run: Run, report: Report, Z: Array) -> tuple[Distances, float, DimensionEstimate | None]:
+@step("dimension")
+def look(Z: Array, options: Options) -> tuple[Distances, float, DimensionEstimate | None]:
     """Distances from sampled points, the bandwidth with 6 % neighbours, and where wanted the dimension seen there."""
-    distances = sampled_distances(Z, random_state=run.options.random_state)
+    distances = sampled_distances(Z, random_state=options.random_state)
     centre = degree_bandwidth(distances)
-    wanted = is_auto(run.options.intrinsic_dim)
+    wanted = is_auto(options.intrinsic_dim)
     return distances, centre, local_pca_dimension(Z, distances, None) if wanted else None
+
+
+@step("scan")
+def full_trial(Z: Array, bandwidth: float, d: int, run: Run, way: str) -> Trial:
+    """A trial on all points in place of a thin one."""
+    return trial(Z, bandwidth, d, run, HeldLog(), way)
 
 
 def bounded(dimension: DimensionEstimate, options: Options, log: Log) -> int:
     """The estimate, and no more than the coordinates asked for."""
     s, m = options.subset_size, options.n_components
-    most = m if is_auto(s) else min(s, m)
+    most = min(m, MOST + 1) if is_auto(s) else min(s, m)
     if dimension.value > most:
         text = f"the points seem to have {dimension.value} dimensions, but {option('subset_size')} and "
         text += f"{option('n_components')} leave room for {most}; {option('intrinsic_dim', most)} is used"
@@ -184,23 +200,23 @@ def units_of(Z: Array, d: int, run: Run) -> list[Finding]:
     text = f"column {widest} of X has nearly all of the variance, so the points look like a line along it"
     advice = "if the columns are in different units, scale them first, for example with scikit-learn's StandardScaler"
     run.log.warn(warning("columns.units", text, advice))
-    return [light("choice.one_column", "the points look like a line along one column, which may be in another unit")]
+    return [grave("choice.one_column", "the points look like a line along one column, which may be in another unit")]
 
 
 def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dict[str, Any]]:
     """The trial on all n points, at a bandwidth carried over from a scan of N of them.
 
-    Candidates are the scanned bandwidths that leave hardly more unexplained than the best (3 %, or .0005 of the
-    variance), the smallest first, since more points cost more. Before them comes the smallest times
+    Candidates are the scanned bandwidths that lose hardly more than the best (3 %, or .01 of a direction), the smallest
+    first, since more points cost more. Before them comes the smallest times
     ``(n / N)^(-1/(d+4))``, which keeps bias and variance of a kernel estimate in balance, and one half way, since
     noise in many dimensions keeps points apart however many there are. Local bandwidths need no carrying. The first is
-    taken that keeps the graph together and whose set explains all points as well, to the same margin, as the best one
-    of the scan explained its own. The margin is narrow because noise that nothing explains can be most of what is left.
+    taken that keeps the graph together and whose set loses no more of all points, to the same margin, than the best one
+    of the scan lost of its own.
     """
     best = scanned.best(s)
-    least, enough = min(t.fvu(s) for t in scanned.trials), SHARE * best.share
+    least, enough = min(t.lost(s) for t in scanned.trials), SHARE * best.share
     wanted = max(CARRIED[0] * least, CARRIED[1] + least)
-    candidates = sorted(t.bandwidth for t in scanned.trials if t.fvu(s) <= wanted)
+    candidates = sorted(t.bandwidth for t in scanned.trials if t.lost(s) <= wanted)
     shrunk = candidates[0] * (len(X) / len(best.X)) ** (-1 / (d + 4))
     tried: list[Trial] = []
     failure: DisconnectedGraphError | None = None
@@ -219,17 +235,18 @@ def carry(X: Array, scanned: Scan, d: int, s: int, run: Run) -> tuple[Trial, dic
             if len(steps) > 1 and eps == steps[0] and not holds_together(X, steps[-1], d, run, way):
                 hopeless.add(way)  # what the widest leaves in parts, the others do
             continue
-        if tried[-1].fvu(s) <= wanted and tried[-1].share >= enough:
+        if tried[-1].lost(s) <= wanted and tried[-1].share >= enough:
             break
     if not tried:
         assert failure is not None
         raise failure
-    chosen = min(tried, key=lambda t: (t.share < enough, t.fvu(s)))
+    chosen = min(tried, key=lambda t: (t.share < enough, t.lost(s)))
     facts = [
-        {"bandwidth": t.bandwidth, "fvu": t.fvu(s), "mean_degree": t.graph.mean_degree, "share": t.share} for t in tried
+        {"bandwidth": t.bandwidth, "lost": t.lost(s), "mean_degree": t.graph.mean_degree, "share": t.share}
+        for t in tried
     ]
-    holds = chosen.fvu(s) <= wanted and chosen.share >= enough
-    return chosen, {"sample_fvu": best.fvu(s), "tried": facts, "holds": holds}
+    holds = chosen.lost(s) <= wanted and chosen.share >= enough
+    return chosen, {"sample_lost": best.lost(s), "tried": facts, "holds": holds}
 
 
 def holds_together(X: Array, bandwidth: float | str, d: int, run: Run, way: str) -> bool:
@@ -239,20 +256,3 @@ def holds_together(X: Array, bandwidth: float | str, d: int, run: Run, way: str)
     except DisconnectedGraphError:
         return False
     return True
-
-
-def packed(run: Run, found: Found) -> dict[str, Any]:
-    """What was found; the stages are saved one by one."""
-    names = ("bandwidth", "intrinsic_dim", "subset_size", "disconnected")
-    return {name: getattr(found.options, name) for name in names} | {"report": found.report}
-
-
-def unpacked(run: Run, content: dict[str, Any], *_: Any) -> Found:
-    report = content.pop("report")
-    return Found(replace(run.options, **content), report, {})
-
-
-POINTS = Stage("checks", on_device)
-DIMENSION = Stage("dimension", look)
-FULL = Stage("scan", lambda run, report, Z, eps, d, way: trial(Z, eps, d, run, HeldLog(), way))
-PARAMETERS = Stage("automatic", found, composite=True, pack=packed, unpack=unpacked)

@@ -1,4 +1,4 @@
-"""How many dimensions the points have: local principal components, nearest neighbours, the growth of a kernel sum."""
+"""How many dimensions the points have: local principal components, or distances to nearest neighbours."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from ..backend import at_home, backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import extent
 from ..backend.sampling import spaced_rows
+from ..embedding.order import leading_axes
 from ..findings import Judged, refusal
 from ..validation import check_choice, check_integer, check_length, check_points, check_seed
 from .bandwidth import (
     Distances,
-    bandwidth_grid,
     degree_bandwidth,
-    kernel_sum_slopes,
     neighbours_of,
     sampled_distances,
     subsample,
@@ -27,9 +26,11 @@ from .levina_bickel import levina_bickel_dimension
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METHODS = ("local_pca", "levina_bickel", "two_nn", "slope")
+METHODS = ("local_pca", "levina_bickel", "two_nn")
 THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
+DIRECTIONS = 12  # of the spectrum
+WIDEST = 50  # columns in which it is computed; of more, as many principal components
 COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
 SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
 
@@ -49,13 +50,15 @@ class DimensionEstimate:
     scales, curve : ndarray of shape (n_values,)
         "local_pca": 1, 2, ... and the local spectrum, which is 1 for a direction of the manifold and 0 otherwise.
         "levina_bickel": numbers of neighbours and their estimates. "two_nn": quantiles of ``log(r2 / r1)`` and of what
-        remains, whose slope is the dimension. "slope": bandwidths and slopes.
+        remains, whose slope is the dimension.
     bandwidth : float or None
         The bandwidth at which the spectrum was computed.
     doubtful : tuple of float
         Values of the spectrum that are near the threshold.
     confidence : Judged
         How sure the estimate is: its ``level`` is "high", "fair" or "low", its ``facts`` say why.
+    wider : ndarray of shape (n_values,) or None
+        "local_pca": the spectrum at twice the bandwidth, where a dimension that is thin is hardly there.
     """
 
     value: int
@@ -66,6 +69,7 @@ class DimensionEstimate:
     bandwidth: float | None
     doubtful: tuple[float, ...]
     confidence: Judged
+    wider: np.ndarray | None = None
 
     def plot(self) -> Figure:
         """Plot the curve or spectrum with the estimate.
@@ -77,7 +81,7 @@ class DimensionEstimate:
         """
         from ..plot.estimates import dimension_figure
 
-        return dimension_figure(self, THRESHOLD, DOUBTFUL)
+        return dimension_figure(self)
 
 
 @at_home
@@ -95,10 +99,10 @@ def estimate_dimension(
     ----------
     X : array-like of shape (n_samples, n_features)
         The points, one row per point.
-    method : {"local_pca", "levina_bickel", "two_nn", "slope"}, default="local_pca"
+    method : {"local_pca", "levina_bickel", "two_nn"}, default="local_pca"
         "local_pca" counts the directions in which neighbours spread at least 0.55 times as far (in variance) as on a
-        flat sample. The others measure how the number of neighbours grows with the distance, and count noise as
-        dimensions.
+        flat sample. The others compare the distances to the nearest neighbours, by maximum likelihood [1]_ or
+        from the first two alone [2]_, and count noise as dimensions.
     bandwidth : float or "auto", default="auto"
         The scale of "local_pca". "auto" puts 6 % of all points within 3 bandwidths of a point.
     sample_size : int, default=10000
@@ -110,6 +114,12 @@ def estimate_dimension(
     -------
     DimensionEstimate
         The dimension as ``value``, with the curve behind it and its ``confidence``.
+
+    References
+    ----------
+    .. [1] E. Levina and P. J. Bickel, "Maximum likelihood estimation of intrinsic dimension", NIPS 2004.
+    .. [2] E. Facco, M. d'Errico, A. Rodriguez and A. Laio, "Estimating the intrinsic dimension of datasets by a minimal
+           neighborhood information", Scientific Reports 7, 2017.
 
     Examples
     --------
@@ -127,41 +137,44 @@ def estimate_dimension(
     if method == "two_nn":
         return _two_nn(X)
     distances = sampled_distances(X, random_state=seed)
-    if method == "slope":
-        return _slope(distances)
     automatic = isinstance(bandwidth, str) and bandwidth == "auto"
     return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))
 
 
 def local_spectrum(X: Array, distances: Distances, bandwidth: float) -> np.ndarray:
-    """Mean eigenvalues of the weighted local covariance in units of ``eps^2 / 2``, falling: (min(D, n),).
+    """Return mean local variances in units of ``eps^2 / 2`` along the directions of largest variance: (at most 12,).
 
-    On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. A covariance of
-    few points is too small, by the share ``sum w^2`` of their squared weights and by that of the point itself. The
-    spectrum is what 10,000 points would give on average, for which the threshold was set.
+    On a flat sample of dimension d with kernel ``exp(-r^2/eps^2)`` the first d are 1 and the others 0. The directions
+    come from one half of a point's neighbours and the variances from the other, and the other way round: variances
+    along directions that the same few points had chosen would be too large first and too small last.
     """
     backend = backend_of(X)
-    xp = backend.xp
-    size = min(X.shape[1], X.shape[0])
-    total = np.zeros(size)
-    fewer = min(1.0, len(X) / SAMPLE_SIZE)
+    size = min(DIRECTIONS, X.shape[1])
+    host = backend.to_host(X - X[:1])
+    host = host @ leading_axes(host, WIDEST) if X.shape[1] > WIDEST else host
+    total, count = np.zeros(size), 0
     for query in range(len(distances.rows)):  # a fixed number of sampled points, not all
-        near, weights = neighbours_of(distances, query, bandwidth)
-        if len(near) < 2:
+        near, weights = (backend.to_host(part) for part in neighbours_of(distances, query, bandwidth))
+        if len(near) < 4:
             continue
-        points = (X[near] - X[int(distances.rows[query])]) * (2**0.5 / bandwidth)
-        itself = fewer / (1 + float(weights.sum()))
-        weights = weights / weights.sum()
-        squared = float((weights * weights).sum())
-        mean = weights @ points
-        inflated = (1 - itself) * (1 - fewer * squared) / max(1 - squared, 1e-9)
-        spread = xp.sqrt(inflated * weights)[:, None] * (points - mean)
-        A = xp.concatenate([spread, (itself * (1 - itself)) ** 0.5 * mean[None]])
-        gram = A.T @ A if len(A) >= A.shape[1] else A @ A.T
-        # on the host: of copies of one point it is zero, which cuSOLVER is said to answer with NaN
-        values = np.linalg.eigvalsh(backend.to_host(gram))[::-1][:size]
-        total[: len(values)] += np.maximum(values, 0)
-    return total / len(distances.rows)
+        order = np.random.default_rng(query).permutation(len(near))
+        halves = [
+            (host[near[half]] / bandwidth, weights[half] / weights[half].sum()) for half in (order[::2], order[1::2])
+        ]
+        for (points, share), (others, rest) in (halves, halves[::-1]):
+            axes = principal_axes_of(points, share)[:, :size]
+            placed = (others - rest @ others) @ axes
+            total[: axes.shape[1]] += 2 * (rest @ placed**2) / max(1 - float(rest @ rest), 1e-3)
+        count += 2
+    return total / max(count, 1)
+
+
+def principal_axes_of(points: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Return the principal directions of weighted points as columns, that of the largest variance first."""
+    A = np.sqrt(share)[:, None] * (points - share @ points)
+    if len(A) >= A.shape[1]:
+        return np.linalg.eigh(A.T @ A)[1][:, ::-1]
+    return np.linalg.svd(A, full_matrices=False)[2].T
 
 
 def times_each(distances: Distances) -> float:
@@ -184,7 +197,7 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
         X = distinct(X)
         distances = sampled_distances(X)
     bandwidth = degree_bandwidth(distances) if bandwidth is None else bandwidth
-    spectrum = local_spectrum(X, distances, bandwidth)[:20]
+    spectrum, wider = (local_spectrum(X, distances, scale * bandwidth) for scale in (1, 2))
     value = max(1, int((spectrum >= THRESHOLD).sum()))
     low, high = DOUBTFUL
     doubtful = tuple(float(v) for v in spectrum if low <= v <= high)
@@ -198,7 +211,7 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
     else:
         sure = Judged("high", f"the local spectrum ({shown}) is well away from the threshold {THRESHOLD}")
     return DimensionEstimate(
-        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, sure
+        value, float(value), "local_pca", np.arange(1, len(spectrum) + 1), spectrum, bandwidth, doubtful, sure, wider
     )
 
 
@@ -222,44 +235,11 @@ def _levina_bickel(X: Array) -> DimensionEstimate:
     ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
     if not ks:
         raise refusal("points.too_few", f"levina_bickel needs at least 6 points, got {len(X)}")
-    curve = levina_bickel_dimension(X, neighbors=ks).by_neighbors
+    curve = levina_bickel_dimension(X, ks)
     middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
     raw = float(np.mean(middle))
     sure = _judged(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
     return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), sure)
-
-
-@at_home
-def two_nn_dimension(X: Array) -> float:
-    """Estimate the intrinsic dimension from the two nearest neighbours of each point (TwoNN).
-
-    The estimate is ``(N - 1) / sum log(r2 / r1)`` over the points without a copy [1]_.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The points, one row per point.
-
-    Returns
-    -------
-    float
-        The estimate, not rounded.
-
-    References
-    ----------
-    .. [1] E. Facco, M. d'Errico, A. Rodriguez and A. Laio, "Estimating the intrinsic dimension of datasets by a minimal
-           neighborhood information", Scientific Reports 7, 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import ies_gpu
-    >>> plane = np.random.default_rng(0).random((500, 2))
-    >>> round(ies_gpu.two_nn_dimension(plane))
-    2
-    """
-    logs = _log_ratios(check_points(X))
-    return (len(logs) - 1) / float(logs.sum())
 
 
 def _log_ratios(X: Array) -> np.ndarray:
@@ -280,11 +260,3 @@ def _two_nn(X: Array) -> DimensionEstimate:
     shown = spaced_rows(len(logs) - 1, 100)
     remaining = -np.log(1 - (shown + 1) / len(logs))
     return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _judged(raw))
-
-
-def _slope(distances: Distances) -> DimensionEstimate:
-    grid = bandwidth_grid(degree_bandwidth(distances))
-    curve = kernel_sum_slopes(distances, grid)
-    raw = float(curve.max())
-    best = float(grid[int(curve.argmax())])
-    return DimensionEstimate(_rounded(raw), raw, "slope", grid, curve, best, (), _judged(raw))

@@ -35,13 +35,6 @@ def unexplained_variance(X: Array, coordinates: Array, *, n_neighbors: int = 10,
     -------
     float
         The unexplained fraction.
-
-    Examples
-    --------
-    >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> ies_gpu.unexplained_variance(strip.X, strip.truth) < 0.1
-    True
     """
     X = check_real_array("X", X, 2)
     Y = check_real_array("coordinates", coordinates, 2)

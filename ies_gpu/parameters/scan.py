@@ -1,4 +1,4 @@
-"""Trying bandwidths and sizes, and comparing them by how much of the input the chosen sets explain."""
+"""Trying bandwidths and sizes, and comparing them by what the chosen sets lose of the worst local direction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from math import comb
 import numpy as np
 
 from ..backend.array import Array
+from ..backend.steps import report, step
 from ..errors import DisconnectedGraphError
-from ..options import MAX_SUBSETS, is_auto
-from ..run.log import HeldLog, Report
-from ..run.stage import Run, Stage
+from ..options import is_auto
+from ..run.log import HeldLog
+from ..run.run import Run
 from .bandwidth import Distances, mean_degree
 from .thin import some_rows, thin_trial
 from .trial import Estimated, Trial, trial
@@ -23,12 +24,18 @@ FACTORS = (0.5, 2**-0.5, 1.0, 2**0.5, 2.0)  # of the bandwidth with 6 % neighbou
 STEP = 1.001 * 2**-0.5  # from one of them to the next, and a little: the trials between are nearer
 SHARE = 0.98  # a bandwidth whose largest part holds less of the points is not considered
 DENSEST = 0.6  # nor one that joins more than this share of all pairs: little shape is left to see
-TIE = 1.01  # explained equally well: the bandwidth nearest to the rule of neighbours is taken
+TIE = 1.01  # equally good: the bandwidth nearest to the rule of neighbours is taken
 FALL = 0.01  # one more coordinate must explain this much more of the variance, however many points there are
 SHEETS = 0.45  # share of points near whose place in the map others lie too: from here on the map has several sheets
 LEAST = 12  # neighbours of a point on average: with fewer, coordinates are noise
-NARROW = 1.25  # neighbouring bandwidths that leave so much more unexplained make the choice a narrow one,
-VISIBLE = 0.005  # if it is also so much of the variance
+NARROW = 1.25  # neighbouring bandwidths that lose so many times as much make the choice a narrow one,
+VISIBLE = 0.1  # if it is also so much of a direction
+SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered visibly
+REGAINED = (
+    0.3,
+    0.6,
+)  # where more than the first is lost, one more coordinate pays that leaves less than the second of it
+SIZED = 20_000  # sets that may be scored for a size
 CHEAP = 5_000  # points up to which all bandwidths are tried on all, however well the first ones explain
 # power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
 # tried; with 1 there would be as many neighbours
@@ -49,14 +56,14 @@ class Scan:
     rival: Scan | None = None
 
     def best(self, s: int) -> Trial:
-        """The trial that leaves least unexplained; among nearly equal ones the nearest to the centre."""
-        least = min(t.fvu(s) for t in self.trials)
-        close = [t for t in self.trials if t.fvu(s) <= TIE * least]
+        """The trial that loses least; among nearly equal ones the nearest to the centre."""
+        least = min(t.lost(s) for t in self.trials)
+        close = [t for t in self.trials if t.lost(s) <= TIE * least]
         return min(close, key=lambda t: abs(np.log(t.bandwidth / self.centre)))
 
     def beside(self, s: int) -> float:
-        """How many times as much bandwidths a step below and above the best one leave unexplained; 0 without any."""
-        return max((t.fvu(s) for t in self.neighbours(s)), default=0.0) / max(self.best(s).fvu(s), 1e-12)
+        """How many times as much bandwidths a step below and above the best one lose; 0 without any."""
+        return max((t.lost(s) for t in self.neighbours(s)), default=0.0) / max(self.best(s).lost(s), 1e-12)
 
     def neighbours(self, s: int) -> list[Trial]:
         """The trials a step below and above the best one."""
@@ -68,7 +75,7 @@ class Scan:
     def is_narrow(self, s: int) -> bool:
         """Whether a bandwidth next to the best one is visibly worse."""
         excess = self.beside(s) - 1
-        return excess > NARROW - 1 and excess * self.best(s).fvu(s) > VISIBLE
+        return excess > NARROW - 1 and excess * self.best(s).lost(s) > VISIBLE
 
     def between(self, s: int) -> list[float]:
         """The bandwidths half way from the best trial to the next ones; of few points, from each trial to the next."""
@@ -101,12 +108,22 @@ class Scan:
         With few points the gain must also exceed what it cannot tell, unless the map with s has several sheets.
         """
         best = self.best(s)
+        if step == 1 and self.regains(s):
+            return True
         if step == 2 and best.limit(s).value <= 2 * FALL:
             return False
         gain = self.gain(s, step)
         if gain.value <= step * FALL:
             return False
         return gain.value > step * FALL + gain.resolution or best.overlap(s) > SHEETS
+
+    def regains(self, s: int) -> bool:
+        """Whether s coordinates lose a direction, and one more brings most of it back."""
+        if s == 1 or self.best(s).lost(s) <= REGAINED[0]:  # of a curve, the ends alone are flat in one coordinate
+            return False
+        if not can_search(len(self.trials[0].embedding.eigenvalues), s + 1):
+            return False
+        return self.best(s + 1).lost(s + 1) < REGAINED[1] * self.best(s).lost(s)
 
     def gain(self, s: int, step: int = 1) -> Estimated:
         """How much more of the variance s + 1 coordinates would explain of infinitely many points.
@@ -123,7 +140,7 @@ class Scan:
 
 def can_search(m: int, s: int) -> bool:
     """Whether the sets of s of m coordinates can be enumerated; sizes are compared only where they can."""
-    return s <= m and comb(m - 1, s - 1) <= MAX_SUBSETS
+    return s <= m and comb(m - 1, s - 1) <= SIZED
 
 
 def largest_size(d: int, m: int) -> int:
@@ -131,9 +148,9 @@ def largest_size(d: int, m: int) -> int:
     return max(s for s in range(d, min(2 * d, d + 3, m) + 1) if s == d or can_search(m, s))
 
 
+@step("scan")
 def scan(
     run: Run,
-    report: Report,
     X: Array,
     centre: float,
     bandwidths: Sequence[float],
@@ -167,7 +184,7 @@ def scan(
             left_out[eps] = f"leaves points {degree:.0f} neighbours on average"
             continue
         if len(X) > CHEAP and len(trials) > 1 and (enough := explains_all(trials, eps, size)):
-            left_out[eps] = f"not tried, since {enough.bandwidth:.4g} explains {1 - enough.fvu(size):.2%} of X"
+            left_out[eps] = f"not tried, since {enough.bandwidth:.4g} loses only {enough.lost(size):.2f} of a direction"
             continue
         log = HeldLog()
         share = (mean_degree(distances, centre) / max(degree, 1.0)) ** THINNED
@@ -194,9 +211,6 @@ def scan(
 
 
 def explains_all(trials: list[Trial], eps: float, size: int) -> Trial | None:
-    """A narrower trial of all points that leaves so little that a wider bandwidth could not explain visibly more."""
+    """A narrower trial of all points that loses so little that a wider bandwidth could not be visibly better."""
     narrower = (t for t in trials if t.bandwidth < eps and t.share == 1)
-    return next((t for t in narrower if t.fvu(size) <= VISIBLE), None)
-
-
-SCAN = Stage("scan", scan)
+    return next((t for t in narrower if t.lost(size) <= VISIBLE), None)

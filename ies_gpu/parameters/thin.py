@@ -9,9 +9,10 @@ import numpy as np
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..embedding.nystrom import KernelRule, kernel_sums
+from ..embedding.rows import Rows
 from ..errors import DisconnectedGraphError
 from ..run.log import HeldLog
-from ..run.stage import Run
+from ..run.run import Run
 from .trial import Trial, trial
 
 FEW = 2500  # rows, and no fewer
@@ -40,13 +41,9 @@ def thin_trial(
     if Y is None:
         return None
     n = len(X)
-    graph = few.graph._replace(
-        n_input=n,
-        points=np.arange(n),
-        order=np.arange(n),
-        mean_degree=(few.graph.mean_degree or 0.0) * (n - 1) / (len(rows) - 1),
-    )
-    embedding = replace(few.embedding, coordinates=Y)
+    degree = (few.graph.mean_degree or 0.0) * (n - 1) / (len(rows) - 1)
+    graph = few.graph.replaced(few.graph.stored, rows=Rows.every(n), facts=few.graph.facts | {"mean_degree": degree})
+    embedding = replace(few.embedding, vectors=Y)
     return replace(few, X=X, graph=graph, embedding=embedding, is_thin=True)
 
 

@@ -13,19 +13,19 @@ from ..backend.kernels.arrays import column_units
 from ..backend.sampling import spaced_rows
 from ..choice.collapse import touching_share
 from ..choice.criterion import log_volumes
+from ..choice.lost import lost_of_points
+from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
 from ..choice.stray import candidates
 from ..embedding.diffusion import Embedding
+from ..embedding.laplacian import Laplacian
 from ..embedding.local import local_bandwidths
 from ..findings import Finding
-from ..run.inputs import Inputs
+from ..run.fit import fit, searched
+from ..run.inputs import Inputs, laplacian_of
 from ..run.log import HeldLog, Log
-from ..run.stage import Run
-from ..run.stages.eigenvectors import EIGENVECTORS
-from ..run.stages.graph import GRAPH, LAPLACIAN, Graph
-from ..run.stages.search import SEARCH
-from ..run.stages.tangents import TANGENTS, Tangents
+from ..run.run import Run
 from .bandwidth import REACH
 from .explained import unexplained_variance
 
@@ -52,27 +52,28 @@ class Trial:
     bandwidth: float  # the median one, where it follows the density
     bandwidths: Array | float  # at each point, or everywhere
     X: Array  # in the order of the coordinates
-    graph: Graph
-    embedding: Embedding
+    graph: Laplacian  # without its matrix
+    embedding: Embedding  # its coordinates stand in the order of X
     tangents: Tangents
     run: Run
     is_thin: bool = False  # eigenvectors and tangents are those of some of the points, and the former were extended
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
+    missing: dict[tuple[int, ...], float] = field(default_factory=dict)
     limits: dict[int, Estimated] = field(default_factory=dict)
     findings: dict[int, list[Finding]] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
         """Of the points, in the part that was embedded."""
-        return len(self.graph.points) / self.graph.n_input
+        return len(self.graph.rows.used) / self.graph.rows.n_input
 
     def search(self, s: int) -> SearchResult:
         """The chosen set of size s."""
         if s not in self.found:
             log = HeldLog(self.run.log)
             own = self.run.apart(replace(self.run.options, subset_size=s), log, self.run.audit)
-            self.found[s] = own.stage(SEARCH, self.tangents, self.embedding)
+            self.found[s] = searched(self.tangents, self.embedding, own.options, own)
             self.findings[s] = log.findings
         return self.found[s]
 
@@ -80,6 +81,19 @@ class Trial:
         """Pass on the warnings of this trial and of its search for s coordinates."""
         for finding in [*self.run.log.findings, *self.findings[s]]:
             log.warn(finding)
+
+    def lost(self, s: int, subset: tuple[int, ...] | None = None) -> float:
+        """What a set, by default the chosen one of size s, loses of the worst direction around a point."""
+        subset = subset or self.search(s).subset
+        if subset not in self.missing:
+            own = self._own_order()  # in which all trials look at the same regions
+
+            def measure() -> float:
+                Y = self.embedding.coordinates[:, list(subset)]
+                return lost_of_points(self.X[own], Y[own], self.tangents.bases.shape[2]).share
+
+            self.missing[subset] = self.run.backend.retried("scan", measure)
+        return self.missing[subset]
 
     def fvu(self, s: int) -> float:
         """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
@@ -89,7 +103,7 @@ class Trial:
 
     def _own_order(self) -> Array:
         """The user's order of points, which the blur goes by."""
-        return self.run.backend.asarray(np.argsort(self.graph.order))
+        return self.run.backend.asarray(np.argsort(self.graph.rows.order))
 
     def limit(self, s: int) -> Estimated:
         """What the chosen set of size s would leave of X with infinitely many points, from all points and from halves.
@@ -133,13 +147,9 @@ class Trial:
         """The first s of the coordinates to choose from."""
         return tuple(candidates(self.embedding.coordinates, s, self.run.backend)[:s])
 
-    def left_by_first(self, s: int) -> float:
-        """What they leave unexplained of X, as in :meth:`fvu`."""
-        return self._left(s, self._own_order(), BLUR, self.first(s))
-
-    def _left(self, s: int, rows: Array | slice, blur: float = 0.0, subset: tuple[int, ...] | None = None) -> float:
-        """What a set, by default the chosen one of size s, leaves unexplained of some points."""
-        X, Y = self.X[rows], self.embedding.coordinates[:, list(subset or self.search(s).subset)][rows]
+    def _left(self, s: int, rows: Array | slice, blur: float = 0.0) -> float:
+        """What the chosen set of size s leaves unexplained of some points."""
+        X, Y = self.X[rows], self.embedding.coordinates[:, list(self.search(s).subset)][rows]
         measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
         return self.run.backend.retried("scan", measure)
 
@@ -159,22 +169,18 @@ class Trial:
 
 def graph_at(
     X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str
-) -> tuple[Run, Inputs, Graph]:
+) -> tuple[Run, Laplacian]:
     """The graph of points on the device at one bandwidth, and the run of its own; errors of the graph come through."""
     options = replace(run.options, bandwidth=bandwidth, intrinsic_dim=d, subset_size=d, disconnected=disconnected)
-    own, given = run.apart(options, log, {}), Inputs.of(X=X)
-    return own, given, own.stage(GRAPH, given)
+    own = run.apart(options, log, {})
+    return own, own(laplacian_of, Inputs.of(X=X), options)
 
 
 def trial(X: Array, bandwidth: float | str, d: int, run: Run, log: HeldLog, disconnected: str) -> Trial:
     """Graph, eigenvectors and tangents of points on the device at one bandwidth."""
-    own, given, graph = graph_at(X, bandwidth, d, run, log, disconnected)
-    laplacian = own.stage(LAPLACIAN, given, graph)
-    embedding = own.stage(EIGENVECTORS, graph, laplacian)
-    tangents = own.stage(TANGENTS, laplacian, embedding)
-    # the matrix has done its work, and several would not fit beside each other
-    graph = graph._replace(laplacian=None)
-    rows = run.backend.asarray(graph.points[graph.order])
+    own, laplacian = graph_at(X, bandwidth, d, run, log, disconnected)
     bandwidths = local_bandwidths(laplacian) if isinstance(bandwidth, str) else bandwidth
     typical = float(run.backend.xp.median(run.backend.asarray(bandwidths)))
-    return Trial(typical, bandwidths, X[rows], graph, embedding, tangents, own)
+    graph, embedding, tangents = fit(laplacian, own.options, own)
+    rows = run.backend.asarray(graph.rows.numbers)
+    return Trial(typical, bandwidths, X[rows], graph, replace(embedding, rows=None), tangents, own)

@@ -10,12 +10,13 @@ from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
 from ..options import LOCAL, Options, is_auto
 from ..run.log import HeldLog
-from ..run.stage import Run
+from ..run.run import Run
 from .bandwidth import Distances
-from .scan import CHEAP, DENSEST, TIE, VISIBLE, Scan, largest_size
+from .scan import CHEAP, DENSEST, SMALL, TIE, Scan, largest_size
 from .trial import trial
 
 UNEVEN = 10.0  # from here on a bandwidth that follows the density is tried; between two evenly spread corners it is 4
+FEW_DIMS = 2  # in more dimensions, few points look uneven by chance
 SHARES = (5, 95)  # percentiles of the points, by their density
 
 
@@ -26,7 +27,9 @@ def unevenness(distances: Distances, d: int) -> float:
     """
     xp, k = backend_of(distances.table).xp, default_neighbors(distances.table.shape[1])
     dense, sparse = xp.percentile(xp.sort(distances.table, axis=1)[:, k], xp.asarray(SHARES))
-    return float((sparse / dense) ** d) if dense > 0 else 1.0  # of copies, no bandwidth could follow the density
+    return (
+        float((sparse / dense) ** min(d, FEW_DIMS)) if dense > 0 else 1.0
+    )  # of copies, no bandwidth could follow the density
 
 
 def settled(tried: Scan, d: int, options: Options) -> int:
@@ -38,7 +41,7 @@ def settled(tried: Scan, d: int, options: Options) -> int:
 def explains_the_shape(fixed: Scan, s: int) -> bool:
     """Whether the best set of s leaves nothing visible of all points, but what more of them would explain anyway."""
     best = fixed.best(s)
-    return best.share == 1 and best.limit(s).value <= VISIBLE
+    return best.share == 1 and best.limit(s).value <= SMALL
 
 
 def with_local(
@@ -68,6 +71,6 @@ def with_local(
         return local
     s, own = settled(fixed, d, options), settled(local, d, options)
     best = fixed.best(s)
-    if own <= s and only.share >= best.share and TIE * only.fvu(own) < best.fvu(s):
+    if own <= s and only.share >= best.share and TIE * only.lost(own) < best.lost(s):
         return replace(local, rival=fixed)
     return replace(fixed, rival=local)

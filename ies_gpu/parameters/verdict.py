@@ -4,27 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.sampling import sample_rows
 from ..choice.collapse import SMALLEST
+from ..choice.lost import lost_of_points
 from ..choice.naming import coordinate_names, names_text
 from ..errors import first_few
 from ..findings import Finding, Judged, grave, light, option, verdict_on, warning
 from ..options import LOCAL, Options
-from .dimension import THRESHOLD, DimensionEstimate
-from .scan import FALL, SHEETS, Scan, can_search, largest_size
+from .bandwidth import degree_bandwidth, sampled_distances
+from .dimension import THRESHOLD, DimensionEstimate, local_spectrum
+from .scan import FALL, Scan, can_search, largest_size
 from .trial import Trial
 
 # ratio of singular values of the co-metric, which are local variances; the median on D1 to D12 is .27 or more where m
 # suffices. The warning says "a tenth"
 FLAT = 0.1
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
-UNEXPLAINED = 0.1, 0.4  # of the variance of X: above the first a choice is not sure, above the second doubtful
-FEW = 1000  # points, below which nothing is sure
-NO_BETTER = 0.75  # of what the first coordinates leave: on strips, rolls and tori the chosen leave .6 of it or less
+LOST = 0.27, 0.38  # of the worst local direction: above the first a choice is not sure, above the second doubtful
+FEW = 500  # points, below which nothing is sure
+CLOSE = 0.1  # of the local spectrum: as near to the threshold, the dimension may be another
+THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
+AS_GOOD = 0.02  # of a direction that the leading coordinates may lose more than the chosen ones
 # a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
 # two dimensions. Beyond four dimensions the estimate itself falls short
 FEWER, MOST_DIMS = 0.7, 4
 ONLY_ONE = "only one bandwidth keeps the points together"
+MOST_SEEN = 5  # dimensions that points can show
+SEEN, SEEN_FROM = 4_000, 60  # points, and how many of them are looked from, for the dimension of given parameters
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -56,6 +64,7 @@ def describe(
         "intrinsic_dim": d,
         "subset_size": s,
         "fvu": chosen.fvu(s),
+        "lost": chosen.lost(s),
         "scan": [] if fixed is None else [trial_row(t, s) for t in fixed.trials],
         "local": None if local is None else trial_row(local.trials[0], s) | {"taken": tried.is_local},
         "left_out": [{"bandwidth": eps, "reason": reason} for eps, reason in sorted((fixed or tried).left_out.items())],
@@ -76,44 +85,50 @@ def describe(
 def trial_row(t: Trial, s: int) -> dict[str, Any]:
     """One bandwidth: the neighbours it gives, and how well its set of s coordinates explains the points."""
     facts = {"bandwidth": t.bandwidth, "mean_degree": t.graph.mean_degree, "share": t.share}
-    return facts | {"subset": t.search(s).subset, "fvu": t.fvu(s)}
+    return facts | {"subset": t.search(s).subset, "fvu": t.fvu(s), "lost": t.lost(s)}
 
 
 def size_row(best: Trial, s: int) -> dict[str, Any]:
     """The best set of a size over the bandwidths tried."""
-    return {"subset_size": s, "fvu": best.fvu(s), "bandwidth": best.bandwidth, "subset": best.search(s).subset}
+    return {
+        "subset_size": s,
+        "fvu": best.fvu(s),
+        "lost": best.lost(s),
+        "bandwidth": best.bandwidth,
+        "subset": best.search(s).subset,
+    }
 
 
 def reasons_to_doubt(s: int, chosen: Trial) -> list[Finding]:
     """Return what the chosen map itself says against the choice."""
-    found, left, overlap, touching = [], chosen.fvu(s), chosen.overlap(s), chosen.touching(s)
-    if left > UNEXPLAINED[0]:
-        say = grave if left > UNEXPLAINED[1] else light
-        share = share_words(1 - left, 0) if left > UNEXPLAINED[1] else f"{1 - left:.0%}"
-        found.append(say("choice.unexplained", f"the chosen coordinates explain {share} of the variance of X"))
-    if overlap > SHEETS:
-        text = f"at {overlap:.0%} of the points, the map has several sheets on top of each other"
-        found.append(grave("choice.sheets", text))
+    found, lost, touching = lost_findings(chosen.lost(s)), chosen.lost(s), chosen.touching(s)
     if not chosen.search(s).passed:
         found.append(grave("choice.regret", "no set passes the regret test"))
     if len(chosen.X) < FEW:
         found.append(light("choice.few_points", f"only {len(chosen.X)} points"))
-    first = chosen.first(s)
-    if first != chosen.search(s).subset and left > NO_BETTER * chosen.left_by_first(s):
-        explain, them = ("explains", "it") if s == 1 else ("explain", "them")
-        words = f"the leading {names_text(first)} {explain} X just as well (for trees and clusters, prefer {them})"
-        found.append(grave("choice.leading_as_good", words))
     if touching >= SMALLEST:
         text = f"at {touching:.1%} of the points, parts that are far apart in X nearly touch in the map"
         text += ", so neighbours in the map need not be neighbours in X"
         advice = "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there"
         found.append(light("choice.nearly_touch", text, advice))
+    first = chosen.first(s)
+    if first != chosen.search(s).subset and lost > chosen.lost(s, first) - AS_GOOD:
+        keep, them = ("keeps", "it") if s == 1 else ("keep", "them")
+        words = (
+            f"the leading {names_text(first)} {keep} every direction as well (for trees and clusters, prefer {them})"
+        )
+        found.append(Finding("choice.leading_as_good", "note", words))
     return found
 
 
-def share_words(share: float, digits: int) -> str:
-    """A share as per cent; a share of nothing, or less (a prediction worse than the mean), is none."""
-    return f"only {share:.{digits}%}" if round(100 * share, digits) > 0 else "none"
+def lost_findings(lost: float) -> list[Finding]:
+    """Return what speaks against a map that loses so much of its worst local direction."""
+    if lost <= LOST[0]:
+        return []
+    text = f"the map loses {min(lost, 1.0):.0%} of the variance along the worst direction around a point"
+    if lost <= LOST[1]:
+        return [light("choice.lost_direction", text)]
+    return [grave("choice.lost_direction", text, f"raise {option('n_components')}, or add points")]
 
 
 def judge(tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]) -> dict[str, Judged]:
@@ -135,12 +150,9 @@ def judge_bandwidth(tried: Scan, s: int) -> Judged:
         return judge_local(tried, s)
     if len(tried.trials) == 1:
         text = "no other bandwidth gave a connected graph to compare with"
-        return Judged("low", text, (grave("bandwidth.only_one", ONLY_ONE),))
-    facts = f"neighbouring bandwidths leave up to {worst:.2f} times as much unexplained ({best.fvu(s):.3g})"
-    if not tried.is_narrow(s):
-        return Judged("high", facts)
-    text = f"other bandwidths near {best.bandwidth:.4g} explain visibly less"
-    return Judged("fair", f"a narrow choice, {facts}", (light("bandwidth.narrow", text),))
+        return Judged("low", text, (light("bandwidth.only_one", ONLY_ONE),))
+    facts = f"neighbouring bandwidths lose up to {worst:.2f} times as much of a direction ({best.lost(s):.3g})"
+    return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
 
 
 def judge_local(tried: Scan, s: int) -> Judged:
@@ -150,37 +162,45 @@ def judge_local(tried: Scan, s: int) -> Judged:
         text = "no fixed bandwidth keeps the points together, only one that follows their density"
         doubts, rest = (light("bandwidth.only_local", text),), "none gives a connected graph"
     else:
-        rest = f"the best leaves {tried.rival.best(s).fvu(s):.3g} unexplained"
+        rest = f"the best loses {tried.rival.best(s).lost(s):.3g}"
         if len(tried.rival.trials) == 1:
             doubts = (light("bandwidth.only_one", ONLY_ONE),)
-    left = tried.best(s).fvu(s)
-    facts = f"the density is uneven; following it leaves {left:.3g}, of the fixed bandwidths {rest}"
+    lost = tried.best(s).lost(s)
+    facts = f"the density is uneven; following it loses {lost:.3g} of a direction, of the fixed bandwidths {rest}"
     return Judged("high", facts, doubts)
 
 
 def judge_dimension(dimension: DimensionEstimate) -> Judged:
     """Return how sure the dimension is: what is nearly as good as the one found."""
-    d, found = dimension.value, dimension.confidence
+    d, found, doubts = dimension.value, dimension.confidence, []
+    curve, wider = [*dimension.curve, 0.0], [*(dimension.curve if dimension.wider is None else dimension.wider), 0.0]
     if found.level == "low":
         text = "no direction stands out from the noise around a point, so the dimension is a guess"
-        return found._replace(doubts=(grave("dimension.guess", text),))
-    others = sorted({d - 1 if value >= THRESHOLD else d + 1 for value in dimension.doubtful} - {0})
-    doubts = (light("dimension.close", f"the dimension may be {other} instead of {d}") for other in others)
+        doubts.append(grave("dimension.guess", text))
+    if d > MOST_SEEN:
+        doubts.append(grave("dimension.many", f"{d} dimensions are more than points like these can show"))
+    if d > 1 and wider[d - 1] < THIN:
+        doubts.append(
+            light("dimension.last", f"the last of {d} dimensions is thin: at twice the scale it is hardly there")
+        )
+    elif d > 1 and curve[d - 1] < THRESHOLD + CLOSE:
+        doubts.append(light("dimension.close", f"the dimension may be {d - 1} instead of {d}"))
+    if THRESHOLD - CLOSE < curve[min(d, len(curve) - 1)] < THRESHOLD:
+        doubts.append(light("dimension.close", f"the dimension may be {d + 1} instead of {d}"))
     return found._replace(doubts=tuple(doubts))
 
 
 def judge_size(tried: Scan, d: int, s: int) -> Judged:
     """Return how sure the number of coordinates is."""
     m = len(tried.best(s).embedding.eigenvalues)
-    more = light("size.one_more", f"{s + 1} coordinates may be better than {s}")
     if not can_search(m, s + 1):
-        return Judged("low", f"sets of {s + 1} are too many to enumerate, and were not compared", (more,))
+        return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")
     gain, error, _ = tried.gain(s)
     facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, error {error:.3f})"
     if s == largest_size(d, m) and tried.pays(s, 1):
         text = f"even {s} coordinates, the most that were tried, may be too few"
         return Judged("low", f"the largest size tried, and {facts}", (grave("size.largest_tried", text),))
-    return Judged("fair", facts, (more,)) if gain + 2 * error > FALL else Judged("high", facts)
+    return Judged("fair" if gain + 2 * error > FALL else "high", facts)
 
 
 def automatic_line(report: dict[str, Any]) -> str:
@@ -190,6 +210,32 @@ def automatic_line(report: dict[str, Any]) -> str:
     share = 1 - report["fvu"]
     explained = f"{share:.1%}" if share >= 0.0005 else "none"
     return f"{values}; the chosen coordinates explain {explained} of the variance of X"
+
+
+def judge_given(X: Array, Y: Array, d: int) -> tuple[float, list[Finding]]:
+    """Return what a map with given parameters loses of the points, and what speaks against it."""
+    lost = lost_of_points(X, Y, d).share
+    found = lost_findings(lost) + dimension_findings(X, d)
+    if len(X) < FEW:
+        found.append(light("choice.few_points", f"only {len(X)} points"))
+    return lost, found
+
+
+def dimension_findings(X: Array, d: int) -> list[Finding]:
+    """Return whether the local spectrum of some points counts another dimension than the one given."""
+    some = X[backend_of(X).asarray(sample_rows(len(X), SEEN, 0))]
+    distances = sampled_distances(some, queries=SEEN_FROM)
+    try:
+        curve = [*local_spectrum(some, distances, degree_bandwidth(distances)), 0.0]
+    except ValueError:  # copies of one point
+        return []
+    seen = max(1, sum(bool(value >= THRESHOLD) for value in curve))
+    last, following = curve[min(d, len(curve)) - 1], curve[min(d, len(curve) - 1)]
+    if seen == d or len(curve) <= d:
+        return []
+    say = grave if following >= THRESHOLD + CLOSE or last < THRESHOLD - CLOSE else light
+    text = f"the points seem to have {'1 dimension' if seen == 1 else f'{seen} dimensions'}, not {d}"
+    return [say("dimension.other", text, f"try {option('intrinsic_dim', seen)}")]
 
 
 def thin_points(singular_values: Array) -> float:

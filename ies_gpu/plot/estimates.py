@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..choice.naming import set_text
+from ..parameters.dimension import DOUBTFUL, THRESHOLD
 from .panels import new_figure
 from .style import COLORS, styled
 
@@ -15,22 +16,8 @@ DIMENSION_LABELS = {
     "local_pca": ("number of the local principal direction", "variance (1: a direction of the manifold)"),
     "levina_bickel": ("neighbours $k$", "Levina-Bickel estimate"),
     "two_nn": (r"$\log(r_2 / r_1)$", r"$-\log(1 - F)$, whose slope is the dimension"),
-    "slope": (r"bandwidth $\varepsilon$", r"slope of $\log \sum K$ in $\log \varepsilon$"),
 }
-BANDWIDTH_LABELS = {
-    "fvu": "unexplained fraction of the variance of $X$",
-    "degree": r"mean degree within $3 \varepsilon$",
-    "slope": r"slope of $\log \sum K$ in $\log \varepsilon$",
-    "consistency": "mean distance of the co-metric from the identity",
-}
-
-
-def titled_axes(title: str) -> tuple[Figure, Any]:
-    """One pair of axes."""
-    figure = new_figure(6.4, 4.2)
-    axes = figure.subplots()
-    figure.suptitle(title, fontsize=12)
-    return figure, axes
+UNEXPLAINED = "unexplained fraction of the variance of $X$"
 
 
 def logarithmic(axes: Any, values: Any) -> None:
@@ -49,18 +36,14 @@ def name_sets(axes: Any, x: Any, y: Any, subsets: Any, lift: int) -> None:
 
 
 @styled()
-def dimension_figure(estimate: Any, threshold: float, doubtful: tuple[float, float]) -> Figure:
+def dimension_figure(estimate: Any) -> Figure:
     """The spectrum or curve behind a dimension."""
-    figure, axes = titled_axes(f"Intrinsic dimension {estimate.value} ({estimate.method})")
+    figure = new_figure(6.4, 4.2)
+    axes = figure.subplots()
+    figure.suptitle(f"Intrinsic dimension {estimate.value} ({estimate.method})", fontsize=12)
     x, y = estimate.scales, estimate.curve
-    label_x, label_y = DIMENSION_LABELS[estimate.method]
     if estimate.method == "local_pca":
-        tints = [COLORS[0] if k < estimate.value else "0.7" for k in range(len(x))]
-        axes.bar(x, y, color=tints)
-        axes.axhspan(*doubtful, color=COLORS[1], alpha=0.15, linewidth=0, label="doubtful")
-        axes.axhline(threshold, color=COLORS[1], linestyle="--", label=f"threshold {threshold}")
-        axes.set_xticks(x)
-        axes.set_ylim(0, max(1.05, 1.05 * float(y.max())))
+        draw_spectrum(axes, y, estimate.value)
     else:
         axes.plot(x, y, "o-", color=COLORS[0], markersize=3)
         if estimate.method == "two_nn":
@@ -69,33 +52,62 @@ def dimension_figure(estimate: Any, threshold: float, doubtful: tuple[float, flo
             logarithmic(axes, x)
             axes.axhline(estimate.raw, color=COLORS[1], linestyle="--", label=f"estimate {estimate.raw:.2f}")
         axes.set_ylim(bottom=0)
+    label_x, label_y = DIMENSION_LABELS[estimate.method]
     axes.set(xlabel=label_x, ylabel=label_y)
     axes.legend(frameon=False)
     return figure
 
 
+def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
+    """Draw the local spectrum with the threshold that a direction of the manifold reaches."""
+    places = range(1, len(spectrum) + 1)
+    axes.bar(places, spectrum, color=[COLORS[0] if k <= dimension else "0.7" for k in places])
+    axes.axhspan(*DOUBTFUL, color=COLORS[1], alpha=0.15, linewidth=0, label="doubtful")
+    axes.axhline(THRESHOLD, color=COLORS[1], linestyle="--", label=f"threshold {THRESHOLD}")
+    axes.set_xticks(places)
+    axes.set_ylim(0, 1.05 * max(1.0, *spectrum))
+
+
 @styled()
-def bandwidth_figure(estimate: Any) -> Figure:
-    """The curve behind a bandwidth."""
-    figure, axes = titled_axes(rf"Bandwidth $\varepsilon = {estimate.value:.4g}$ ({estimate.method})")
-    axes.plot(estimate.bandwidths, estimate.curve, "o-", color=COLORS[0])
-    name_sets(axes, estimate.bandwidths, estimate.curve, estimate.subsets, 7)
-    axes.axvline(estimate.value, color=COLORS[1], linestyle="--", label=f"chosen: {estimate.value:.4g}")
-    logarithmic(axes, estimate.bandwidths)
-    axes.set_ylim(0, 1.25 * float(estimate.curve.max()))  # room for the names of sets and the legend
-    axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=BANDWIDTH_LABELS[estimate.method])
+def parameters_figure(found: Any) -> Figure:
+    """What an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
+    panels = [draw_scan] * (len(found.basis["scan"]) > 1) + [draw_directions] * bool(found.basis["spectrum"])
+    panels.append(draw_sizes)
+    figure = new_figure(4.6 * len(panels), 4.0)
+    for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        draw(axes, found)
+    return figure
+
+
+def draw_scan(axes: Any, found: Any) -> None:
+    """Draw what the set chosen at each bandwidth leaves unexplained."""
+    rows = found.basis["scan"]
+    x, y = [row["bandwidth"] for row in rows], [row["fvu"] for row in rows]
+    axes.plot(x, y, "o-", color=COLORS[0])
+    name_sets(axes, x, y, [row["subset"] for row in rows], 7)
+    chosen = found.bandwidth
+    if not isinstance(chosen, str):
+        axes.axvline(chosen, color=COLORS[1], linestyle="--")
+    logarithmic(axes, x)
+    axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets
+    shown = chosen if isinstance(chosen, str) else f"{chosen:.4g}"
+    axes.set(title=f"Bandwidth: {shown}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=UNEXPLAINED)
+
+
+def draw_directions(axes: Any, found: Any) -> None:
+    """Draw the local spectrum behind the dimension."""
+    draw_spectrum(axes, found.basis["spectrum"], found.intrinsic_dim)
+    label_x, label_y = DIMENSION_LABELS["local_pca"]
+    axes.set(title=f"Intrinsic dimension: {found.intrinsic_dim}", xlabel=label_x, ylabel=label_y)
     axes.legend(frameon=False)
-    return figure
 
 
-@styled()
-def size_figure(estimate: Any) -> Figure:
-    """What sets of each size leave unexplained."""
-    figure, axes = titled_axes(f"Coordinates to choose: {estimate.value}")
-    tints = [COLORS[0] if s == estimate.value else "0.7" for s in estimate.sizes]
-    axes.bar(estimate.sizes, estimate.unexplained, color=tints, width=0.6)
-    name_sets(axes, estimate.sizes, estimate.unexplained, estimate.subsets, 4)
-    axes.set_xticks(estimate.sizes)
-    axes.set_ylim(0, 1.15 * float(max(estimate.unexplained)))
-    axes.set(xlabel="number of coordinates $s$", ylabel=BANDWIDTH_LABELS["fvu"])
-    return figure
+def draw_sizes(axes: Any, found: Any) -> None:
+    """Draw what the best set of each size leaves unexplained."""
+    rows = found.basis["sizes"]
+    x, y = [row["subset_size"] for row in rows], [row["fvu"] for row in rows]
+    axes.bar(x, y, color=[COLORS[0] if s == found.subset_size else "0.7" for s in x], width=0.6)
+    name_sets(axes, x, y, [row["subset"] for row in rows], 4)
+    axes.set_xticks(x)
+    axes.set_ylim(0, 1.15 * max(y))
+    axes.set(title=f"Coordinates: {found.subset_size}", xlabel="number of coordinates $s$", ylabel=UNEXPLAINED)

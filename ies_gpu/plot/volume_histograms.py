@@ -50,7 +50,7 @@ def volumes(
 
     See Also
     --------
-    ies_gpu.volume_histogram : The numbers behind the picture.
+    Selection.score : The numbers behind the picture.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How a result is put together from the stages of a run, back in the user's order of points."""
+"""How a result is put together from the steps of a run, back in the user's order of points."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from ..backend import backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels import plain
 from ..backend.sampling import spaced_rows
+from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
 from ..choice.stray import stray_coordinates
 from ..embedding.diffusion import Embedding
+from ..embedding.laplacian import Laplacian
+from ..embedding.rows import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
-from ..findings import warning
+from ..findings import verdict_on, warning
+from ..options import Options
 from ..parameters.levina_bickel import dimension_of_sample
-from ..parameters.verdict import doubts_of, thin_points
+from ..parameters.verdict import doubts_of, judge_given, thin_points
 from ..run.fingerprint import points_digest, versions
-from ..run.log import Report
-from ..run.stage import Run, Stage
-from ..run.stages.graph import Graph
-from ..run.stages.tangents import Tangents
+from ..run.fit import Fit
+from ..run.inputs import Inputs
+from ..run.run import Run
 from ..validation import check_points
 from .same_points import as_words
 from .selection import Ranking, Selection
@@ -32,39 +35,38 @@ from .selection import Ranking, Selection
 KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless asked otherwise
 
 
-def assembled(
-    run: Run, report: Report, graph: Graph, embedding: Embedding, tangents: Tangents, found: SearchResult
-) -> Selection:
-    """The result, in the user's order of points and on the user's device."""
-    bases, sigma = tangents
-    keep = bases.nbytes <= KEEP_BYTES if run.options.keep_bases is None else run.options.keep_bases
-    returned, X = way_back(run, graph), points_of(run, graph)
-    coordinates, sign = presented(run, graph, embedding, X, returned)
+@step("result")
+def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> Selection:
+    """Return the result, in the user's order of points and on the user's device."""
+    laplacian, embedding, (bases, sigma) = fit
+    keep = bases.nbytes <= KEEP_BYTES if options.keep_bases is None else options.keep_bases
+    returned, X = way_back(given, laplacian.rows), points_of(given, laplacian.rows.used)
+    coordinates, sign = presented(given, options, laplacian, embedding, X)
     if keep:
         bases_back = returned(bases)
-        with run.home.active():
+        with given.home.active():
             bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
-    given = None if X is None else points_of(run, graph, as_given=True)
+    as_given = None if X is None else points_of(given, laplacian.rows.used, as_given=True)
     return Selection(
-        **choice_of(found, embedding.eigenvalues, graph.bandwidth),
+        **choice_of(found, embedding.eigenvalues, laplacian.bandwidth),
         coordinates=coordinates,
         regrets=returned(found.regrets),
         log_volumes=returned(volumes),
         bases=bases_back if keep else None,
         singular_values=returned(sigma),
-        points=graph.points,
-        diagnostics=diagnostics_of(graph, embedding, sigma, volumes, found, run)
-        | {"points_digest": None if given is None else points_digest(given)}
-        | {"n_features": None if given is None else int(given.shape[1])}
-        | {"seen_dimension": None if X is None or run.options.metric != "euclidean" else dimension_of_sample(X)},
+        points=laplacian.rows.used,
+        diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found)
+        | {"points_digest": None if as_given is None else points_digest(as_given)}
+        | {"n_features": None if as_given is None else int(as_given.shape[1])}
+        | {"seen_dimension": None if X is None or options.metric != "euclidean" else dimension_of_sample(X)},
     )
 
 
-def way_back(run: Run, graph: Graph) -> Callable[[Array], Array]:
-    """The function that puts an array of one row per point into the user's order and on the user's device."""
-    back = run.backend.asarray(np.argsort(graph.order))
-    return lambda array: to_device(array[back], run.home)
+def way_back(given: Inputs, rows: Rows) -> Callable[[Array], Array]:
+    """Return the function that puts an array of one row per point into the user's order and on the user's device."""
+    home = given.home
+    return lambda array: to_device(rows.returned(array), home)
 
 
 def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | None) -> dict[str, Any]:
@@ -84,27 +86,28 @@ def choice_of(found: SearchResult, eigenvalues: np.ndarray, bandwidth: float | N
     }
 
 
-def points_of(run: Run, graph: Graph, *, as_given: bool = False) -> Any:
+def points_of(given: Inputs, used: np.ndarray, *, as_given: bool = False) -> Any:
     """The points that were used, in the user's order and on the user's device, where the run started from points.
 
     Those of a metric such as "cosine" have unit length, unless they are wanted ``as_given`` by the user.
     """
-    X = run.given.before if as_given and run.given.before is not None else run.given.values.get("X")
+    X = given.before if as_given and given.before is not None else given.values.get("X")
     if X is None:
         return None
     X = check_points(X)
-    return X if len(graph.points) == len(X) else X[run.home.asarray(graph.points)]
+    return X if len(used) == len(X) else X[given.home.asarray(used)]
 
 
 def presented(
-    run: Run, graph: Graph, embedding: Embedding, X: Array | None, returned: Callable[[Array], Array]
+    given: Inputs, options: Options, laplacian: Laplacian, embedding: Embedding, X: Array | None
 ) -> tuple[Array, Array]:
     """Eigenvectors in the user's order and the scale asked for, and the signs they got; given ones stay as they are."""
-    options, Y = run.options, returned(embedding.coordinates)
+    returned = way_back(given, laplacian.rows)
+    Y = returned(embedding.vectors)
     if options.entry == "laplacian":
-        return Y, run.home.xp.ones(Y.shape[1])
-    weights = returned(graph.weights) if X is None or options.scale == "diffusion" else None
-    with run.home.active():
+        return Y, given.home.xp.ones(Y.shape[1])
+    weights = returned(laplacian.operator_weights) if X is None or options.scale == "diffusion" else None
+    with given.home.active():
         sign = signs(Y, X=X, weights=weights)
         time = options.diffusion_time
         factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
@@ -112,29 +115,27 @@ def presented(
 
 
 def diagnostics_of(
-    graph: Graph, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult, run: Run
+    laplacian: Laplacian, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult
 ) -> dict[str, Any]:
     """How the result came about, as plain values."""
-    stray, rows = stray_coordinates(embedding.coordinates, run.backend)
+    backend = backend_of(sigma)
+    stray, rows = stray_coordinates(embedding.vectors, backend)
     return {
-        **run.backend.describe(),
+        **backend.describe(),
         "residuals": [float(r) for r in embedding.residuals],
         "gaps": [float(g) for g in embedding.gaps],
         "angles": [float(a) for a in embedding.angles],
         "solver": embedding.info,
-        "graph_components": graph.components,
-        "mean_degree": graph.mean_degree,
-        "approximations": list(graph.approximations),
-        "storage": graph.storage | {"memory_limit": run.backend.memory_budget()},
+        **laplacian.facts,
+        "storage": laplacian.facts["storage"] | {"memory_limit": backend.memory_budget()},
         "floored_points": int(is_floored(volumes).sum()),
         "degenerate_points": float(is_degenerate(sigma).mean()),
         "thin_points": thin_points(sigma),
         "stray_coordinates": stray,
-        "stray_points": sorted(graph.points[graph.order[rows]].tolist()),
+        "stray_points": sorted(laplacian.rows.numbers[rows].tolist()),
         "regret_passed": found.passed,
         "sets_scored": found.details["sets_scored"],
         "search": found.details,
-        "audit": run.audit,
         "versions": versions(),
     }
 
@@ -157,6 +158,10 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
+    if automatic is None and (X := points_of(run.given, selection.points)) is not None:
+        lost, doubts = judge_given(X, selection.embedding, run.options.intrinsic_dim)
+        run.log.keep(doubts)
+        selection.diagnostics.update(lost=lost, verdict=verdict_on(doubts))
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection
@@ -190,6 +195,3 @@ def labelled(selection: Selection, labels: Any) -> Selection:
     if labels.dtype.hasobject:  # which no file of ours can hold
         labels = np.array(as_words(labels))
     return replace(selection, index=labels[to_host(selection.points)])
-
-
-RESULT = Stage("result", assembled)

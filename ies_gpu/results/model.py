@@ -1,11 +1,11 @@
-"""Models: all that is needed to put new points into a map, and the file that holds it."""
+"""Models: all that is needed to put new points into a map."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +24,7 @@ from ..run.log import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
 from .column_names import check_names, names_of
 from .same_points import used_points
-from .selection import Selection, check_selection
-from .storage import read_as, write_as
-
-FORMAT = "ies_gpu model"
-VERSION = 2  # a field that is added later has a default, so that older files stay readable
-
+from .selection import Selection
 
 NEIGHBOURS = 10  # as in ``unexplained_variance``
 
@@ -56,7 +51,7 @@ class InverseError(NamedTuple):
 class Model:
     """Training points and their map: all that is needed to place new points.
 
-    Make one with :func:`model_of` or ``ies-gpu fit --model``.
+    Make one with :meth:`Selection.model` or ``ies-gpu fit --model``.
 
     Attributes
     ----------
@@ -86,10 +81,10 @@ class Model:
 
     Examples
     --------
-    >>> from ies_gpu import datasets, model_of, select_coordinates
+    >>> from ies_gpu import datasets, select_coordinates
     >>> X = datasets.load("D1", n_samples=400).X
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> model_of(selection, X)
+    >>> selection.model(X)
     Model of phi1, phi7 from phi1..phi20 (400 points with 3 columns, bandwidth=1.2, radius=3.6)
     """
 
@@ -151,10 +146,10 @@ class Model:
 
         Examples
         --------
-        >>> from ies_gpu import datasets, model_of, select_coordinates
+        >>> from ies_gpu import datasets, select_coordinates
         >>> X = datasets.load("D1", n_samples=400).X
         >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-        >>> model_of(selection, X).transform(X[:5] + 0.01).shape
+        >>> selection.model(X).transform(X[:5] + 0.01).shape
         (5, 2)
         """
         check_choice("isolated", isolated, ISOLATED)
@@ -191,10 +186,10 @@ class Model:
 
         Examples
         --------
-        >>> from ies_gpu import datasets, model_of, select_coordinates
+        >>> from ies_gpu import datasets, select_coordinates
         >>> X = datasets.load("D1", n_samples=400).X
         >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-        >>> model = model_of(selection, X)
+        >>> model = selection.model(X)
         >>> model.inverse_transform(selection.embedding[:5]).shape
         (5, 3)
         >>> model.inverse_error.unexplained < 0.1
@@ -224,6 +219,18 @@ class Model:
         X, chosen = self._invertible()
         share = unexplained_variance(X, chosen, n_neighbors=min(NEIGHBOURS, len(X) - 1))
         return InverseError((share * float(X.var(axis=0).sum())) ** 0.5, share)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, completely or not at all, without pickle.
+
+        Parameters
+        ----------
+        path : str or path-like
+            An ``.npz`` file or a URL. :func:`load` reads it.
+        """
+        from .storage import save
+
+        save(self, path)
 
     def _invertible(self) -> tuple[Any, Any]:
         """The training points and their chosen coordinates."""
@@ -260,44 +267,9 @@ class Model:
         return f"Model of {', '.join(self.names)} from phi1..phi{m} ({n:,} points{shape}{scales}{metric})"
 
 
-def model_of(selection: Selection, X: Array, *, feature_names: Sequence[str] | None = None) -> Model:
-    """Make a model for new points from a result.
-
-    Parameters
-    ----------
-    selection : Selection
-        The result of ``select_coordinates(X, ...)``.
-    X : ndarray of shape (n_samples, n_features)
-        The same points. Those that ``disconnected="largest"`` left out do not become training points.
-    feature_names : sequence of str, optional
-        Names of the columns of ``X``; by default those of a data frame.
-
-    Returns
-    -------
-    Model
-        The training points with their map.
-
-    Raises
-    ------
-    ValueError
-        If the result was not made from points, or from other points.
-
-    See Also
-    --------
-    save_model : Write a model to a file.
-
-    Examples
-    --------
-    >>> from ies_gpu import datasets, model_of, select_coordinates
-    >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> model = model_of(selection, X)
-    >>> model.names
-    ('phi1', 'phi7')
-    >>> model.transform(X[:5] + 0.01).shape
-    (5, 2)
-    """
-    used = check_selection(selection).diagnostics.get("parameters", {})
+def model_of(selection: Selection, X: Array, feature_names: Sequence[str] | None) -> Model:
+    """Return the model of a result and the points that it was made from."""
+    used = selection.diagnostics.get("parameters", {})
     if used.get("entry") != "X":
         advice = (
             f"this one was made from a {used.get('entry', 'graph')}, which gives no distances to new points. Call "
@@ -345,71 +317,3 @@ def make_model(
         degrees = to_device(kernel_degrees(to_device(X, here), rule), home)
     X = home.xp.empty((X.shape[0], 0)) if rule.metric in GIVEN else X
     return Model(X, degrees, coordinates, eigenvalues, subset=tuple(subset), feature_names=names, **rule._asdict())
-
-
-def save_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model to a file.
-
-    The file is written completely or not at all, without pickle. Arrays on a GPU are copied to the host.
-
-    Parameters
-    ----------
-    model : Model
-        As :func:`model_of` returns it.
-    path : str or path-like
-        An ``.npz`` file or a URL.
-
-    See Also
-    --------
-    load_model : Read it again.
-
-    Examples
-    --------
-    >>> from ies_gpu import datasets, load_model, model_of, save_model, select_coordinates
-    >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> save_model(model_of(selection, X), "model.npz")
-    >>> load_model("model.npz").names
-    ('phi1', 'phi7')
-    """
-    if not isinstance(model, Model):
-        text = f"save_model takes a Model, as returned by model_of, got {type(model).__name__}"
-        raise refusal("model.type", text, kind=TypeError)
-    write_as(path, FORMAT, VERSION, {field.name: getattr(model, field.name) for field in fields(model)})
-
-
-def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model that :func:`save_model` or ``ies-gpu fit --model`` wrote.
-
-    Parameters
-    ----------
-    path : str or path-like
-        An ``.npz`` file or a URL, written by this version or an older one.
-
-    Returns
-    -------
-    Model
-        The model; its arrays are NumPy arrays.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is truncated, is something else, or was written by a newer version.
-
-    See Also
-    --------
-    save_model : Write a model.
-
-    Examples
-    --------
-    >>> from ies_gpu import DiffusionMap, datasets, load_model, save_model
-    >>> X = datasets.load("D1", n_samples=400).X
-    >>> save_model(DiffusionMap(n_components=5, bandwidth=1.2).fit(X).model_, "model.npz")
-    >>> load_model("model.npz").transform(X[:3]).shape
-    (3, 5)
-    """
-    return read_as(
-        path, FORMAT, VERSION, "a model of ies_gpu; load_model reads what 'ies-gpu fit --model' wrote", Model
-    )

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..findings import Finding, findings_in, option, refusal
 from ..validation import check_flag, check_integer
 from .export import as_frame, as_plain
 from .summary import summary
+
+if TYPE_CHECKING:
+    from .model import Model
 
 
 class Ranking(NamedTuple):
@@ -98,8 +101,7 @@ class Selection:
 
     See Also
     --------
-    save : Write a result to a file.
-    model_of : Make a model for new points.
+    load : Read a result from a file.
     diagnose : Look for places where the map fails.
 
     Examples
@@ -146,11 +148,12 @@ class Selection:
 
     @property
     def verdict(self) -> str | None:
-        """How sure the automatic choice is: "sure", "likely" or "doubtful"; None if nothing was automatic.
+        """Whether the map keeps every direction of the points: "sure", "likely" or "doubtful"; None without points.
 
-        The reasons are in :attr:`findings`.
+        The reasons are in :attr:`findings`. Without points, from a graph, a kernel or eigenvectors, it is not checked.
         """
-        return (self.diagnostics.get("automatic") or {}).get("verdict")
+        automatic = (self.diagnostics.get("automatic") or {}).get("verdict")
+        return automatic or self.diagnostics.get("verdict")  # older files have only the first
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -187,6 +190,59 @@ class Selection:
             text = f"subset must have at least {option('intrinsic_dim', d)} members, got {tuple(subset)}"
             raise refusal("subset.size", text)
         return log_volumes(bases, sets)[:, 0]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to a file, completely or not at all, without pickle.
+
+        Arrays on a GPU are copied to the host. ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json``
+        shows everything but the arrays.
+
+        Parameters
+        ----------
+        path : str or path-like
+            An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``. :func:`load` reads it.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        from .storage import save
+
+        save(self, path)
+
+    def model(self, X: Array, *, feature_names: Sequence[str] | None = None) -> Model:
+        """Return a model that places new points in the map.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            The points that the result was made from. Those that ``disconnected="largest"`` left out do not become
+            training points.
+        feature_names : sequence of str, optional
+            Names of the columns of ``X``; by default those of a data frame.
+
+        Returns
+        -------
+        Model
+            The training points with their map.
+
+        Raises
+        ------
+        ValueError
+            If the result was not made from points, or from other points.
+
+        Examples
+        --------
+        >>> from ies_gpu import datasets, select_coordinates
+        >>> X = datasets.load("D1", n_samples=400).X
+        >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+        >>> selection.model(X).transform(X[:5] + 0.01).shape
+        (5, 2)
+        """
+        from .model import model_of
+
+        return model_of(self, X, feature_names)
 
     def to_pandas(self, *, every: bool = False) -> Any:
         """Return the coordinates as a data frame.

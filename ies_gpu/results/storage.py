@@ -1,9 +1,8 @@
-"""Results as one ``.npz``: a JSON header and plain arrays, versioned, no pickle, written completely or not at all."""
+"""Results and models as ``.npz`` files: a JSON header and plain arrays, versioned, without pickle."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,65 +14,40 @@ from ..files.points import DAMAGED, check_readable
 from ..files.remote import fetched, is_remote
 from ..files.writing import check_output, check_path
 from ..findings import refusal
+from .model import Model
 from .selection import Ranking, Selection
 
-FORMAT = "ies_gpu selection"
-VERSION = 2  # a field that is added later has a default, so that older files stay readable
-Result = TypeVar("Result")
+# the class and the version of each; a field that is added later has a default, so that older files stay readable
+FORMATS: dict[str, tuple[type, int]] = {"ies_gpu selection": (Selection, 2), "ies_gpu model": (Model, 2)}
+OTHER = "neither a result nor a model of ies_gpu, which 'ies-gpu fit -o' and 'ies-gpu fit --model' write"
+Result = TypeVar("Result", Selection, Model)
 RECORDS = {"Segment": Segment, "Ranking": Ranking}  # small records that occur inside a result
 
 
-def save(selection: Selection, path: str | os.PathLike[str]) -> None:
-    """Write a result to a file.
-
-    The file is written completely or not at all, without pickle. Arrays on a GPU are copied to the host.
-    ``numpy.load`` opens the file too, and ``unzip -p run.npz header.json`` shows everything but the arrays.
-
-    Parameters
-    ----------
-    selection : Selection
-        The result of :func:`select_coordinates`.
-    path : str or path-like
-        An ``.npz`` file, or a URL such as ``s3://bucket/run.npz``.
-
-    Raises
-    ------
-    TypeError
-        If ``selection`` is something else.
-    OSError
-        If the file cannot be written.
-
-    See Also
-    --------
-    load : Read it again.
-
-    Examples
-    --------
-    >>> from ies_gpu import datasets, load, save, select_coordinates
-    >>> X = datasets.load("D1", n_samples=400).X
-    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
-    >>> save(selection, "run.npz")
-    >>> load("run.npz").names
-    ('phi1', 'phi7')
-    """
-    if not isinstance(selection, Selection):
-        text = f"save takes a Selection from select_coordinates, got {type(selection).__name__}"
-        raise refusal("selection.type", text, kind=TypeError)
-    write_as(path, FORMAT, VERSION, {field.name: getattr(selection, field.name) for field in fields(selection)})
+def save(result: Selection | Model, path: str | os.PathLike[str]) -> None:
+    """Write a result or a model to a file or URL, completely or not at all."""
+    check_output(path, ".npz")
+    format = next(name for name, (kind, _) in FORMATS.items() if isinstance(result, kind))
+    packed, arrays = pack({field.name: getattr(result, field.name) for field in fields(result)}, RECORDS)
+    version = FORMATS[format][1]
+    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": packed}
+    write_archive(path, header, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Selection:
-    """Read a result that :func:`save` or ``ies-gpu fit -o`` wrote.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a result or a model from a file.
+
+    Files of older versions are read too.
 
     Parameters
     ----------
     path : str or path-like
-        An ``.npz`` file or a URL.
+        An ``.npz`` file or a URL, written by ``selection.save``, ``model.save`` or ``ies-gpu fit``.
 
     Returns
     -------
-    Selection
-        The result; its arrays are NumPy arrays.
+    Selection or Model
+        What the file holds; the arrays are NumPy arrays.
 
     Raises
     ------
@@ -84,62 +58,60 @@ def load(path: str | os.PathLike[str]) -> Selection:
 
     See Also
     --------
-    save : Write a result.
+    Selection.save : Write a result.
+    Model.save : Write a model.
 
     Examples
     --------
-    >>> from ies_gpu import datasets, load, save, select_coordinates
+    >>> from ies_gpu import datasets, load, select_coordinates
     >>> X = datasets.load("D1", n_samples=400).X
-    >>> save(select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2), "run.npz")
-    >>> load("run.npz").embedding.shape
-    (400, 2)
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> selection.save("run.npz")
+    >>> load("run.npz").names
+    ('phi1', 'phi7')
+    >>> selection.model(X).save("model.npz")
+    >>> load("model.npz").transform(X[:5] + 0.01).shape
+    (5, 2)
     """
-    wanted = "a result of ies_gpu; load reads what 'ies-gpu fit -o' or save wrote"
-    selection = read_as(path, FORMAT, VERSION, wanted, Selection)
-    used = selection.diagnostics.get("parameters") or {}
-    if "components" in used:  # its name until November 2026
-        used["disconnected"] = used.pop("components")
-    return selection
-
-
-def write_as(path: str | os.PathLike[str], format: str, version: int, content: dict[str, Any]) -> None:
-    """Write named values in a format of ours to a file or URL, completely or not at all."""
-    check_output(path, ".npz")
-    packed, arrays = pack(content, RECORDS)
-    header = {"format": format, "version": version, "written_by": f"ies_gpu {__version__}", "fields": packed}
-    write_archive(path, header, arrays)
-
-
-def read_as(
-    path: str | os.PathLike[str], format: str, version: int, wanted: str, build: Callable[..., Result]
-) -> Result:
-    """What :func:`write_as` wrote in this version of the format or an older one, built from its named values."""
     if is_remote(check_path(path)):
         with fetched(os.fspath(path)) as local:
-            return read_as(local, format, version, wanted, build)
+            return load(local)
     path = Path(path)
     check_readable(path)
     try:
         header = read_header(path)
     except DAMAGED:
         if path.suffix.lower() != ".npz":
-            raise refusal("file.kind", f"{path} is not an .npz file, so it is not {wanted}") from None
+            raise refusal("file.kind", f"{path} is not an .npz file, so it is {OTHER}") from None
         text = f"{path} is not an .npz file, or is cut short or damaged"
         raise refusal("file.damaged", text, "write it again") from None
-    _check_header(path, header, format, version, wanted)
+    kind = _check_header(path, header)
     try:
-        return build(**unpack(path, header["fields"], RECORDS))
+        found = kind(**unpack(path, header["fields"], RECORDS))
     except (*DAMAGED, MemoryError):  # the latter of an array that says it is longer than its file
         text = f"{path} is damaged: not all of its contents can be read"
         raise refusal("file.damaged", text, "write it again") from None
+    used = getattr(found, "diagnostics", {}).get("parameters") or {}
+    if "components" in used:  # its name until November 2026
+        used["disconnected"] = used.pop("components")
+    return found
 
 
-def _check_header(path: Path, header: Any, format: str, version: int, wanted: str) -> None:
+def load_as(kind: type[Result], path: str | os.PathLike[str]) -> Result:
+    """Read a file that must hold a Selection, or must hold a Model."""
+    found = load(path)
+    if not isinstance(found, kind):
+        held, wanted = ("a model", "a result") if isinstance(found, Model) else ("a result", "a model")
+        raise refusal("file.kind", f"{os.fspath(path)} holds {held}, and {wanted} is needed")
+    return found
+
+
+def _check_header(path: Path, header: Any) -> type:
+    """Return the class of what a file holds."""
     own = isinstance(header, dict) and isinstance(header.get("version"), int)
-    if not own or header.get("format") != format:
-        kind = str(header.get("format")) if own else ""
-        what = f"an {kind}, not {wanted}" if kind.startswith("ies_gpu ") else f"not {wanted}"
-        raise refusal("file.kind", f"{path} is {what}")
+    if not own or header.get("format") not in FORMATS:
+        raise refusal("file.kind", f"{path} is {OTHER}")
+    kind, version = FORMATS[header["format"]]
     if header["version"] > version:
         writer = header.get("written_by", "a newer version")
         text = (
@@ -147,3 +119,4 @@ def _check_header(path: Path, header: Any, format: str, version: int, wanted: st
             f"reads formats up to {version}"
         )
         raise refusal("file.newer", text, "upgrade with pip install -U ies-gpu")
+    return kind

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..choice.naming import coordinate_names, names_text
-from ..findings import Finding, option
+from ..findings import DOUBTS, Finding, option
 from ..parameters.verdict import automatic_line
 
 HANG = 18 * " "  # under the values
@@ -36,6 +36,7 @@ def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
         f"  mean score      {selection.ranking.scores[_rank(selection)]:.3f} ({_first_score(selection)})",
         f"  runners-up      {_runners_up(selection)}",
         _search_line(selection),
+        *(f"  note            {say(finding)}" for finding in selection.findings if finding.severity == "note"),
         f"  note            {say(ONE_DIMENSION)}" if d.get("parameters", {}).get("intrinsic_dim") == 1 else "",
         f"  mean degree     {d['mean_degree']:.0f}",
         f"  automatic       {automatic_line(d['automatic'])}" if d.get("automatic") else "",
@@ -50,7 +51,9 @@ def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
 def verdict_and_warnings(selection: Any, say: Callable[[Finding], str] = str) -> tuple[list[str], list[str]]:
     """Return the lines of the verdict, each reason with its advice, and the warnings that say something else."""
     findings = selection.findings
-    own, others = ([say(finding) for finding in findings if finding.is_doubt is doubt] for doubt in (True, False))
+    own, others = (
+        [say(finding) for finding in findings if finding.severity in kinds] for kinds in (DOUBTS, ("warning",))
+    )
     word = selection.verdict or ""
     return ([": ".join([word, *own])] if len(own) < 2 else [f"{word}:", *(f"- {reason}" for reason in own)]), others
 

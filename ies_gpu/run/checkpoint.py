@@ -28,7 +28,7 @@ from ..files.archive import pack, read_header, unpack, write_archive
 from ..findings import option, refusal, tell, warning
 from .fingerprint import content_digest
 
-FORMAT, VERSION = "ies_gpu checkpoint", 2
+FORMAT, VERSION = "ies_gpu checkpoint", 3
 LOCK = ".lock"
 GO_ON = "the run continues without it"
 OPEN: weakref.WeakSet[Checkpoint] = weakref.WeakSet()  # with a lock

@@ -82,8 +82,10 @@ def _add_input(total: Any, name: str, value: Any) -> None:
         total.update(label.encode())
         for part in parts:
             add_array(total, to_host(part))
-        if value.weights is not None:
-            _add_input(total, name, value.weights)
+        if not value.rows.stand_as_given:
+            add_array(total, value.rows.numbers)
+        if value.operator_weights is not None:
+            _add_input(total, name, value.operator_weights)
         return
     backend = backend_of(value)
     if backend.sparse.issparse(value):

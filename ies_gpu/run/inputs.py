@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..backend import Backend, backend_of
+from ..backend import Backend, active_backend, backend_of, to_device
+from ..backend.array import Array
+from ..backend.steps import Do, call, step
+from ..embedding.given import check_room, kernel_of_graph, kernel_of_user, laplacian_of_kernel
+from ..embedding.graph import csr
+from ..embedding.laplacian import Laplacian
 from ..embedding.metrics import SPHERICAL, points_in_metric
+from ..embedding.points import Room, laplacian_of_points
+from ..embedding.rows import Rows
+from ..embedding.transition import SparseTransition, Transition
 from ..findings import option, refusal
 from ..options import ENTRIES, Options
-from ..validation import check_array, check_integer
+from ..validation import check_array, check_integer, check_points
 
 
 class Inputs(NamedTuple):
@@ -66,3 +74,75 @@ class Inputs(NamedTuple):
             text = f"{option('n_components', otherwise)} differs from the {shape[1]} columns of coordinates"
             raise refusal("n_components.coordinates", text, "leave it out, or pass as many columns and eigenvalues")
         return int(shape[1])
+
+
+@step("checks")
+def checked_points(X: Any, options: Options, backend: Backend) -> Array:
+    """Return checked points on a device."""
+    X = to_device(check_points(X), backend)
+    options.check_shape(*X.shape)
+    return X
+
+
+def packed_laplacian(found: Laplacian) -> dict[str, Any]:
+    """Return what a checkpoint saves of a Laplacian, but for its matrix."""
+    own = {"weights": found.operator_weights, "bandwidth": found.bandwidth, "facts": found.facts}
+    return own | found.rows._asdict()
+
+
+def packed_matrix(found: Laplacian) -> dict[str, Any] | None:
+    """Return the matrix; tiles are computed again: they would fill the disk, and take less time than the rest."""
+    if not found.operator.has_matrix:
+        return None
+    P = found.operator.matrix
+    return {"data": P.data, "indices": P.indices, "indptr": P.indptr}
+
+
+def unpacked_laplacian(content: dict[str, Any], load: Any, *_: Any) -> Laplacian:
+    """Return a Laplacian whose matrix is read, or computed again, when it is first used."""
+    backend = active_backend()
+
+    def stored() -> Transition:
+        found = load()
+        if isinstance(found, Laplacian):
+            return found.operator
+        return SparseTransition(csr(backend, *(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))))
+
+    rows = Rows(*(content[name] for name in Rows._fields))
+    weights = backend.asarray(content["weights"])
+    return Laplacian(stored, weights, content["bandwidth"], rows=rows, facts=content["facts"])
+
+
+@step(
+    "graph", composite=True, pack=packed_laplacian, unpack=unpacked_laplacian, heavy=packed_matrix,
+    heavy_name="laplacian",
+)  # fmt: skip
+def laplacian_of(given: Inputs, options: Options, do: Do = call) -> Laplacian:
+    """Return the Laplacian of whichever input was given: points, a graph or a kernel."""
+    shared: dict[str, Any] = {
+        "bandwidth": options.bandwidth, "alpha": options.alpha, "self_loops": options.self_loops,
+        "disconnected": options.disconnected, "do": do,
+    }  # fmt: skip
+    size, limit, backend = (options.n_components, options.intrinsic_dim), options.memory_limit, active_backend()
+    if given.entry == "X":
+        found = laplacian_of_points(
+            do(checked_points, given.value, options, backend),
+            radius=options.radius,
+            n_neighbors=options.n_neighbors,
+            intrinsic_dim=options.intrinsic_dim,
+            dtype=options.storage,
+            room=Room(*size, is_limited=limit is not None),
+            **shared,
+        )
+    else:
+        if limit is not None and backend.device == "cpu" and backend.sparse.issparse(given.value):
+            check_room(given.value, given.entry, size, options.stored_bytes, limit)
+        if given.entry == "graph":
+            kernel, notes = do(
+                kernel_of_graph, given.value, options.bandwidth, options.radius, options.storage, backend
+            )
+        else:
+            kernel, notes = do(kernel_of_user, given.value, options.storage, backend), []
+        found = laplacian_of_kernel(kernel, n_components=options.n_components, approximations=notes, **shared)
+    options.check_sizes(found.shape[0])
+    return found

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from ..findings import Finding, tell, without_repeats
+from ..backend.steps import Report
+from ..findings import Finding, teller, without_repeats
 from ..system.memory import peak_memory
 from .progress import Bar, Progress, listener, say
 
 LONG = 10.0  # seconds from which on work is announced
+UNUSABLE = "kernel.not_used"  # said once in a process, whichever trial comes by
 logger = logging.getLogger("ies_gpu")
-Report = Callable[[int, int], None]
+AT_ONCE = "memory.slow"  # said before long work, even in a trial whose other warnings are held back
 
 
 class Log:
@@ -34,6 +36,7 @@ class Log:
         self.peak_bytes: dict[str, int] = {}
         self.findings: list[Finding] = []
         self.current = ""
+        self.tell = teller()  # a run listens to its steps, and speaks to its caller
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Report]:
@@ -63,16 +66,12 @@ class Log:
         if finding in self.findings:  # a scan and the run after it come by the same place
             return
         self.findings.append(finding)
-        tell(finding)
+        self.tell(finding)
 
     def foretell(self, work: str, seconds: float) -> None:
         """Announce how long some work will take, if that is long."""
         if seconds >= LONG:
             say(f"ies_gpu: {work}: about {seconds:.0f} s to go", visibly=isinstance(self.progress, Bar))
-
-    def say_now(self, finding: Finding) -> None:
-        """Warn before long work, even in a trial whose other warnings are held back."""
-        self.warn(finding)
 
     def keep(self, findings: list[Finding]) -> None:
         """Keep findings that need no warning, or were issued elsewhere."""
@@ -85,7 +84,7 @@ class Log:
     def restore(self, state: list[dict[str, str]]) -> None:
         """Say again what a saved stage had found."""
         for finding in (Finding(**record) for record in state):  # type: ignore[arg-type]
-            if finding.is_doubt:
+            if finding.severity != "warning":
                 self.keep([finding])
             else:
                 self.warn(finding)
@@ -96,7 +95,7 @@ class Log:
             "seconds": self.seconds,
             "peak_bytes": self.peak_bytes,
             "findings": [asdict(finding) for finding in without_repeats(self.findings)],
-            "warnings": tuple(str(finding) for finding in self.findings if not finding.is_doubt),
+            "warnings": tuple(str(finding) for finding in self.findings if finding.severity == "warning"),
         }
 
 
@@ -116,8 +115,9 @@ class HeldLog(Log):
             self.seconds, self.peak_bytes = shown.seconds, shown.peak_bytes
 
     def warn(self, finding: Finding) -> None:
-        self.findings.append(finding)
-
-    def say_now(self, finding: Finding) -> None:
-        if self.shown is not None:
-            self.shown.say_now(finding)
+        if finding.code == UNUSABLE:
+            self.tell(finding)
+        elif finding.code != AT_ONCE:
+            self.findings.append(finding)
+        elif self.shown is not None:
+            self.shown.warn(finding)

@@ -165,7 +165,7 @@ def test_twins():
 
 def test_a_result_from_disk_is_judged_as_before(strip, tmp_path):
     points, fit = strip
-    ies_gpu.save(fit, tmp_path / "a.npz")
+    fit.save(tmp_path / "a.npz")
     told = [
         selection_stability(given, X=points, n_bootstrap=20, n_refits=2)
         for given in (fit, ies_gpu.load(tmp_path / "a.npz"))

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from scipy.spatial import procrustes
 
-from ies_gpu import (
-    Selection,
-    procrustes_error,
-    score_subsets,
-    select_coordinates,
-    size_verdict,
-    volume_histogram,
-)
+from ies_gpu import Selection, score_subsets, select_coordinates
+from ies_gpu.analysis.procrustes import procrustes_error
+from ies_gpu.analysis.volumes import size_verdict, volume_histogram
 from tests.manifolds import rectangle
 from tests.said import refused
 

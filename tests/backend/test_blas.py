@@ -78,7 +78,7 @@ def test_a_child_does_not_wait_for_threads_that_it_does_not_have(own):
     def child_has(wanted):
         child = os.fork()
         if child == 0:
-            os._exit(0 if set(numbers()) == {wanted} and single_thread.lock.acquire(timeout=5) else 3)
+            os._exit(0 if set(numbers()) == {wanted} and single_thread.lock.acquire(timeout=60) else 3)
         return os.waitpid(child, 0)[1] == 0
 
     try:

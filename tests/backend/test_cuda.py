@@ -20,12 +20,12 @@ import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, get_backend
+from ies_gpu.backend.audit import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.embedding.cost import WORDS
+from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.errors import DeviceError, IESWarning
-from ies_gpu.parameters.levina_bickel import SAMPLE
-from ies_gpu.run.audit import ROWS
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement, stored_as
 from tests.real_cupy import plugged_in
@@ -105,8 +105,8 @@ def test_steps_take_and_return_device_arrays_and_agree_with_the_cpu(cupy):
     assert (found.subset, found.chosen, found.passed) == (expected.subset, expected.chosen, expected.passed)
     np.testing.assert_allclose(found.percentiles, expected.percentiles, atol=1e-10)
     new, values = X[:50] + 0.2, embedding.eigenvalues
-    found = ies_gpu.nystrom_extension(upload(new), upload(X), upload(Y), values, bandwidth=bandwidth)
-    close(found, ies_gpu.nystrom_extension(new, X, Y, values, bandwidth=bandwidth), 1e-12)
+    found = nystrom_extension(upload(new), upload(X), upload(Y), values, bandwidth=bandwidth)
+    close(found, nystrom_extension(new, X, Y, values, bandwidth=bandwidth), 1e-12)
 
 
 # --- the whole ---
@@ -145,9 +145,9 @@ def test_points_go_up_once_and_results_come_down_once(machine):
     assert large["up"] == sorted([X.nbytes, *[n * double] * 4])
     # down: the order of the points, and what is in the result
     assert large["down"] == sorted(n * double * count for count in (1, m, m * d, d, 1, len(found.path)))
-    # and co-metrics for LAPACK, and a sample of the points of which the dimension is looked at
+    # and co-metrics for LAPACK
     others = {size for way, size in machine.transfers if way == "down" and size % n and size > n * double}
-    assert others == {40 * m * m * double, ROWS * m * m * double, SAMPLE * 3 * double}
+    assert others == {40 * m * m * double, ROWS * m * m * double}
 
 
 @pytest.mark.parametrize("name", first_of("D1", "D7"))
@@ -159,11 +159,11 @@ def test_a_run_waits_a_hundred_times_whatever_its_size(name):
         assert machine.counts["syncs"] <= 130 + products / 10
 
 
-def test_no_run_compiles_a_search_tree_for_a_few_sampled_points(machine, monkeypatch):
-    """CuPy's takes NVRTC 10 s, in every first run."""
-    spatial = importlib.import_module("cupyx.scipy.spatial")
-    monkeypatch.setattr(spatial, "KDTree", None)
-    assert_agreement(on_cuda("D1", 700), on_cpu("D1", 700))
+def test_no_search_tree_is_compiled_for_a_few_sampled_points(cupy, monkeypatch):
+    """CuPy's takes NVRTC 10 s, in every first run with points on the device."""
+    monkeypatch.setattr(importlib.import_module("cupyx.scipy.spatial"), "KDTree", None)
+    X, arguments = problem("D1", 700)
+    assert_agreement(select_coordinates(cupy.asarray(X), **arguments), on_cpu("D1", 700))
 
 
 def test_a_first_run_says_that_cupy_compiles(machine, monkeypatch, tmp_path, caplog):
@@ -277,7 +277,7 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
     stored_as(monkeypatch, "tiles" if stored else "recomputed")
     expected = select_coordinates(X, device="cpu", **arguments)
-    monkeypatch.setattr("ies_gpu.run.stages.kernel.MANY", 1000)
+    monkeypatch.setattr("ies_gpu.embedding.points.MANY", 1000)
     said = "memory_limit is 0.00 GB on cuda:0, so .* computed anew for every product: .* would avoid it"
     with nullcontext() if stored else pytest.warns(IESWarning, match=said):
         found = select_coordinates(X, device="cuda", **arguments)

@@ -12,8 +12,8 @@ import ies_gpu.embedding.diffusion
 import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu.backend import backend_of
+from ies_gpu.backend.audit import ROWS, audit_tangents, sampled_rows
 from ies_gpu.backend.guard import Kernels
-from ies_gpu.run.audit import ROWS, audit_tangents, sampled_rows
 from tests.backends import needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
 from tests.real_cupy import plugged_in

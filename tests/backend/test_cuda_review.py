@@ -27,7 +27,7 @@ from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
-from ies_gpu.parameters.explained import points_at
+from ies_gpu.parameters.explained import points_at, unexplained_variance
 from tests.backend.test_cuda_faults import quietly
 from tests.backend.test_cuda_memory import Watch, small_run, undisturbed
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
@@ -245,7 +245,7 @@ def test_f3_sums_maxima_and_spreads_of_columns(without_pool, rng, k):
             np.testing.assert_allclose(part.get(), other, rtol=1e-10, atol=1e-10)
     assert min(blocks for _, size, blocks in without_pool.reductions if size >= 8 * 20_000) >= 32
     without_pool.reductions.clear()
-    ies_gpu.unexplained_variance(cupy.asarray(rng.normal(size=(20_001, 3))), there[:, :3])
+    unexplained_variance(cupy.asarray(rng.normal(size=(20_001, 3))), there[:, :3])
     # CuPy's search tree takes extremes of columns by one block, and nothing else does
     assert {name for name, size, blocks in without_pool.reductions if size >= 8 * 20_000 and blocks < 32} <= {
         "cupy_min", "cupy_max",

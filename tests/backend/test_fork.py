@@ -219,7 +219,7 @@ def test_a_property_that_is_being_computed_holds_no_lock():
     threads[0].start()
     assert entered.wait(60)
     threads[1].start()
-    threads[1].join(20)
+    threads[1].join(60)
     assert found == [7]
     go_on.set()
     threads[0].join(60)

@@ -8,8 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
-from ies_gpu import candidate_subsets, score_subsets
-from ies_gpu.choice.criterion import score_pass
+from ies_gpu import score_subsets
+from ies_gpu.choice.criterion import candidate_subsets, score_pass
 from tests.manifolds import frames
 from tests.said import refused
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
-from ies_gpu.choice.criterion import penalties
+from ies_gpu import leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
+from ies_gpu.choice.criterion import candidate_subsets, penalties
 from ies_gpu.choice.regularization import first_acceptable
 from tests.manifolds import frames, lines
 from tests.said import refused

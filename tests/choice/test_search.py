@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from ies_gpu import (
-    greedy_order,
     leave_one_out_regret,
     score_subsets,
     search_branch_and_bound,
@@ -20,6 +19,7 @@ from ies_gpu.choice import regularization
 from ies_gpu.choice.bounds import Bounds
 from ies_gpu.choice.branch_and_bound import ROUNDING, Tree
 from ies_gpu.choice.criterion import candidate_subsets, penalties
+from ies_gpu.choice.greedy import greedy_order
 from ies_gpu.choice.increments import increments
 from ies_gpu.choice.local import grown
 from ies_gpu.choice.pool import Pool, random_sets

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets, load, save
+from ies_gpu import cli, datasets, load
 
 from .commands import FIT
 
@@ -50,7 +50,7 @@ def test_show_writes_the_chosen_coordinates_as_csv(run, tmp_path, capsys):
 def test_show_writes_times_that_name_the_rows_as_times(run, tmp_path):
     selection = load(run)
     times = np.datetime64("2026-11-17T10:00", "ns") + np.arange(len(selection.points)) * np.timedelta64(1, "s")
-    save(replace(selection, index=times), tmp_path / "named.npz")
+    replace(selection, index=times).save(tmp_path / "named.npz")
     assert cli.main(["show", str(tmp_path / "named.npz"), "--csv", str(tmp_path / "map.csv"), "--json"]) == 0
     assert (tmp_path / "map.csv").read_text().splitlines()[2].split(",")[1].startswith("2026-11-17T10:00:01")
 

@@ -8,8 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from ies_gpu import cli, datasets, estimate_resources, radius_graph
+from ies_gpu import cli, datasets, radius_graph
 from ies_gpu.files.writing import write_array
+from ies_gpu.resources import estimate_resources
 
 from .commands import FIT
 

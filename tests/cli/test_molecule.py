@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from ies_gpu import cli, datasets, load, unexplained_variance
+from ies_gpu import cli, datasets, load
 from ies_gpu.cli.molecule import reduced
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.extras import needed
 
 pytestmark = pytest.mark.usefixtures("plain_kernels")

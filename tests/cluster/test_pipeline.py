@@ -104,9 +104,9 @@ def test_a_result_knows_its_points(client, tmp_path):
             found = select_coordinates(X, client=client, **options, **more)
         assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
         assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
-    assert ies_gpu.model_of(found, X).names == found.names
+    assert found.model(X).names == found.names
     with refused("X.other_points"):
-        ies_gpu.model_of(found, X[::-1])
+        found.model(X[::-1])
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")

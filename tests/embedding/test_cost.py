@@ -16,6 +16,7 @@ from ies_gpu.embedding import cost
 from ies_gpu.embedding.cost import Size, enough_bytes, least_bytes, needs, plan
 from ies_gpu.embedding.graph import ordered_radius_graph
 from ies_gpu.embedding.order import spatial_order
+from ies_gpu.findings import listen
 from tests.manifolds import rectangle
 from tests.said import refused
 
@@ -112,8 +113,8 @@ def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
         begun.append(stage)
 
     before = []
-    monkeypatch.setattr("ies_gpu.run.log.tell", lambda finding: before.append(list(begun)))
-    (said,) = select_coordinates(points, memory_limit=14 << 20, progress=progress, **options).findings
+    with listen(hear=lambda finding: before.append(list(begun))):
+        (said,) = select_coordinates(points, memory_limit=14 << 20, progress=progress, **options).findings
     assert said.code == "memory.slow" and "memory_limit" in said.advised
     assert "graph" not in before[0]
 

@@ -10,8 +10,8 @@ import scipy.sparse
 
 from ies_gpu import diffusion_map, gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import get_backend
+from ies_gpu.embedding.eigensolvers import coarsest, looks, multilevel, returns
 from ies_gpu.embedding.eigensolvers import eigenpairs as eigen
-from ies_gpu.embedding.eigensolvers import multilevel, returns
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition, leading_eigenpairs
 from ies_gpu.embedding.eigensolvers.factorised import factorised_eigenpairs
 from ies_gpu.embedding.eigensolvers.lanczos import add_missed, lanczos
@@ -118,7 +118,7 @@ def test_without_the_matrix_of_cells_the_pairs_are_the_same(quick, monkeypatch, 
 def test_a_long_last_level_is_factorised(quick, monkeypatch):
     laplacian = strip(2000)
     usual = pairs(laplacian, quick, 12, solver="multilevel")
-    monkeypatch.setattr("ies_gpu.embedding.eigensolvers.eigenpairs.FACTORISED_FROM", 100)
+    monkeypatch.setattr(coarsest, "FACTORISED_FROM", 100)
     found = pairs(laplacian, quick, 12, solver="multilevel")
     assert found.info["method"] == "multilevel", found.info
     assert found.info["coarse_products"][-1] < usual.info["coarse_products"][-1]  # solves, instead of products
@@ -270,15 +270,24 @@ def test_points_that_hold_what_starts_there_are_cells_of_their_own(quick, rng):
     assert all(row in edges and row + 1 in edges for row in lonely)
 
 
-def test_chances_of_return_count_the_eigenvalues_near_one(quick, monkeypatch):
-    """They add up to the trace of S to a power, here by dense algebra, to within the error of 8 random vectors."""
-    rng, counted = np.random.default_rng(0), []
-    monkeypatch.setattr(returns, "check_crowd", lambda *found: counted.extend(found))
-    laplacian = laplacian_of(rng.uniform(0, 1, (1500, 2)) * [6.25, 1], 0.06)
-    multilevel.build_levels(SymmetricTransition(laplacian, quick), 5)
-    values = np.linalg.eigvalsh(dense(laplacian))
-    steps = 2 * np.array(returns.LOOKS[1:])
-    np.testing.assert_allclose(counted, [*(values[:, None] ** steps).sum(axis=0), 5], rtol=0.15)
+def test_a_walk_counts_the_eigenvalues_near_one(quick):
+    """What is left of random signs is the trace of S to a power, here by dense algebra, to within the error of two."""
+    laplacian = laplacian_of(np.random.default_rng(0).uniform(0, 1, (1500, 2)) * [6.25, 1], 0.06)
+    operator = SymmetricTransition(laplacian, quick)
+    walk, values = looks.Walk(operator), np.linalg.eigvalsh(dense(laplacian))
+    for T in (4, 16, 64):
+        assert walk.until(T) == pytest.approx((values**T).sum(), rel=0.25)
+    assert operator.products == 0 and 4 < walk.time_until((walk.left[4] * walk.left[16]) ** 0.5) < 16
+
+
+def test_what_cells_lose_of_smooth_vectors(quick):
+    """Nothing of vectors that are multiples of the first on each cell, all of those that sum to 0 on each."""
+    n = 4096
+    top = np.full(n, n**-0.5)
+    steps = np.repeat(np.random.default_rng(0).normal(size=(n // 8, 2)), 8, axis=0)
+    signs = np.tile([1.0, -1.0], n // 2)[:, None]
+    for X, lost in ((steps - steps.mean(axis=0), 0), (signs, 1), (steps - steps.mean(axis=0) + signs, 0.5)):
+        assert looks.lost_on_cells(X, top, True, quick) == pytest.approx(lost, abs=0.05)
 
 
 @pytest.mark.parametrize("columns", [2, 6])
@@ -287,8 +296,7 @@ def test_a_graph_in_many_dimensions_is_left_to_lanczos_at_once(quick, columns):
     X = np.random.default_rng(0).uniform(0, 1, (6000, columns))
     graph = knn_graph(X, n_neighbors=22)
     found = diffusion_map(graph_laplacian(gaussian_kernel(graph, bandwidth=float(np.median(graph.data)))))
-    assert found.info["method"] == ("multilevel" if columns == 2 else "lanczos")
-    assert columns == 2 or "Lanczos will be sooner" in found.info["fallback"]
+    assert "fallback" not in found.info and (found.info["method"] == "lanczos") == (columns == 6)
     assert columns == 2 or found.info["products"] < 1000
 
 
@@ -314,11 +322,11 @@ def test_coarse_levels_become_small_however_many_points_are_lonely(quick):
 def test_noise_as_wide_as_the_bandwidth(quick):
     """Each point in a tail has an eigenvalue of its own; cells alone would never come to an end."""
     laplacian = noisy_strip(6000)
-    a, b = (pairs(laplacian, quick, ordered=ordered) for ordered in (False, True))
+    a, b = (pairs(laplacian, quick, solver=method) for method in ("lanczos", "multilevel"))
     assert b.info["method"] == "multilevel" and "fallback" not in b.info
     np.testing.assert_allclose(a.values, b.values, atol=1e-10)
     check(laplacian, b)
-    larger = pairs(noisy_strip(18_000), quick, ordered=True).info
+    larger = pairs(noisy_strip(18_000), quick, solver="multilevel").info
     assert larger["method"] == "multilevel" and larger["block_products"] <= 1.5 * b.info["block_products"]
 
 
@@ -349,7 +357,7 @@ def test_interlacing_catches_a_value_that_was_skipped():
 def test_doubt_leads_to_another_method_and_is_said(quick, monkeypatch, method, reason):
     laplacian = strip(1200)
     if method == "lanczos":
-        monkeypatch.setattr(eigen, "MOST_FILL", 0)
+        monkeypatch.setattr(looks, "MOST_FILL", 0)
     if reason == "stalled":
         monkeypatch.setattr(multilevel, "MAX_ITERATIONS", 2)
     else:
@@ -399,22 +407,22 @@ def test_lanczos_stays_beside_what_is_locked(on, backend):
 
 @pytest.mark.thorough
 def test_block_products_do_not_grow_with_n(quick):
-    small, large = (pairs(strip(n, degree=100), quick, ordered=True).info for n in (8_000, 32_000))
+    small, large = (pairs(strip(n, degree=100), quick, solver="multilevel").info for n in (8_000, 32_000))
     assert small["method"] == large["method"] == "multilevel"
     assert large["block_products"] <= 1.5 * small["block_products"] <= 90
     for size, cells in zip(large["coarse_sizes"], (4096, 512), strict=True):
         assert cells <= size < cells + 32_000 / 100  # a few points at the edge are cells of their own
     # Lanczos needs more for more points, since 1 - mu falls like 1 / n
-    few, many = (pairs(strip(n, degree=100), quick).info["products"] for n in (2_000, 8_000))
+    few, many = (pairs(strip(n, degree=100), quick, solver="lanczos").info["products"] for n in (2_000, 8_000))
     assert many > 1.4 * few and many > 8 * small["block_products"]
 
 
-def test_the_choice_follows_neighbourhoods(quick):
-    wide, narrow = strip(6000, degree=100), strip(6000, degree=400)
-    assert pairs(wide, quick, ordered=True).info["method"] == "multilevel"
-    assert pairs(wide, quick).info["method"] == "lanczos"  # nobody said that the rows are ordered
-    info = pairs(narrow, quick, ordered=True).info
-    assert info["method"] == "lanczos" and "fallback" not in info
+def test_the_choice_follows_the_graph(quick):
+    """A smooth strip, one with noise that no cell fits, and so few neighbourhoods that Lanczos is quick."""
+    chosen = {"multilevel": strip(20_000), "factorised": noisy_strip(6000), "lanczos": strip(6000, degree=400)}
+    for method, laplacian in chosen.items():
+        info = pairs(laplacian, quick, ordered=True).info
+        assert info["method"] == method and "fallback" not in info, info
 
 
 def test_the_same_bits_twice_and_for_any_number_of_threads():
@@ -462,7 +470,7 @@ def test_an_iteration_without_a_chance_ends_early(monkeypatch):
     n = 6000
     ring = scipy.sparse.diags([np.ones(n - 1), np.ones(n), np.ones(n - 1)], [-1, 0, 1]).tolil()
     ring[0, n - 1] = ring[n - 1, 0] = 1.0
-    monkeypatch.setattr(eigen.Factorisation, "fits", False)
+    monkeypatch.setattr(looks.Factorisation, "fits", False)
     monkeypatch.setattr(own, "PATIENCE", 1000)
     operator = SymmetricTransition(graph_laplacian(ring.tocsr(), bandwidth=1.0), cpu_backend("plain"))
     start = np.random.default_rng(0).normal(size=n)
@@ -497,8 +505,8 @@ def test_the_pace_of_an_iteration_foretells_its_end():
 def test_ending_the_levels_early_and_poor_guards_change_nothing(quick, monkeypatch, staying, enough):
     """With 0 the first coarse level is the last, and factorised; guards of a coarse level need not be good."""
     laplacian = strip(9000)
-    monkeypatch.setattr(eigen, "FACTORISED_FROM", 500)
-    monkeypatch.setattr(eigen, "STAYING", staying)
+    monkeypatch.setattr(coarsest, "FACTORISED_FROM", 500)
+    monkeypatch.setattr(coarsest, "STAYING", staying)
     monkeypatch.setattr(multilevel, "ENOUGH", enough)
     monkeypatch.setattr(multilevel, "SMALLEST", 100)
     a, b = (pairs(laplacian, quick, ordered=ordered) for ordered in (False, True))

@@ -5,19 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    IndependentCoordinates,
-    cometric,
-    diffusion_map,
-    laplacian_of_points,
-    load,
-    model_of,
-    save,
-    select_coordinates,
-    unexplained_variance,
-)
+from ies_gpu import IndependentCoordinates, cometric, diffusion_map, laplacian_of_points, load, select_coordinates
 from ies_gpu.backend import backend_of
 from ies_gpu.embedding.local import local_bandwidths, local_kernel, local_laplacian
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.manifolds import rectangle
 
 RATIO = 100.0
@@ -99,13 +90,13 @@ def test_a_strip_is_unrolled(given, tmp_path):
     width = flat[:, 1:]
     assert unexplained_variance(width, found.embedding) < 0.3
     assert unexplained_variance(width, found.coordinates[:, :2]) > 0.7  # the first two would not do
-    save(found, tmp_path / "run.npz")
+    found.save(tmp_path / "run.npz")
     assert load(tmp_path / "run.npz").subset == found.subset
     if "bandwidth" in given and given["bandwidth"] != "local":
-        np.testing.assert_allclose(model_of(found, X).transform(X), found.embedding, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found.model(X).transform(X), found.embedding, rtol=0, atol=1e-6)
     else:
         with pytest.raises(ValueError, match="a model needs one bandwidth for all points"):
-            model_of(found, X)
+            found.model(X)
 
 
 def test_dimension_and_size_are_found_with_it():

@@ -7,8 +7,9 @@ import pytest
 import sklearn.neighbors
 from sklearn.metrics import pairwise_distances
 
-from ies_gpu import laplacian_of_points, model_of, nystrom_extension, radius_graph, select_coordinates
+from ies_gpu import laplacian_of_points, radius_graph, select_coordinates
 from ies_gpu.embedding.metrics import SPHERICAL
+from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.options import METRICS
 
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6}
@@ -46,7 +47,7 @@ def test_a_map_is_that_of_its_distances(points, metric):
     found = select_coordinates(X, bandwidth=bandwidth, metric=metric, **SIZES)
     by_graph = select_coordinates(graph=dense, bandwidth=bandwidth, **SIZES)
     np.testing.assert_allclose(found.eigenvalues, by_graph.eigenvalues, atol=1e-6)
-    model = model_of(found, X)
+    model = found.model(X)
     np.testing.assert_allclose(model.transform(X, columns=range(3)), found.coordinates[:, :3], atol=1e-6)
     new = X[:9] + 0.01
     extended = nystrom_extension(

@@ -7,16 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    IESWarning,
-    diffusion_map,
-    gaussian_kernel,
-    graph_laplacian,
-    laplacian_of_points,
-    nystrom_extension,
-    radius_graph,
-)
-from ies_gpu.embedding.nystrom import KernelRule, kernel_degrees, nearest_rows
+from ies_gpu import IESWarning, diffusion_map, gaussian_kernel, graph_laplacian, laplacian_of_points, radius_graph
+from ies_gpu.embedding.nystrom import KernelRule, kernel_degrees, nearest_rows, nystrom_extension
 from tests.manifolds import rectangle
 
 

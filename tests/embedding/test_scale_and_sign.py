@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ies_gpu
-from ies_gpu import datasets, diffusion_map, graph_laplacian, model_of, select_coordinates
+from ies_gpu import datasets, diffusion_map, graph_laplacian, select_coordinates
 from ies_gpu.embedding.scale_and_sign import CLEAR, scale_factors, signs
 
 KNOWN = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2, "n_components": 10}
@@ -60,7 +60,7 @@ def test_scale_changes_nothing_else(strip, unit, scale):
     np.testing.assert_allclose(a.collapse, b.collapse, rtol=1e-6)
     new = strip[:20] + 0.05
     np.testing.assert_allclose(
-        model_of(other, strip).transform(new), model_of(unit, strip).transform(new) * factors[0][list(unit.subset)],
+        other.model(strip).transform(new), unit.model(strip).transform(new) * factors[0][list(unit.subset)],
         rtol=1e-9,
     )  # fmt: skip
 

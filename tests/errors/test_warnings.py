@@ -9,7 +9,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ies_gpu import IESWarning, IndependentCoordinates, datasets, nystrom_extension, select_coordinates
+from ies_gpu import IESWarning, IndependentCoordinates, datasets, select_coordinates
+from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_points
 

@@ -7,8 +7,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from ies_gpu import candidate_subsets, leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
-from ies_gpu.choice.criterion import penalties
+from ies_gpu import leave_one_out_regret, regularization_path, score_subsets, search_exhaustive
+from ies_gpu.choice.criterion import candidate_subsets, penalties
 from ies_gpu.choice.regularization import segment_at
 from tests.manifolds import frames, lines
 

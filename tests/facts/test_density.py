@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import diffusion_map, laplacian_of_points, model_of, select_coordinates
+from ies_gpu import diffusion_map, laplacian_of_points, select_coordinates
 
 SLOPE = 3.0  # of log p on [0, 1]
 
@@ -36,4 +36,4 @@ def test_eigenvalues_and_eigenvectors(points, alpha):
 def test_new_points_with_another_alpha(points):
     """At a training point the extension is the eigenvector equation, for every alpha."""
     found = select_coordinates(points, bandwidth=0.05, intrinsic_dim=1, subset_size=1, n_components=5, alpha=0.25)
-    np.testing.assert_allclose(model_of(found, points).transform(points), found.embedding, atol=1e-7)
+    np.testing.assert_allclose(found.model(points).transform(points), found.embedding, atol=1e-7)

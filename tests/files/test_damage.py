@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from ies_gpu import datasets, load, load_model, model_of, save, save_model, select_coordinates
+from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.errors import CheckpointWarning
 from ies_gpu.files.points import read_columns, read_points
 from ies_gpu.files.writing import write_array, write_table
@@ -47,8 +47,8 @@ def selection():
 
 
 WRITE = {
-    "run.npz": lambda path, selection: save(selection, path),
-    "model.npz": lambda path, selection: save_model(model_of(selection, POINTS), path),
+    "run.npz": lambda path, selection: selection.save(path),
+    "model.npz": lambda path, selection: selection.model(POINTS).save(path),
     "graph.npz": lambda path, selection: write_stage(path),
     "points.npz": lambda path, selection: np.savez_compressed(path, X=POINTS),
     "points.npy": lambda path, selection: write_array(path, POINTS),
@@ -60,7 +60,7 @@ WRITE = {
 }
 READ = {
     "run.npz": lambda path: fields_of(load(path)),
-    "model.npz": lambda path: fields_of(load_model(path)),
+    "model.npz": lambda path: fields_of(load(path)),
     "graph.npz": read_stage,
 }
 
@@ -153,7 +153,7 @@ def test_an_array_of_an_odd_type_is_refused(dtype, tmp_path):
             read_points(tmp_path / name)
 
 
-@pytest.mark.parametrize("read", [load, load_model, read_points])
+@pytest.mark.parametrize("read", [load, read_points])
 def test_devices_and_pipes_are_not_read(read, tmp_path):
     """One has no end, and the other may never begin."""
     os.mkfifo(tmp_path / "pipe.npz")
@@ -296,7 +296,7 @@ def test_a_flipped_bit_in_a_page_of_parquet_is_noticed(tmp_path):
 def test_results_are_never_unpacked(member, selection, tmp_path):
     """We do not compress, so a compressed member is not ours: a few bytes could become gigabytes."""
     path, changed = tmp_path / "run.npz", tmp_path / "changed.npz"
-    save(selection, path)
+    selection.save(path)
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
         for info in old.infolist():
             kind = zipfile.ZIP_DEFLATED if info.filename == member else zipfile.ZIP_STORED
@@ -309,7 +309,7 @@ def test_names_of_members_are_no_paths(selection, tmp_path):
     """Nothing is extracted: a member that names a place elsewhere is only a name."""
     (tmp_path / "inner").mkdir()
     path = tmp_path / "inner" / "run.npz"
-    save(selection, path)
+    selection.save(path)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("../../outside.npy", b"here")
         archive.writestr("/tmp/ies-gpu-outside.npy", b"here")
@@ -334,7 +334,6 @@ def test_nothing_is_unpickled(tmp_path):
         ("points.npy", read_points),
         ("points.npz", read_points),
         ("run.npz", load),
-        ("run.npz", load_model),
     ):
         with pytest.raises(ValueError, match=name.partition(".")[0]):
             read(tmp_path / name)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ies_gpu import datasets, load, load_model, model_of, save, save_model, select_coordinates
+from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.cli.plot import draw
 from ies_gpu.cli.show import write_csv
 from ies_gpu.errors import CheckpointWarning
@@ -34,7 +34,7 @@ CALLS = ("fsync", "replace")  # of the module os; opening and writing are counte
 @pytest.fixture(scope="module")
 def results():
     X = datasets.load("D1", n_samples=300).X
-    return [(selection := select_coordinates(X[:n], **OPTIONS), model_of(selection, X[:n])) for n in (300, 290)]
+    return [(selection := select_coordinates(X[:n], **OPTIONS), selection.model(X[:n])) for n in (300, 290)]
 
 
 def stage(path, number):
@@ -43,8 +43,8 @@ def stage(path, number):
 
 
 WRITERS = {
-    "run.npz": lambda path, results, k: save(results[k][0], path),
-    "model.npz": lambda path, results, k: save_model(results[k][1], path),
+    "run.npz": lambda path, results, k: results[k][0].save(path),
+    "model.npz": lambda path, results, k: results[k][1].save(path),
     "points.npy": lambda path, results, k: writing.write_array(path, np.arange(9000.0 + k)),
     "table.csv": lambda path, results, k: write_csv(results[k][0], str(path)),
     "map.svg": lambda path, results, k: draw(results[k][0], str(path)),
@@ -124,7 +124,7 @@ def test_a_fault_at_every_call(name, kind, results, tmp_path, monkeypatch):
         assert set(os.listdir(tmp_path)) == beside, (at, kind)
         path.write_bytes(old)
     print(f"{name}, {kind}: {counted.count} faults")
-    {"run.npz": load, "model.npz": load_model}.get(name, np.shape)(path)
+    (load if name in ("run.npz", "model.npz") else np.shape)(path)
 
 
 def told(write, path, results):

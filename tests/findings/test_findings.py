@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from ies_gpu import IESWarning, load, save, select_coordinates
+from ies_gpu import IESWarning, load, select_coordinates
 from ies_gpu.errors import DisconnectedGraphError
 from ies_gpu.findings import (
     LIGHT,
@@ -22,6 +22,7 @@ from ies_gpu.findings import (
     option,
     refusal,
     tell,
+    teller,
     verdict_on,
     warning,
     warnings_for,
@@ -94,7 +95,7 @@ def test_one_thread_listens_and_no_other():
 def test_a_result_keeps_its_findings_in_a_file(tmp_path):
     found = select_coordinates(X, n_components=8)
     assert found.findings and found.verdict == verdict_on(found.findings)
-    save(found, tmp_path / "run.npz")
+    found.save(tmp_path / "run.npz")
     again = load(tmp_path / "run.npz")
     assert again.findings == found.findings and again.verdict == found.verdict
 
@@ -107,3 +108,15 @@ def test_sentences_of_older_files_are_findings_without_a_code():
     doubtful = {"warnings": (whole,), "automatic": {"verdict": "doubtful", "reasons": ["no set passes"]}}
     assert findings_in(doubtful) == (Finding("old", "warning", whole),)  # which repeats the reasons
     assert findings_in({"warnings": ()}) == ()
+
+
+def test_who_listens_first_hears_and_a_teller_reaches_those_who_listened_before():
+    found = warning("graph.left_out", "40 rows")
+    with listen() as beyond:
+        speak = teller()
+        with listen(RuntimeWarning) as other, listen(IESWarning, lambda finding: speak(finding)):
+            tell(found)  # to the log of a run, say, which passes it on
+        assert beyond == [found] and other == []
+        with listen(RuntimeWarning) as other:
+            tell(found)
+        assert beyond == [found, found] and other == []

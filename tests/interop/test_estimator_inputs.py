@@ -22,9 +22,8 @@ from ies_gpu import (
     gaussian_kernel,
     graph_laplacian,
     knn_graph,
-    load_model,
+    load,
     radius_graph,
-    save_model,
     select_coordinates,
 )
 from tests.said import refused
@@ -51,8 +50,8 @@ def test_a_map_of_nearest_neighbours_takes_new_points(strip, make, self_loops, t
     sizes = SIZES if make is IndependentCoordinates else {"n_components": 4}
     fitted = make(n_neighbors=20, bandwidth=1.0, self_loops=self_loops, **sizes).fit(strip.X)
     np.testing.assert_allclose(fitted.transform(strip.X), fitted.embedding_, rtol=0, atol=1e-6)
-    save_model(fitted.model_, tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz").transform(strip.X[:9] + 0.01)
+    fitted.model_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz").transform(strip.X[:9] + 0.01)
     np.testing.assert_allclose(again, fitted.transform(strip.X[:9] + 0.01), rtol=0, atol=1e-12)
     assert np.abs(again - fitted.embedding_[:9]).max() < 0.2  # near their neighbours
 
@@ -72,10 +71,8 @@ def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(
 
 
 def test_a_function_with_neighbours_has_a_model_too(strip):
-    from ies_gpu import model_of
-
     selection = select_coordinates(strip.X, n_neighbors=20, bandwidth=1.0, **SIZES)
-    np.testing.assert_allclose(model_of(selection, strip.X).transform(strip.X), selection.embedding, atol=1e-6)
+    np.testing.assert_allclose(selection.model(strip.X).transform(strip.X), selection.embedding, atol=1e-6)
 
 
 # --- distances and affinities ----------------------------------------------------------------------------------------
@@ -126,8 +123,8 @@ def test_affinities_are_the_kernel(strip, make, sparse, tmp_path):
     same_map(fitted.embedding_, points.embedding_)
     same_map(fitted.transform(cross), points.transform(new))
     assert fitted.bandwidth_ is None
-    save_model(fitted.model_, tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz").transform(cross)
+    fitted.model_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz").transform(cross)
     np.testing.assert_allclose(again, fitted.transform(cross), rtol=0, atol=1e-12)
 
 

@@ -27,10 +27,6 @@ from ies_gpu import (
     IndependentCoordinates,
     datasets,
     load,
-    load_model,
-    model_of,
-    save,
-    save_model,
     select_coordinates,
 )
 from ies_gpu.backend import backend_of
@@ -225,8 +221,8 @@ def test_parameters_are_checked_in_fit(estimator, wrong, strip):
 
 def test_the_model_of_an_estimator_can_be_saved(frame, tmp_path):
     fitted = chooser().fit(frame)
-    save_model(fitted.model_, tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz")
+    fitted.model_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
     assert again.feature_names == ("x", "y", "z")
     np.testing.assert_array_equal(again.transform(frame[:20]), fitted.transform(frame[:20]))
 
@@ -250,8 +246,8 @@ def test_transformers_on_the_device(cupy, strip, tmp_path):
     assert mapped.n_features_in_ == 3
     with pytest.raises(ValueError, match="2 features"):
         mapped.transform(cupy.asarray(points[:9, :2]))
-    save_model(mapped.model_, tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz").transform(points[:9], device="cpu")
+    mapped.model_.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz").transform(points[:9], device="cpu")
     np.testing.assert_allclose(again, back.get(), rtol=0, atol=1e-12)
 
 
@@ -284,7 +280,7 @@ def test_the_pass_over_pairs_for_a_model_is_on_the_device_too(machine, strip, mo
     assert where == ["cuda:0"] and isinstance(fitted.model_.degrees, np.ndarray)
     for device in ("cuda", "cpu"):  # a model stays where its run was
         selection = select_coordinates(points, device=device, intrinsic_dim=2, subset_size=2, **sizes)
-        np.testing.assert_allclose(model_of(selection, points).degrees, fitted.model_.degrees, rtol=1e-12)
+        np.testing.assert_allclose(selection.model(points).degrees, fitted.model_.degrees, rtol=1e-12)
     assert where == ["cuda:0", "cuda:0", "cpu"]
 
 
@@ -343,7 +339,7 @@ def test_precomputed_distances_in_a_search_and_in_parts(strip):
 
 @pytest.mark.parametrize(("scale", "rows"), [("rms", 1), ("unit", 1000)])
 def test_a_result_says_how_it_is_scaled(strip, scale, rows, tmp_path):
-    save(chooser(scale=scale).fit(strip.X).selection_, tmp_path / "run.npz")
+    chooser(scale=scale).fit(strip.X).selection_.save(tmp_path / "run.npz")
     found = load(tmp_path / "run.npz")
     assert found.diagnostics["parameters"]["scale"] == scale
     np.testing.assert_allclose((found.coordinates**2).mean(axis=0), 1 / rows, rtol=1e-6)

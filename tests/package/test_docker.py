@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ies_gpu import estimate_resources
 from ies_gpu.cli import build_parser
+from ies_gpu.resources import estimate_resources
 from tests.extras import needed
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from ies_gpu import datasets, load, load_model
+from ies_gpu import datasets, load
 from tests.extras import needed
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def test_strip(run):
 @pytest.mark.thorough
 def test_torus(run):
     assert "500 new points in phi1" in run("torus.py", 1000)
-    assert np.isfinite(np.load("torus-new.npy")).all() and load_model("torus-model.npz").X.shape == (1000, 13)
+    assert np.isfinite(np.load("torus-new.npy")).all() and load("torus-model.npz").X.shape == (1000, 13)
 
 
 def turned_molecule(n):
@@ -155,7 +155,7 @@ def test_workstation_on_the_cpu(run):
     chosen = load("results/run.npz")
     np.testing.assert_array_equal(np.load("results/embedding.npy"), chosen.embedding)
     assert json.loads(Path("results/summary.json").read_text())["names"] == list(chosen.names)
-    again = load_model("results/model.npz").transform(np.load("points.npy"))
+    again = load("results/model.npz").transform(np.load("points.npy"))
     np.testing.assert_allclose(again, chosen.embedding, rtol=0, atol=1e-8)
 
 

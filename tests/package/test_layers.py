@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ies_gpu
+import ies_gpu.errors
 
 ROOT = Path(ies_gpu.__file__).parent
 TESTS = Path(__file__).parents[1]
@@ -22,7 +24,7 @@ ROOMS = [
     "plot", "report", "cli", "__main__",
 ]  # fmt: skip
 # what a result draws of itself is loaded when it is drawn
-DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report")}
+DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report"), ("analysis", "plot")}
 
 
 def imports(path: Path, text: str | None = None):
@@ -139,3 +141,16 @@ def test_import_loads_only_the_standard_library():
 def test_every_public_name_exists():
     for name in ies_gpu.__all__:
         assert getattr(ies_gpu, name) is not None
+
+
+def test_there_are_at_most_fifty_public_names_and_every_class_returned_or_raised_is_one():
+    assert len(ies_gpu.__all__) <= 50
+    public = [getattr(ies_gpu, name) for name in ies_gpu.__all__]
+    returned = {
+        function.__globals__.get(word)
+        for function in map(inspect.unwrap, filter(inspect.isfunction, public))
+        for word in re.findall(r"\w+", str(function.__annotations__.get("return")))
+    }
+    raised = {value for value in vars(ies_gpu.errors).values() if isinstance(value, type)}
+    ours = {kind for kind in returned | raised if inspect.isclass(kind) and kind.__module__.startswith("ies_gpu")}
+    assert {kind.__name__ for kind in ours - set(public)} == {"Backend"}  # an adapter: read its device, nothing more

@@ -25,7 +25,7 @@ assert not Path(ies_gpu.__file__).is_relative_to({root!r}), ies_gpu.__file__
 strip = np.random.default_rng(0).uniform(0, 1, (800, 2)) * [5, 1]
 found = ies_gpu.select_coordinates(strip, intrinsic_dim=2, subset_size=2, bandwidth=0.15, n_components=8, device="cpu")
 assert found.subset[0] == 0 and len(found.subset) == 2
-ies_gpu.save(found, "run.npz")
+found.save("run.npz")
 """
 
 

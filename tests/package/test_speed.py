@@ -10,8 +10,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ies_gpu import candidate_subsets, select_coordinates
-from ies_gpu.choice.criterion import score_pass
+from ies_gpu import select_coordinates
+from ies_gpu.choice.criterion import candidate_subsets, score_pass
 from ies_gpu.choice.rmetric import tangents
 from tests.backends import cpu_backend
 from tests.manifolds import rectangle

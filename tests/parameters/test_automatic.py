@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu import (
-    DisconnectedGraphError,
-    IESWarning,
-    datasets,
-    load,
-    save,
-    select_coordinates,
-    unexplained_variance,
-)
+from ies_gpu import DisconnectedGraphError, IESWarning, datasets, load, select_coordinates
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.comparison import assert_agreement
 from tests.manifolds import plane, rectangle
 from tests.said import refused, warned
@@ -39,7 +32,7 @@ def test_everything_automatic_unrolls_the_strip(strip, automatic):
     assert 0 < found["fvu"] < 0.03
     # the blur is drawn at random, so that it differs for a coordinate of the other sign
     assert found["fvu"] == pytest.approx(unexplained_variance(X, automatic.embedding, blur=0.01), rel=0.1)
-    assert min(row["fvu"] for row in found["scan"]) >= found["fvu"] / 1.01
+    assert min(row["lost"] for row in found["scan"]) >= found["lost"] / 1.01
     assert "automatic" in repr(automatic)
     assert max(map(len, repr(automatic).splitlines())) <= 80
 
@@ -53,7 +46,10 @@ def test_a_device_finds_what_the_cpu_finds(backend):
     assert_agreement(found, expected)
     assert mine["chosen"] == pytest.approx(theirs["chosen"])
     np.testing.assert_allclose(mine["spectrum"], theirs["spectrum"], rtol=1e-10)
-    np.testing.assert_allclose([r["fvu"] for r in mine["scan"]], [r["fvu"] for r in theirs["scan"]], rtol=1e-3)
+    # at bandwidths that are not chosen, sets may be nearly tied
+    both = [(a, b) for a, b in zip(mine["scan"], theirs["scan"], strict=True) if a["subset"] == b["subset"]]
+    assert len(both) >= len(mine["scan"]) - 1
+    np.testing.assert_allclose(*np.array([(a["lost"], b["lost"]) for a, b in both]).T, rtol=0.05)
 
 
 def test_automatic_is_the_same_as_its_own_numbers_given(strip, automatic):
@@ -79,7 +75,7 @@ def test_automatic_is_the_same_as_its_own_numbers_given(strip, automatic):
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:the automatic choice is doubtful")  # one dimension is too few for a strip
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # one dimension is too few for a strip
 def test_any_combination_of_given_and_automatic(strip, given):
     found = select_coordinates(strip[0][:700], n_components=10, **given)
     parameters = found.diagnostics["parameters"]
@@ -113,7 +109,7 @@ def test_a_sample_stands_for_many_points(strip, monkeypatch):
 
 
 def test_results_with_reports_are_saved_and_loaded(automatic, tmp_path):
-    save(automatic, tmp_path / "run.npz")
+    automatic.save(tmp_path / "run.npz")
     assert load(tmp_path / "run.npz").diagnostics["automatic"] == automatic.diagnostics["automatic"]
 
 

@@ -1,71 +1,57 @@
-"""The estimates a user can ask for one by one."""
+"""The parameters of an automatic run, asked for on their own."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from ies_gpu import (
-    estimate_bandwidth,
-    estimate_dimension,
-    levina_bickel_dimension,
-    suggest_subset_size,
-    unexplained_variance,
-)
+from ies_gpu import estimate_dimension, estimate_parameters
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.manifolds import plane
 from tests.said import refused
 
 
-@pytest.mark.parametrize("method", ["degree", "slope", "consistency"])
-def test_rules_for_the_bandwidth(on, strip, method):
-    found = on(estimate_bandwidth)(strip[0][:500], method=method)
-    assert found.value == pytest.approx(estimate_bandwidth(strip[0][:500], method=method).value)
-    assert found.bandwidths.min() <= found.value <= found.bandwidths.max() * (1 + 1e-12)
-    assert (np.diff(found.degrees) >= 0).all()
-    assert found.confidence.level in ("high", "fair", "low")
-    if method == "degree":
-        return
-    best = found.curve.max() if method == "slope" else found.curve.min()
-    assert found.curve[found.bandwidths == found.value] == best
-
-
-def test_estimates_agree_with_the_automatic_run(strip, automatic):
-    chosen = automatic.diagnostics["automatic"]["chosen"]
-    bandwidth = estimate_bandwidth(strip[0])
-    assert bandwidth.value == pytest.approx(chosen["bandwidth"])
-    assert bandwidth.subsets[list(bandwidth.bandwidths).index(bandwidth.value)] == automatic.subset
-    size = suggest_subset_size(strip[0], bandwidth=chosen["bandwidth"], intrinsic_dim=2)
-    assert size.value == chosen["subset_size"]
-    assert size.sizes == (2, 3)
-    assert size.unexplained[0] - size.unexplained[1] <= 0.01
+def test_they_are_those_of_the_automatic_run(strip, automatic):
+    found, chosen = estimate_parameters(strip[0]), automatic.diagnostics["automatic"]["chosen"]
+    assert {name: getattr(found, name) for name in chosen} == chosen
+    assert found.verdict == automatic.verdict and found.basis == automatic.diagnostics["automatic"]
+    assert found.confidence.keys() == chosen.keys()
+    assert all(judged.level in ("high", "fair", "low") and judged.facts for judged in found.confidence.values())
     assert estimate_dimension(strip[0]).value == chosen["intrinsic_dim"]
 
 
+def test_what_is_given_is_not_looked_for(strip):
+    found = estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, n_components=8)
+    assert (found.bandwidth, found.intrinsic_dim) == (0.2, 2) and found.confidence.keys() == {"subset_size"}
+    (panel,) = found.plot().axes
+    assert panel.get_title() == f"Coordinates: {found.subset_size}"
+    with refused("parameters.given"):
+        estimate_parameters(strip[0][:600], bandwidth=0.2, intrinsic_dim=2, subset_size=2, n_components=8)
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_every_estimate_has_a_picture(strip):
     X = strip[0][:500]
-    estimates = [estimate_dimension(X, method=m) for m in ("local_pca", "levina_bickel", "two_nn", "slope")]
-    estimates += [estimate_bandwidth(X, method=m) for m in ("degree", "slope")]
-    estimates += [suggest_subset_size(X, bandwidth=0.2, intrinsic_dim=2, n_components=8)]
-    for estimate in estimates:
-        axes = estimate.plot().axes[0]
-        assert axes.get_xlabel()
-        assert axes.get_ylabel()
-        assert str(estimate.value)[:3] in axes.figure.get_suptitle()
+    for method in ("local_pca", "levina_bickel", "two_nn"):
+        estimate = estimate_dimension(X, method=method)
+        (axes,) = estimate.plot().axes
+        assert axes.get_xlabel() and axes.get_ylabel() and str(estimate.value) in axes.figure.get_suptitle()
+    found = estimate_parameters(X, n_components=8)
+    panels = found.plot().axes
+    for axes, value in zip(panels, (f"{found.bandwidth:.3g}"[:3], found.intrinsic_dim, found.subset_size), strict=True):
+        assert axes.get_xlabel() and axes.get_ylabel() and str(value) in axes.get_title()
 
 
 def test_wrong_estimates_are_refused():
     X = plane(40, 2)
     for call, code in (
-        (lambda: estimate_bandwidth(X, method="magic"), "method.choice"),
         (lambda: estimate_dimension(X, method="magic"), "method.choice"),
-        (lambda: estimate_bandwidth(X, method="degree", degree=2), "degree.range"),
+        (lambda: estimate_dimension(X, method="slope"), "method.choice"),
         (lambda: estimate_dimension(X, sample_size=0), "sample_size.range"),
-        (lambda: levina_bickel_dimension(X[:5]), "neighbors.range"),
-        (lambda: levina_bickel_dimension(X, neighbors=[2]), "neighbors.range"),
-        (lambda: levina_bickel_dimension(X, neighbors=[]), "neighbors.empty"),
-        (lambda: levina_bickel_dimension(X, average="geometric"), "average.choice"),
-        (lambda: suggest_subset_size(X, bandwidth=-1), "bandwidth.range"),
+        (lambda: estimate_dimension(X[:5], method="levina_bickel"), "points.too_few"),
+        (lambda: estimate_parameters(X, bandwidth=-1), "bandwidth.range"),
         (lambda: unexplained_variance(X, X[:3]), "coordinates.rows"),
     ):
         with refused(code):
             call()
+    with pytest.raises(TypeError):
+        estimate_parameters(X, magic=1)

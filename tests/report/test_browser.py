@@ -7,7 +7,8 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection_stability, volume_histogram
+from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection_stability
+from ies_gpu.analysis.volumes import volume_histogram
 from ies_gpu.findings import light
 from ies_gpu.report.page import write_report
 from tests.report.conftest import HOSTILE

@@ -13,7 +13,7 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import diagnose, load, save, selection_stability
+from ies_gpu import diagnose, load, selection_stability
 from ies_gpu.report.content import shown_rows
 from ies_gpu.report.packing import MISSING, STEPS, as_script, packed
 from ies_gpu.report.page import report_page, write_report
@@ -64,7 +64,7 @@ def test_hostile_names_appear_only_escaped(strip):
 
 def test_numbers_survive_the_way_through_file_and_page(strip, tmp_path):
     selection, X, colors = strip
-    save(selection, tmp_path / "run.npz")
+    selection.save(tmp_path / "run.npz")
     write_report(load(tmp_path / "run.npz"), tmp_path / "report.html", points=X, colors=colors)
     run = content((tmp_path / "report.html").read_text())["runs"][0]
     assert tuple(run["subset"]) == selection.subset and run["zeta"] == selection.zeta

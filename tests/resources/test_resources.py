@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from benchmarks import device_counts
-from ies_gpu import datasets, estimate_resources
+from ies_gpu import datasets
 from ies_gpu.embedding.cost import Size
-from ies_gpu.resources import CONTEXT, SAMPLES, START, device_needs
+from ies_gpu.resources import CONTEXT, SAMPLES, START, device_needs, estimate_resources
 from tests.backends import needs_cupy
 from tests.manifolds import rectangle
 

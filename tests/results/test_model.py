@@ -12,22 +12,10 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import (
-    IESWarning,
-    Model,
-    datasets,
-    load,
-    load_model,
-    model_of,
-    radius_graph,
-    save,
-    save_model,
-    select_coordinates,
-    unexplained_variance,
-)
+from ies_gpu import IESWarning, Model, Selection, datasets, load, radius_graph, select_coordinates
 from ies_gpu.cli import main
-from ies_gpu.results import model as model_module
-from ies_gpu.results.storage import read_as
+from ies_gpu.parameters.explained import unexplained_variance
+from ies_gpu.results import storage
 from tests.backends import each_device
 from tests.said import refused, warned
 
@@ -46,7 +34,7 @@ def selection(strip):
 
 @pytest.fixture(scope="module")
 def model(selection, strip):
-    return model_of(selection, strip.X, feature_names=["x", "y", "z"])
+    return selection.model(strip.X, feature_names=["x", "y", "z"])
 
 
 def test_transform_gives_the_chosen_or_the_wanted_columns(model, selection, strip):
@@ -65,8 +53,8 @@ def test_without_self_loops(backend, strip, tmp_path):
     """Training points and copies among them return to their coordinates."""
     X = np.vstack([strip.X[:700], strip.X[:40]])
     selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.9, self_loops=False, device="cpu")
-    save_model(model_of(selection, X), tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz").transform(X, device=backend.device)
+    selection.model(X).save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz").transform(X, device=backend.device)
     np.testing.assert_allclose(again, selection.embedding, rtol=0, atol=1e-8)
 
 
@@ -85,7 +73,7 @@ def test_a_model_works_on_any_device(backend, model, strip, isolated):
 
 def test_float32_storage_is_close_enough(strip):
     selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, dtype="float32")
-    again = model_of(selection, strip.X).transform(strip.X)
+    again = selection.model(strip.X).transform(strip.X)
     assert np.abs(again - selection.embedding).max() <= 1e-6 * np.abs(selection.embedding).max()
 
 
@@ -93,7 +81,7 @@ def test_points_left_out_are_no_training_points(strip):
     X = np.vstack([[[1e3, 0, 0]], strip.X, [[-1e3, 0, 0], [-1e3, 0.1, 0]]])
     with warned("graph.left_out"):
         selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.7, disconnected="largest")
-    model = model_of(selection, X)
+    model = selection.model(X)
     np.testing.assert_array_equal(model.X, strip.X)
     with warned("new_points.isolated"):
         got = model.transform(X)
@@ -104,7 +92,7 @@ def test_a_map_of_a_graph_has_no_place_for_points(strip):
     graph = radius_graph(strip.X, radius=2.1)
     selection = select_coordinates(graph=graph, bandwidth=0.7, intrinsic_dim=2, subset_size=2)
     with refused("model.entry"):
-        model_of(selection, strip.X)
+        selection.model(strip.X)
 
 
 def test_points_of_another_run_are_refused(strip):
@@ -115,11 +103,11 @@ def test_points_of_another_run_are_refused(strip):
     others = [strip.X[:9], np.vstack([strip.X, strip.X[:5]]), strip.X[::-1], strip.X[:, :2], changed]
     for X in others:
         with refused("X.*"):
-            model_of(selection, X)
-    again = model_of(selection, strip.X.tolist())  # the same numbers, however they come
+            selection.model(X)
+    again = selection.model(strip.X.tolist())  # the same numbers, however they come
     np.testing.assert_array_equal(again.X, strip.X)
     older = dataclasses.replace(selection, diagnostics=selection.diagnostics | {"points_digest": None})
-    assert len(model_of(older, strip.X[::-1]).X) == len(strip.X)  # nothing to compare with
+    assert len(older.model(strip.X[::-1]).X) == len(strip.X)  # nothing to compare with
 
 
 @pytest.mark.parametrize(("metric", "bandwidth"), [("cosine", 0.1), ("correlation", 0.02)])
@@ -131,13 +119,13 @@ def test_points_of_another_run_are_refused_in_every_metric(strip, metric, bandwi
         selection = select_coordinates(X, metric=metric, bandwidth=bandwidth, **asked)
     for other in (X[::-1], 2 * X):
         with refused("X.other_points"):
-            model_of(selection, other)
-    np.testing.assert_array_equal(model_of(selection, X.tolist()).X, X[selection.points])
+            selection.model(other)
+    np.testing.assert_array_equal(selection.model(X.tolist()).X, X[selection.points])
 
 
 def test_columns_of_a_frame_are_compared_by_name(selection, strip):
     frame = pandas.DataFrame(strip.X, columns=["x", "y", "z"])
-    model = model_of(selection, frame)
+    model = selection.model(frame)
     assert model.feature_names == ("x", "y", "z")
     expected = model.transform(strip.X[:5])  # an array has no names
     np.testing.assert_array_equal(model.transform(frame[:5]), expected)
@@ -148,7 +136,7 @@ def test_columns_of_a_frame_are_compared_by_name(selection, strip):
     with refused("columns.names"):
         model.transform(frame.assign(more=1.0))
     numbered = pandas.DataFrame(strip.X)  # as pandas numbers columns: no names
-    assert model_of(selection, numbered).feature_names is None
+    assert selection.model(numbered).feature_names is None
     np.testing.assert_array_equal(model.transform(numbered[:5]), expected)
 
 
@@ -159,7 +147,7 @@ def test_the_command_line_compares_names_of_columns(strip, tmp_path, monkeypatch
     frame[["width", "length", "height"]][:5].to_csv("new.csv", index=False)
     np.save("new.npy", frame[:5].values)
     assert command("fit train.csv -d 2 -s 2 --bandwidth 0.9 -m 8 --threads 1 --model model.npz -q") == 0
-    assert load_model("model.npz").feature_names == ("length", "width", "height")
+    assert load("model.npz").feature_names == ("length", "width", "height")
     assert command("transform model.npz new.csv -o phi.npy") == 1
     said = " ".join(capsys.readouterr().err.split())
     assert "new.csv has its columns in another order" in said and "pass --columns length,width,height" in said
@@ -169,8 +157,8 @@ def test_the_command_line_compares_names_of_columns(strip, tmp_path, monkeypatch
 
 
 def test_a_round_trip_keeps_everything(model, strip, tmp_path):
-    save_model(model, tmp_path / "model.npz")
-    again = load_model(tmp_path / "model.npz")
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
     for field in dataclasses.fields(Model):
         a, b = getattr(model, field.name), getattr(again, field.name)
         assert type(a) is type(b), field.name
@@ -182,7 +170,7 @@ def test_a_round_trip_keeps_everything(model, strip, tmp_path):
 
 
 def test_the_first_format_stays_readable():
-    old = load_model(OLD)
+    old = load(OLD)
     assert old.X.shape == (40, 2) and old.subset == (0, 2) and old.feature_names == ("x", "y")
     # the file is its own witness: its points must return to its coordinates
     np.testing.assert_allclose(old.transform(old.X, columns=range(5)), old.coordinates, rtol=0, atol=1e-7)
@@ -190,41 +178,35 @@ def test_the_first_format_stays_readable():
 
 def test_a_later_version_with_more_fields_reads_it(monkeypatch):
     later = dataclasses.make_dataclass("Later", [("shift", float, 0.25)], bases=(Model,), frozen=True)
-    monkeypatch.setattr(model_module, "VERSION", 3)
-    monkeypatch.setattr(model_module, "Model", later)
-    found = load_model(OLD)
+    monkeypatch.setitem(storage.FORMATS, "ies_gpu model", (later, 3))
+    found = load(OLD)
     assert found.shift == 0.25 and found.names == ("phi1", "phi3")
 
 
 def test_a_file_from_the_future_is_refused(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(model_module, "VERSION", 3)
-    save_model(model, tmp_path / "model.npz")
-    monkeypatch.setattr(model_module, "VERSION", 1)
+    model.save(tmp_path / "model.npz")
+    monkeypatch.setitem(storage.FORMATS, "ies_gpu model", (Model, 1))
     with refused("file.newer"):
-        load_model(tmp_path / "model.npz")
+        load(tmp_path / "model.npz")
 
 
 def test_results_and_models_are_not_confused(model, selection, tmp_path):
-    save_model(model, tmp_path / "model.npz")
-    save(selection, tmp_path / "run.npz")
-    with refused("file.kind"):
-        load_model(tmp_path / "run.npz")
-    with refused("file.kind"):
-        load(tmp_path / "model.npz")
-    with refused("model.type", TypeError):
-        save_model(selection, tmp_path / "other.npz")
+    model.save(tmp_path / "model.npz")
+    selection.save(tmp_path / "run.npz")
+    assert isinstance(load(tmp_path / "model.npz"), Model) and isinstance(load(tmp_path / "run.npz"), Selection)
+    for wanted, name in ((Model, "run.npz"), (Selection, "model.npz")):
+        with refused("file.kind"):
+            storage.load_as(wanted, tmp_path / name)
 
 
 def test_a_damaged_file_is_refused(model, tmp_path):
     path = tmp_path / "model.npz"
-    save_model(model, path)
+    model.save(path)
     whole = path.read_bytes()
     for share in (0.0, 0.5, 0.99):
         path.write_bytes(whole[: int(share * len(whole))])
         with refused("file.damaged"):
-            load_model(path)
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        read_as(tmp_path / "none.npz", "ies_gpu model", 1, "a model", Model)
+            load(path)
 
 
 def command(line):
@@ -265,7 +247,7 @@ def test_the_command_line_names_what_is_wrong(strip, tmp_path, monkeypatch, caps
         "transform train.npy two.npy -o out.npy": (1, "train.npy is not an .npz file"),
         "transform model.npz two.npy -o out.txt": (2, "-o must name a .npy, .csv"),
         "transform model.npz two.npy": (2, "-o/--output"),
-        "show model.npz": (1, "is an ies_gpu model, not a result"),
+        "show model.npz": (1, "model.npz holds a model, and a result is needed"),
         "fit train.npy -d 2 -s 2 --bandwidth 0.7 --model a.npy": (2, "--model must name an .npz file"),
         "fit train.npy -d 2 -s 2 --bandwidth 0.7 -o a.npz --model a.npz": (2, "must be different files"),
         "fit a.npz -d 2 -s 2 --bandwidth 0.7 -o a.npz": (2, "POINTS and -o must be different files, got a.npz twice"),
@@ -286,7 +268,7 @@ def test_the_way_back(rng):
     X = flat @ frame + 0.01 * rng.normal(size=(1500, 5))
     known = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.15, "scale": "rms"}
     train, held_out = slice(0, 1200), slice(1200, 1500)
-    model = model_of(select_coordinates(X[train], **known), X[train])
+    model = select_coordinates(X[train], **known).model(X[train])
     back = model.inverse_transform(model.transform(X[held_out]))
     rms = np.sqrt(((back - X[held_out]) ** 2).sum(axis=1).mean())
     assert rms < 0.12 and rms == pytest.approx(model.inverse_error.rms, rel=0.25)  # points are .06 apart, edges shrink
@@ -310,6 +292,6 @@ def test_points_whose_last_digits_differ_are_the_same():
     """Programs that read a table of text differ in them."""
     X = datasets.load("D1", n_samples=300).X
     selection = select_coordinates(X, bandwidth=0.9, intrinsic_dim=2, subset_size=2)
-    assert model_of(selection, np.nextafter(X, np.inf)) is not None
+    assert selection.model(np.nextafter(X, np.inf)) is not None
     with refused("X.other_points"):
-        model_of(selection, X * (1 + 1e-4))
+        selection.model(X * (1 + 1e-4))

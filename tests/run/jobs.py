@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ies_gpu.select import STAGES as SAVED
+from ies_gpu.select import SAVED
 
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.6}
-STAGES = [stage.name for stage in SAVED if stage.name != "automatic"]
+STAGES = [name for name in SAVED if name != "automatic"]

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse
 
 from ies_gpu import CheckpointWarning, select_coordinates
-from ies_gpu.run.stage import Run
+from ies_gpu.run.run import Run
 from tests.comparison import assert_equal_selections, resumed
 from tests.said import refused, warned
 
@@ -157,7 +157,7 @@ def test_another_jobs_checkpoint_is_told_of_and_replaced(points, folder, change,
 
 
 def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.run.checkpoint.VERSION", 3)
+    monkeypatch.setattr("ies_gpu.run.checkpoint.VERSION", 99)
     with warned("checkpoint.other_job", CheckpointWarning):
         found = select_coordinates(points, **OPTIONS, checkpoint=folder, resume=True)
     assert resumed(found) == []
@@ -165,7 +165,7 @@ def test_stages_in_another_format_are_another_jobs(points, uninterrupted, folder
 
 
 def test_a_folder_with_stages_is_not_written_over_unasked(points, folder, monkeypatch):
-    monkeypatch.setattr("ies_gpu.run.stage.Run._computed", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.run.run.Run._computed", lambda *_: pytest.fail("work began"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with refused("checkpoint.there"):
         select_coordinates(points, **OPTIONS, checkpoint=folder)
@@ -190,7 +190,7 @@ def test_a_file_of_the_users_is_not_taken_for_a_stage(points, tmp_path, resume):
 
 
 def test_wrong_folders_are_refused_before_the_work(points, tmp_path, monkeypatch):
-    monkeypatch.setattr("ies_gpu.run.stage.Run._computed", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.run.run.Run._computed", lambda *_: pytest.fail("work began"))
     with refused("resume.checkpoint"):
         select_coordinates(points, **OPTIONS, resume=True)
     with refused("checkpoint.remote"):

@@ -29,19 +29,19 @@ def job(folder, *more, start=("-m", "ies_gpu")):
 KILLER = """
 import json, os, random, shutil, signal, sys, time
 import numpy as np
-from ies_gpu import load, save, select_coordinates
+from ies_gpu import load, select_coordinates
 from tests.comparison import assert_equal_selections, resumed
 folder, kills, options = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 X, chance = np.load(folder + "/points.npy"), random.Random(0)
 reference = select_coordinates(X, **options)  # uninterrupted; loads all kernels too
-save(reference, folder + "/reference.npz")
+reference.save(folder + "/reference.npz")
 reference = load(folder + "/reference.npz")
 
 def child(saved):
     number = os.fork()
     if number == 0:
         found = select_coordinates(X, **options, checkpoint=f"{folder}/{saved}", resume=True)
-        save(found, folder + "/run.npz")
+        found.save(folder + "/run.npz")
         os._exit(0)
     return number
 

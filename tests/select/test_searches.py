@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from ies_gpu import datasets, load, save, select_coordinates
+from ies_gpu import datasets, load, select_coordinates
 from ies_gpu.choice.branch_and_bound import branch_sets
 from ies_gpu.choice.search import SEARCHES
 from ies_gpu.options import TABLE
@@ -54,7 +54,7 @@ def test_results_hang_together(found):
 
 
 def test_results_can_be_saved(found, tmp_path):
-    save(found, tmp_path / "run.npz")
+    found.save(tmp_path / "run.npz")
     again = load(tmp_path / "run.npz")
     assert repr(again) == repr(found) and again.diagnostics["search"] == found.diagnostics["search"]
 

@@ -24,6 +24,7 @@ import scipy.sparse
 
 import ies_gpu
 from ies_gpu import datasets
+from ies_gpu.choice.criterion import candidate_subsets
 
 PACKAGE = str(Path(ies_gpu.__file__).parent)
 EPS = 0.3
@@ -65,11 +66,11 @@ def sound() -> dict[str, Any]:
     selection = ies_gpu.select_coordinates(
         X, bandwidth=EPS, intrinsic_dim=2, subset_size=2, n_components=6, keep_bases=True, device="cpu"
     )
-    subsets = ies_gpu.candidate_subsets(6, 2)
+    subsets = candidate_subsets(6, 2)
     folder = tempfile.mkdtemp()
-    model = ies_gpu.model_of(selection, X)
-    ies_gpu.save(selection, f"{folder}/result.npz")
-    ies_gpu.save_model(model, f"{folder}/model.npz")
+    model = selection.model(X)
+    selection.save(f"{folder}/result.npz")
+    model.save(f"{folder}/model.npz")
     np.savez(f"{folder}/molecule.npz", R=rng.normal(size=(4, 2, 3)), z=[1, 1])
     return {
         "X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian, "selection": selection, "model": model,
@@ -100,7 +101,6 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
     search = {"bases": U, "eigenvalues": s["eigenvalues"], "subset_size": 2}
     late = {"laplacian": L, "coordinates": Y, "eigenvalues": s["eigenvalues"], "intrinsic_dim": 2, "subset_size": 2}
     arguments: dict[str, dict[str, Any]] = {
-        "get_backend": {"device": "cpu", "memory_limit": 1 << 30, "n_threads": 1},
         "backend_of": {"array": X},
         "radius_graph": {"X": X, "radius": 3 * EPS},
         "knn_graph": {"X": X, "n_neighbors": 5},
@@ -111,21 +111,15 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "cometric": {"coordinates": Y, "laplacian": L},
         "tangent_bases": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},
         "riemannian_metric": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},
-        "candidate_subsets": {"n_components": 6, "subset_size": 2},
         "score_subsets": {"bases": U, "subsets": s["subsets"]},
         "search_exhaustive": search,
         "search_greedy": search,
-        "greedy_order": {"bases": U, "eigenvalues": s["eigenvalues"], "zeta": 0.1},
         "search_submodular": search,
         "search_branch_and_bound": search,
         "regularization_path": {"scores": s["scores"], "subsets": s["subsets"], "eigenvalues": s["eigenvalues"]},
         "leave_one_out_regret": {"bases": U, "subsets": s["subsets"][:2], "candidates": s["subsets"]},
         "estimate_dimension": {"X": X, "bandwidth": EPS},
-        "levina_bickel_dimension": {"X": X},
-        "two_nn_dimension": {"X": X},
-        "unexplained_variance": {"X": X, "coordinates": Y[:, :2]},
-        "estimate_bandwidth": {"X": X, "intrinsic_dim": 2, "subset_size": 2, "n_components": 6},
-        "suggest_subset_size": {"X": X, "bandwidth": EPS, "intrinsic_dim": 2, "n_components": 6},
+        "estimate_parameters": {"X": X, "bandwidth": EPS, "intrinsic_dim": 2, "n_components": 6},
         "select_coordinates": {"X": X, "bandwidth": EPS, **sizes},
         "select_each_part": {"X": X, "bandwidth": EPS, **sizes},
         "select_coordinates(graph)": {"graph": s["graph"], "bandwidth": EPS, **sizes},
@@ -133,29 +127,16 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "select_coordinates(laplacian)": late,
         "diagnose": {"selection": S, "laplacian": L},
         "selection_stability": {"selection_or_X": S, "n_bootstrap": 3, "n_refits": 2},
-        "llr_ranking": {"coordinates": Y, "n_samples": 50},
-        "procrustes_error": {"truth": X[:, :2], "embedding": Y[:, :2]},
-        "size_verdict": {"selection": S},
-        "volume_histogram": {"selection": S},
-        "nystrom_extension": {
-            "X_new": X[:5],
-            "X": X,
-            "coordinates": Y,
-            "eigenvalues": s["eigenvalues"],
-            "bandwidth": EPS,
-        },
-        "model_of": {"selection": S, "X": X},
-        "save_model": {"model": s["model"], "path": f"{s['folder']}/again.npz"},
-        "load_model": {"path": f"{s['folder']}/model.npz"},
-        "save": {"selection": S, "path": f"{s['folder']}/again.npz"},
         "load": {"path": f"{s['folder']}/result.npz"},
-        "estimate_resources": {"n": 100, "dim": 3, "degree": 20.0},
         "umap_init": {"selection": S},
     }
     fitted = ies_gpu.IndependentCoordinates(bandwidth=EPS, device="cpu", **sizes).fit(X)
     atoms = np.random.default_rng(1).normal(size=(6, 5, 3))
     file = f"{s['folder']}/again"
     methods = {
+        "Model.save": (s["model"].save, {"path": f"{file}.npz"}),
+        "Selection.save": (S.save, {"path": f"{file}.npz"}),
+        "Selection.model": (S.model, {"X": X}),
         "Model.transform": (s["model"].transform, {"X_new": X[:5]}),
         "Model.inverse_transform": (s["model"].inverse_transform, {"Y": Y[:5, :2]}),
         "Selection.score": (S.score, {"subset": (0, 1)}),
@@ -262,11 +243,7 @@ def outcome(place: tuple[str, str], value: Any) -> str:
             result = function(**own | {argument: value})
         except Exception as error:
             return judged(error)
-    return (
-        "answer"
-        if finite(result, nan_allowed=name in ("nystrom_extension", "Model.transform", "llr_ranking"))
-        else "not finite"
-    )
+    return "answer" if finite(result, nan_allowed=name == "Model.transform") else "not finite"
 
 
 def judged(error: Exception) -> str:

@@ -23,15 +23,23 @@ CHECKS: dict[str, Callable[[Problem], None]] = {
     for name, check in inspect.getmembers(module, inspect.isfunction)
     if inspect.isfunction(getattr(ies_gpu, name, None))
 }
+# what public functions are made of
+INTERNAL = {
+    name.removeprefix("check_"): check
+    for module in (steps, results)
+    for name, check in inspect.getmembers(module, inspect.isfunction)
+    if name.startswith("check_") and list(inspect.signature(check).parameters) == ["p"]
+}
 # fmt: off
-CHECKS |= {
-    "get_backend": results.devices, "backend_of": results.devices,
-    "save_model": results.save_and_load_model, "load_model": results.save_and_load_model,
-    "save": results.save_and_load, "load": results.save_and_load,
+CHECKS |= INTERNAL | {
+    "backend_of": results.devices, "DimensionEstimate.plot": data.pictures,
+    "Selection.save": results.saved_selection, "load": results.saved_selection, "Model.save": results.saved_model,
+    "Selection.model": results.selection_model,
     "Model.transform": results.model_transform, "Model.inverse_transform": results.model_inverse_transform,
     "Selection.score": results.selection_score,
     "Selection.to_pandas": results.selection_exports, "Selection.to_json": results.selection_exports,
     "Selection.to_html": results.selection_pages, "Selection.explore": results.selection_pages,
+    "Parameters.plot": data.pictures,
     "DiffusionMap.fit": results.diffusion_map_fit, "IndependentCoordinates.fit": results.independent_coordinates_fit,
     "anndata.select": results.anndata, "anndata.transform": results.anndata,
     "datasets.load": data.load_data, "datasets.names": data.load_data,

@@ -85,6 +85,10 @@ def pictures(p: Problem) -> None:
     same(sum(bars), 100.0)
     assert ies_gpu.plot.points(p.X).axes and ies_gpu.plot.path(p.selection).axes
     assert len(p.selection.subset) == 1 or ies_gpu.plot.diagnosis(ies_gpu.diagnose(p.selection)).axes
+    found = ies_gpu.estimate_parameters(p.X, bandwidth=p.eps, intrinsic_dim=p.d, n_components=p.m)
+    heights = [bar.get_height() for bar in found.plot().axes[0].patches]
+    same(heights, [row["fvu"] for row in found.basis["sizes"]])
+    assert ies_gpu.estimate_dimension(p.X).plot().axes
     stable = ies_gpu.plot.stability(ies_gpu.selection_stability(p.selection, n_bootstrap=10)).axes[0]
     same(sum(bar.get_width() for bar in stable.patches), 100.0)
     assert ies_gpu.plot.set_label((0, 6)) == r"$\{\phi_{1},\, \phi_{7}\}$"

@@ -91,7 +91,7 @@ class Problem:
 
     @cached_property
     def model(self) -> Any:
-        return ies_gpu.model_of(self.selection, self.X)
+        return self.selection.model(self.X)
 
     @cached_property
     def sets(self) -> list[tuple[int, ...]]:

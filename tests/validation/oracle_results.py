@@ -15,6 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 import ies_gpu
+from ies_gpu.analysis.llr import llr_ranking
+from ies_gpu.analysis.procrustes import procrustes_error
+from ies_gpu.analysis.volumes import size_verdict, volume_histogram
+from ies_gpu.backend import get_backend
+from ies_gpu.embedding.nystrom import nystrom_extension
+from ies_gpu.resources import estimate_resources
 from tests.validation.oracle_problem import Problem, log_volumes, same
 from tests.validation.oracle_steps import check_best, check_pairs, unexplained
 
@@ -82,12 +88,12 @@ def check_extension(p: Problem, transform: Callable[[np.ndarray], np.ndarray], c
     assert_allclose(transform(new), expected, rtol=1e-7, atol=1e-9)
 
 
-def nystrom_extension(p: Problem) -> None:
+def check_nystrom_extension(p: Problem) -> None:
     given = (p.X, p.selection.coordinates, p.selection.eigenvalues)
-    check_extension(p, lambda new: ies_gpu.nystrom_extension(new, *given, **p.kernel_options), range(p.m))
+    check_extension(p, lambda new: nystrom_extension(new, *given, **p.kernel_options), range(p.m))
 
 
-def model_of(p: Problem) -> None:
+def selection_model(p: Problem) -> None:
     same(p.model.degrees, (p.K - (0 if p.self_loops else np.eye(p.n))).sum(axis=1))
     assert p.model.subset == p.selection.subset
 
@@ -104,22 +110,22 @@ def model_inverse_transform(p: Problem) -> None:
     same(p.model.inverse_error.unexplained, unexplained(p.X, Y, 10))
 
 
-def round_trip(p: Problem, save: Any, load: Any, value: Any, names: tuple[str, ...]) -> None:
+def round_trip(value: Any, names: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        save(value, Path(folder, "file.npz"))
-        again = load(Path(folder, "file.npz"))
+        value.save(Path(folder, "file.npz"))
+        again = ies_gpu.load(Path(folder, "file.npz"))
     for name in names:
         assert_array_equal(getattr(again, name), getattr(value, name))
 
 
-def save_and_load(p: Problem) -> None:
+def saved_selection(p: Problem) -> None:
     names = ("subset", "zeta", "coordinates", "eigenvalues", "regrets", "bases", "singular_values", "log_volumes")
-    round_trip(p, ies_gpu.save, ies_gpu.load, p.selection, names)
+    round_trip(p.selection, names)
 
 
-def save_and_load_model(p: Problem) -> None:
+def saved_model(p: Problem) -> None:
     names = ("X", "degrees", "coordinates", "eigenvalues", "bandwidth", "radius", "subset", "alpha")
-    round_trip(p, ies_gpu.save_model, ies_gpu.load_model, p.model, names)
+    round_trip(p.model, names)
 
 
 def selection_score(p: Problem) -> None:
@@ -142,18 +148,18 @@ def selection_pages(p: Problem) -> None:
     assert p.selection.explore() is not None
 
 
-def volume_histogram(p: Problem) -> None:
-    found = ies_gpu.volume_histogram(p.selection, bins=10)
+def check_volume_histogram(p: Problem) -> None:
+    found = volume_histogram(p.selection, bins=10)
     volumes = np.minimum(np.exp(log_volumes(p.selection.bases, p.selection.subset)), 1)
     assert found.counts.sum() == p.n
     assert np.abs(found.counts - np.histogram(volumes, 10, range=(0, 1))[0]).sum() <= 2  # at an edge: rounding
     assert abs(found.share_near_zero - (volumes < 0.1).mean()) <= 1 / p.n
 
 
-def size_verdict(p: Problem) -> None:
+def check_size_verdict(p: Problem) -> None:
     if len(p.sets) < 2:
         return
-    found = ies_gpu.size_verdict(p.selection)
+    found = size_verdict(p.selection)
     for chosen, share in ((found.best, found.share_best), (found.union, found.share_union)):
         volumes = np.exp(log_volumes(p.selection.bases, chosen))
         assert abs(share - (volumes < 0.1).mean()) <= 1 / p.n
@@ -172,17 +178,17 @@ def selection_stability(p: Problem) -> None:
     assert set(found.bootstrap) <= set(p.sets) and np.isclose(sum(found.bootstrap.values()), 1)
 
 
-def procrustes_error(p: Problem) -> None:
+def check_procrustes_error(p: Problem) -> None:
     truth, Y = p.X[:, :2], p.map.coordinates[:, :2]
-    same(ies_gpu.procrustes_error(truth, Y), scipy.spatial.procrustes(truth, Y)[2], 1e-8)
+    same(procrustes_error(truth, Y), scipy.spatial.procrustes(truth, Y)[2], 1e-8)
     turn = np.linalg.qr(p.rng.normal(size=(2, 2)))[0]
-    assert ies_gpu.procrustes_error(truth, 3 * truth @ turn + 1) < 1e-9
+    assert procrustes_error(truth, 3 * truth @ turn + 1) < 1e-9
 
 
-def llr_ranking(p: Problem) -> None:
+def check_llr_ranking(p: Problem) -> None:
     """Weighted least squares at every point, with all other points."""
     Y = p.map.coordinates / np.sqrt((p.map.coordinates**2).mean(axis=0))
-    found = ies_gpu.llr_ranking(Y, n_samples=None)
+    found = llr_ranking(Y, n_samples=None)
     k = p.m - 1
     D = cdist(Y[:, :k], Y[:, :k])
     h = np.median(D[np.triu_indices(p.n, 1)]) / 3
@@ -208,14 +214,14 @@ def umap_init(p: Problem) -> None:
     assert_allclose(found, 10 * Y / np.abs(Y).max(), atol=2e-3)
 
 
-def estimate_resources(p: Problem) -> None:
+def check_estimate_resources(p: Problem) -> None:
     """More points never need less."""
-    small, large = (ies_gpu.estimate_resources(n=n * 1000, dim=3, degree=50.0) for n in (p.n, 2 * p.n))
+    small, large = (estimate_resources(n=n * 1000, dim=3, degree=50.0) for n in (p.n, 2 * p.n))
     assert large.peak_bytes > small.peak_bytes > 0
 
 
 def devices(p: Problem) -> None:
-    assert ies_gpu.get_backend("cpu").device == ies_gpu.backend_of(p.X).device == "cpu"
+    assert get_backend("cpu").device == ies_gpu.backend_of(p.X).device == "cpu"
 
 
 def anndata(p: Problem) -> None:

@@ -12,6 +12,9 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 import ies_gpu
+from ies_gpu.choice.criterion import candidate_subsets
+from ies_gpu.choice.greedy import greedy_order
+from ies_gpu.parameters.explained import unexplained_variance
 from tests.validation.oracle_problem import Problem, log_volumes, same
 
 # --- graph, kernel, Laplacian ---
@@ -94,8 +97,8 @@ def riemannian_metric(p: Problem) -> None:
     assert_allclose((found.G @ found.H)[apart], onto[apart], atol=1e-5)
 
 
-def candidate_subsets(p: Problem) -> None:
-    assert [tuple(row) for row in ies_gpu.candidate_subsets(p.m, p.s).tolist()] == p.sets
+def check_candidate_subsets(p: Problem) -> None:
+    assert [tuple(row) for row in candidate_subsets(p.m, p.s).tolist()] == p.sets
 
 
 def score_subsets(p: Problem) -> None:
@@ -135,10 +138,10 @@ def search_submodular(p: Problem) -> None:
     check_search(p, ies_gpu.search_submodular, best=False)
 
 
-def greedy_order(p: Problem) -> None:
+def check_greedy_order(p: Problem) -> None:
     """Every step is the best one from where it starts."""
     zeta = float(p.rng.uniform(0, 2) / p.map.eigenvalues[-1])
-    order = ies_gpu.greedy_order(p.U, p.map.eigenvalues, zeta=zeta)
+    order = greedy_order(p.U, p.map.eigenvalues, zeta=zeta)
     assert sorted(order) == list(range(p.m))
 
     def loss(chosen: tuple[int, ...]) -> float:
@@ -181,22 +184,18 @@ def nearest(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.take_along_axis(D, order, axis=1), order
 
 
-def two_nn_dimension(p: Problem) -> None:
-    near = nearest(p.X, 2)[0]
-    same(ies_gpu.two_nn_dimension(p.X), (p.n - 1) / np.log(near[:, 1] / near[:, 0]).sum())
-
-
-def levina_bickel_dimension(p: Problem) -> None:
-    near = nearest(p.X, 12)[0]
-    inverse = [np.log(near[:, k - 1 : k] / near[:, : k - 1]).mean(axis=1).mean() for k in (8, 12)]
-    same(ies_gpu.levina_bickel_dimension(p.X, neighbors=(8, 12)).by_neighbors, 1 / np.array(inverse))
-
-
 def estimate_dimension(p: Problem) -> None:
-    for method in ("two_nn", "levina_bickel", "slope", "local_pca"):
+    """The mean inverse of the logarithms of ratios of distances, for one number of neighbours or the first two."""
+    for method in ("two_nn", "levina_bickel", "local_pca"):
         found = ies_gpu.estimate_dimension(p.X, method=method)
         assert 1 <= found.value <= 3 and abs(found.value - found.raw) <= 3
-    same(ies_gpu.estimate_dimension(p.X, method="two_nn").raw, ies_gpu.two_nn_dimension(p.X))
+    near = nearest(p.X, 10)[0]
+    two = ies_gpu.estimate_dimension(p.X, method="two_nn").raw
+    same(two, (p.n - 1) / np.log(near[:, 1] / near[:, 0]).sum())
+    found = ies_gpu.estimate_dimension(p.X, method="levina_bickel")
+    for k in (5, 10):
+        inverse = np.log(near[:, k - 1 : k] / near[:, : k - 1]).mean(axis=1).mean()
+        same(found.curve[list(found.scales).index(k)], 1 / inverse)
 
 
 def unexplained(X: np.ndarray, Y: np.ndarray, k: int) -> float:
@@ -205,20 +204,18 @@ def unexplained(X: np.ndarray, Y: np.ndarray, k: int) -> float:
     return float((error**2).sum() / (centred**2).sum())
 
 
-def unexplained_variance(p: Problem) -> None:
+def check_unexplained_variance(p: Problem) -> None:
     Y = p.map.coordinates[:, :2]
-    same(ies_gpu.unexplained_variance(p.X, Y, n_neighbors=5), unexplained(p.X, Y, 5))
+    same(unexplained_variance(p.X, Y, n_neighbors=5), unexplained(p.X, Y, 5))
 
 
-def estimate_bandwidth(p: Problem) -> None:
-    """Each bandwidth of the curve has the degree that is said, and the value is one of them."""
-    found = ies_gpu.estimate_bandwidth(p.X, **p.sizes)
-    assert np.isclose(found.bandwidths, found.value).any()
-    assert np.isfinite(found.curve).all() and (found.curve >= 0).all()
-    counted = [(3 * eps >= p.D).sum() / p.n for eps in found.bandwidths]
-    assert_allclose(found.degrees, counted, atol=1.5)  # with or without the point itself, sampled or not
-
-
-def suggest_subset_size(p: Problem) -> None:
-    found = ies_gpu.suggest_subset_size(p.X, bandwidth=p.eps, intrinsic_dim=p.d, n_components=p.m)
-    assert p.d <= found.value <= p.m
+def estimate_parameters(p: Problem) -> None:
+    """Each bandwidth of the scan has the degree that is said, and the value is one of them."""
+    found = ies_gpu.estimate_parameters(p.X, **p.sizes, bandwidth="fixed")
+    rows = found.basis["scan"]
+    assert np.isclose([row["bandwidth"] for row in rows], found.bandwidth).any()
+    assert all(np.isfinite(row["fvu"]) and row["fvu"] >= 0 for row in rows)
+    counted = [(3 * row["bandwidth"] >= p.D).sum() / p.n for row in rows]
+    assert_allclose([row["mean_degree"] for row in rows], counted, atol=1.5)  # with or without the point itself
+    given = ies_gpu.estimate_parameters(p.X, bandwidth=p.eps, intrinsic_dim=p.d, n_components=p.m)
+    assert p.d <= given.subset_size <= p.m

@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 
-from ies_gpu import DiffusionMap, datasets, gaussian_kernel, model_of, plot, select_coordinates
+from ies_gpu import DiffusionMap, datasets, gaussian_kernel, plot, select_coordinates
 from ies_gpu.backend.cpu import CpuBackend
 from ies_gpu.embedding.graph import in_units_of
 from ies_gpu.embedding.order import in_order, is_mapped
@@ -70,7 +70,7 @@ def test_a_mapped_file_is_not_copied(points, expected, tmp_path):
     np.save(tmp_path / "X.npy", points)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     assert np.shares_memory(check_points(mapped), mapped)
-    assert np.shares_memory(model_of(expected, mapped).X, mapped)
+    assert np.shares_memory(expected.model(mapped).X, mapped)
     fitted = IndependentCoordinates(**ARGUMENTS).fit(mapped)
     assert np.shares_memory(fitted.model_.X, mapped)
     np.testing.assert_array_equal(fitted.embedding_, expected.embedding)

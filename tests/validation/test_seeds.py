@@ -10,7 +10,6 @@ import pytest
 import ies_gpu
 from ies_gpu import (
     DiffusionMap,
-    IESWarning,
     datasets,
     diffusion_map,
     laplacian_of_points,
@@ -30,11 +29,7 @@ CALLS = {
         ies_gpu.IndependentCoordinates(random_state=state, **SIZES).fit(X).embedding_
     ),
     "diffusion_map": lambda state: diffusion_map(LAPLACIAN, n_components=4, random_state=state).coordinates,
-    "estimate_bandwidth": lambda state: ies_gpu.estimate_bandwidth(X, random_state=state).value,
     "estimate_dimension": lambda state: ies_gpu.estimate_dimension(X, random_state=state).value,
-    "llr_ranking": lambda state: (
-        ies_gpu.llr_ranking(SELECTION.coordinates, n_samples=100, random_state=state).residuals
-    ),
     "search_submodular": lambda state: (
         ies_gpu.search_submodular(BASES, SELECTION.eigenvalues, subset_size=2, random_state=state).zeta
     ),
@@ -42,15 +37,8 @@ CALLS = {
     "selection_stability": lambda state: (
         ies_gpu.selection_stability(SELECTION, X=X, n_bootstrap=5, n_refits=0, random_state=state).random_state
     ),
-    "suggest_subset_size": lambda state: suggested(state),
     "umap_init": lambda state: ies_gpu.umap_init(SELECTION, random_state=state),
 }
-
-
-def suggested(state):
-    with pytest.warns(IESWarning, match="doubtful"):
-        return ies_gpu.suggest_subset_size(X, intrinsic_dim=2, bandwidth=1.2, n_components=6, random_state=state).value
-
 
 KINDS = {
     "None": lambda: None,

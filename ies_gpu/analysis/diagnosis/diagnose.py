@@ -29,7 +29,8 @@ from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, collapse_ratio, evenly
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.connectivity import parts_of
 from ...embedding.graph import knn_graph
-from ...embedding.laplacian import Laplacian, check_laplacian, laplacian_of_points
+from ...embedding.laplacian import Laplacian, check_laplacian
+from ...embedding.points import laplacian_of_points
 from ...findings import refusal
 from ...parameters.explained import unexplained_variance
 from ...results.same_points import is_whole, used_points

@@ -15,25 +15,18 @@ from ...backend.forks import cached_property
 from ...backend.kernels.arrays import csr
 from ...errors import NotConvergedError
 from ..laplacian import Laplacian
-from ..order import host_of
-from ..transition import Kernel
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
-from .factorised import Cost, expected_fill, factorised_eigenpairs, symmetric_on_host
+from .coarsest import ends_here, last_level_pairs
+from .factorised import factorised_eigenpairs, symmetric_on_host
 from .lanczos import TooSlowError, is_small, krylov
-from .multilevel import beside_top, multilevel_eigenpairs
-from .returns import LanczosIsSoonerError
+from .looks import Cost, Factorisation, expected_seconds, factor_cost
+from .multilevel import LanczosIsSoonerError, beside_top, multilevel_eigenpairs
 
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
-NEIGHBOURHOODS = 2.0  # how many the points must make up for each wanted pair, for the multilevel method to be tried
+NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried
 
-SPARSE = 48  # entries per row up to which a factorisation is considered before anything else,
-SPARSER = 20  # or, where the multilevel method can be taken, up to which it is quicker (strips, 40,000 points or more)
-QUICK = 1.5e-4  # seconds per row that it may be expected to take then
-COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
-MOST_FILL = 1e8  # entries of a factor that are never exceeded
-FACTORISED_FROM = 3_000  # rows of a last level from which a factorisation is considered
-FACTORISED_UP_TO = 60_000  # and of a level that is made the last one for it,
-STAYING = 0.8  # because a walk on it stays in its cell with this probability on average
+SPARSE = 48  # entries per row up to which a graph of few points is factorised before anything else,
+SPARSER = 20  # and one of many that are on a device,
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 SOLVERS = ("auto", "lanczos", "multilevel", "factorised")
 ORTHONORMAL = 1e-8  # what ``|V'V - I|`` may be
@@ -51,15 +44,16 @@ class SymmetricTransition:
     """
 
     def __init__(self, laplacian: Laplacian, backend: Backend) -> None:
-        if laplacian.weights is None:
+        if laplacian.operator_weights is None:
             raise ValueError("the weights of the Laplacian are not known; pass what graph_laplacian returns")
         xp = backend.xp
         self.backend = backend
         self.transition = laplacian.operator
         self.n = self.transition.shape[0]
-        self.root = xp.sqrt(laplacian.weights)
+        self.root = xp.sqrt(laplacian.operator_weights)
         self.root = self.root / self.root.mean()
         self.products = 0
+        self._cost: Cost | None = None
 
     def __call__(self, V: Array) -> Any:
         """``S V`` for a vector (n,) or a block (n, k)."""
@@ -77,10 +71,12 @@ class SymmetricTransition:
         """S on the host, where it is factorised."""
         return symmetric_on_host(self)
 
-    @cached_property
-    def factor_cost(self) -> Cost:
-        """What that is expected to take."""
-        return expected_fill(self.on_host)
+    def factor_cost(self, ordered: bool | np.ndarray = False) -> Cost:
+        """What that is expected to take; found once."""
+        if self._cost is None:
+            P, host = self.transition.matrix, self.backend.to_host
+            self._cost = factor_cost(csr(host(P.indptr), host(P.indices), host(P.data), self.n), ordered)
+        return self._cost
 
 
 @dataclass(frozen=True)
@@ -132,8 +128,8 @@ def leading_eigenpairs(
         ``coarse_sizes``, ``coarse_products``; ``solves``, ``factor_entries`` and ``reason`` where the shifted matrix
         was factorised; and ``fallback``, the reason why a result was not taken.
     """
-    problem = Problem(operator, count, start, tol, progress)
-    found = problem.lanczos() if is_small(operator.n, count) else problem.refined(problem.solved(ordered, solver))
+    problem = Problem(operator, count, start, tol, progress, ordered)
+    found = problem.lanczos() if is_small(operator.n, count) else problem.refined(problem.solved(solver))
     return replace(found, info=problem.info | {"products": operator.products})
 
 
@@ -148,31 +144,50 @@ class Problem:
         Why the last result was refused.
     """
 
-    def __init__(self, operator: SymmetricTransition, count: int, start: Array, tol: float, progress: Any) -> None:
+    def __init__(
+        self,
+        operator: SymmetricTransition,
+        count: int,
+        start: Array,
+        tol: float,
+        progress: Any = None,
+        ordered: bool | np.ndarray = False,
+    ) -> None:
         self.operator, self.count, self.start, self.tol, self.progress = operator, count, start, tol, progress
+        self.ordered = ordered
         self.info: dict[str, Any] = {}
         self.doubt: Exception | None = None
-        self.factor = Factorisation(operator, count)
+        self.factor = Factorisation(operator, ordered)
 
-    def solved(self, ordered: bool | np.ndarray, solver: str) -> Eigenpairs:
+    def solved(self, solver: str) -> Eigenpairs:
         """Return the first result that is accepted: of the solver asked for, or of the one that suits the graph."""
         found, asked = None, solver != "auto"
-        first = solver if asked else self.first_choice(ordered is not False)
+        first = solver if asked else self.first_choice()
         if first == "factorised":
-            self.info["reason"] = self.factor.reason
+            self.info["reason"] = "the shifted matrix is quick to factorise; that was done on the host"
             found = self.accepted("factorised", self.factorised)
         elif first == "multilevel":
-            found = self.accepted("multilevel", partial(self.multilevel, ordered, asked))
+            found = self.accepted("multilevel", partial(self.multilevel, asked))
             stalled = found is None and not isinstance(self.doubt, LanczosIsSoonerError | MemoryError)
             if stalled and self.factor.fits and self.factor.is_cheap:
                 found = self.accepted("factorised", self.factorised)
         return found or self.by_what_is_left()
 
-    def first_choice(self, ordered: bool) -> str:
-        """Factorise what is sparse, use the multilevel method where it wins, and Lanczos elsewhere."""
-        if self.factor.is_quick:
-            return "factorised"
-        return "multilevel" if ordered and prefers_multilevel(self.operator, self.count) else "lanczos"
+    def first_choice(self) -> str:
+        """The method that is expected to be the quickest; looks are worth it only where Lanczos would be slow."""
+        P, n, factor = self.operator.transition, self.operator.n, self.factor
+        if not prefers_multilevel(self.operator, self.count):
+            sparse = P.has_matrix and P.nnz <= SPARSE * n
+            return "factorised" if sparse and factor.fits and factor.is_cheap else "lanczos"
+        # a device's own seconds are not known: only what is very sparse is left to the host
+        here = not self.operator.backend.is_remote or P.nnz <= SPARSER * n
+
+        def seconds() -> float:
+            return factor.cost.seconds if here and factor.fits else np.inf
+
+        expected = expected_seconds(self.operator, self.count, self.ordered, seconds)
+        self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in expected.items()}
+        return min(expected, key=lambda name: expected[name], default="lanczos")
 
     def by_what_is_left(self) -> Eigenpairs:
         """Lanczos, and a factorisation where it does not get there."""
@@ -219,7 +234,7 @@ class Problem:
         # of entries in float32, the known vector is an eigenvector only to their digits
         return self.examined(values, vectors, known=False)
 
-    def multilevel(self, ordered: bool | np.ndarray, asked: bool) -> tuple[Array, Array]:
+    def multilevel(self, asked: bool) -> tuple[Array, Array]:
         """The multilevel method, which gives up where Lanczos is expected to be sooner, unless it was asked for."""
         return multilevel_eigenpairs(
             self.operator,
@@ -228,7 +243,7 @@ class Problem:
             last=last_level_pairs,
             ends=ends_here,
             info=self.info,
-            ordered=ordered,
+            ordered=self.ordered,
             patient=asked,
             progress=self.progress,
         )
@@ -309,65 +324,14 @@ class Problem:
         return found
 
 
-class Factorisation:
-    """Whether to factorise the shifted matrix of an operator; nothing is computed before it is asked for."""
-
-    def __init__(self, operator: SymmetricTransition, count: int) -> None:
-        self.operator, self.count = operator, count
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether the graph is so sparse that a factorisation is the quickest way."""
-        P, n = self.operator.transition, self.operator.n
-        sparse = SPARSER if prefers_multilevel(self.operator, self.count) else SPARSE
-        return P.has_matrix and P.nnz <= sparse * n and self.fits and self.is_cheap
-
-    @property
-    def is_cheap(self) -> bool:
-        """Whether it takes little time; on graphs in many dimensions, whose factors fill up, Lanczos is far sooner."""
-        return is_quick(self.operator.n, self.operator.factor_cost)
-
-    @property
-    def may_fit(self) -> bool:
-        """Whether the matrix alone is no reason against it."""
-        P, budget = self.operator.transition, host_of(self.operator.backend).memory_budget()
-        return P.has_matrix and 4.0 * P.nnz <= MOST_FILL and self.held <= budget
-
-    @property
-    def fits(self) -> bool:
-        """Whether it ends in about a minute, within the memory budget of the host."""
-        if not self.may_fit:
-            return False
-        cost, budget = self.operator.factor_cost, host_of(self.operator.backend).memory_budget()
-        return cost.fill <= MOST_FILL and cost.bytes + self.held <= budget
-
-    @property
-    def held(self) -> float:
-        """Bytes of the matrix and its copies on the way."""
-        return COPIES * 12.0 * self.operator.transition.nnz
-
-    @property
-    def reason(self) -> str:
-        """Why it was taken first, for ``diagnostics``."""
-        degree = self.operator.transition.nnz / self.operator.n
-        return f"with {degree:.0f} entries per row the shifted matrix is quick to factorise; that was done on the host"
-
-
-def wants_order(operator: SymmetricTransition, count: int) -> bool:
-    """Whether an order of the rows, found from the matrix alone, would serve the method that is taken."""
-    return prefers_multilevel(operator, count) and not Factorisation(operator, count).is_quick
-
-
-def may_be_ordered(kernel: Kernel, count: int) -> bool:
-    """The same, told from a kernel before its Laplacian is made: so sparse a graph is factorised in any order."""
-    n, nnz = kernel.shape[0], kernel.nnz
-    return kernel.has_matrix and nnz > SPARSER * n and has_many_neighbourhoods(n, nnz, count)
+def wants_order(matrix: Any, count: int) -> bool:
+    """Whether an order of the rows of a kernel or transition matrix would serve the choice of a method."""
+    return matrix.has_matrix and has_many_neighbourhoods(matrix.shape[0], matrix.nnz, count)
 
 
 def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
     """Whether the eigenvalues lie so close to 1 that Lanczos would be slow."""
-    P = operator.transition
-    return P.has_matrix and has_many_neighbourhoods(operator.n, P.nnz, count)
+    return wants_order(operator.transition, count)
 
 
 def has_many_neighbourhoods(n: int, nnz: float, count: int) -> bool:
@@ -387,60 +351,3 @@ def refuse_pairs(gram: float, worst: float, tol: float) -> None:
         raise NotConvergedError(f"the vectors are not orthonormal, by {gram:.1e}")
     if not worst <= tol:
         raise NotConvergedError(f"recomputed in float64, a residual is {worst:.1e}")
-
-
-def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
-    """Leading pairs of the smallest level of the multilevel method, only as good as they are needed there.
-
-    On the host: a device would wait for each of its short products. A level that is long, because of points that are
-    cells of their own, is factorised where that is quick: Lanczos would take tens of thousands of products.
-    """
-    small = level.on_host() if level.backend.is_remote else level
-    start = np.random.default_rng(level.n).normal(size=level.n)
-    found = None
-    if level.n > FACTORISED_FROM:
-        found = _factorised_level(small, count, start)
-    values, vectors = found or krylov(small, count, start, 1e-5)
-    level.columns = small.columns
-    return values, level.backend.asarray(vectors)
-
-
-def ends_here(level: Any) -> bool:
-    """Whether to solve a coarse level as it is: a walk that hardly leaves its cell smooths nothing.
-
-    So it is on deep levels, whose cells are far larger than the reach of the kernel. They are sparse, and factorised.
-    """
-    if not FACTORISED_FROM < level.n <= FACTORISED_UP_TO:
-        return False
-    indptr, indices, data = level.matrix
-    rows = level.backend.xp.repeat(level.backend.xp.arange(level.n), level.backend.xp.diff(indptr))
-    if float(data[rows == indices].sum()) < STAYING * level.n:
-        return False
-    small = level.on_host() if level.backend.is_remote else level
-    return is_quick(level.n, expected_fill(symmetric_level(small)))
-
-
-def symmetric_level(level: Any) -> Any:
-    """S of a level on the host in float64, symmetric to the last digit."""
-    indptr, indices, data = level.matrix
-    S = csr(indptr, indices, data.astype(np.float64), level.n)
-    return (0.5 * (S + S.T)).tocsr()
-
-
-def is_quick(n: int, cost: Cost) -> bool:
-    """Whether a level is expected to be factorised quickly."""
-    return cost.fill <= MOST_FILL and cost.seconds <= max(1.0, QUICK * n)
-
-
-def _factorised_level(level: Any, count: int, start: np.ndarray) -> tuple[Array, Array] | None:
-    """The same by a factorisation, if it is expected to be quick."""
-    S = symmetric_level(level)
-    if not is_quick(level.n, expected_fill(S)):
-        return None
-    try:
-        info: dict[str, Any] = {}
-        found = factorised_eigenpairs(level, S, count, start, 1e-5, info)
-        level.columns += info["solves"]
-        return found
-    except NotConvergedError:
-        return None

@@ -3,18 +3,15 @@
 On such a graph many eigenvalues crowd at 1, to within 1e-7, and an iteration with S alone takes tens of thousands of
 products. The inverse of ``1 + shift - S`` spreads them: Lanczos with it takes some 50 solves. The factor is found on
 the host, by SuperLU with a minimum-degree order. It stays sparse where the graph has small separators, as strips,
-surfaces and trees have, and fills up on an expander; :func:`expected_fill` tells beforehand.
+surfaces and trees have, and fills up on an expander; :func:`.looks.factor_cost` tells beforehand.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.csgraph
-import scipy.sparse.linalg
 
 from ...backend import Backend
 from ...backend.array import Array
@@ -22,26 +19,12 @@ from ...errors import NotConvergedError
 from ..order import host_of
 from .accuracy import residuals_for
 from .lanczos import GUARDS, add_missed, lanczos
+from .looks import symmetric_factor
 
 SHIFT = 1e-9  # keeps the matrix positive; the vector of eigenvalue 1 is known and left out, so nothing is lost to it
 DRIFT = 4.0  # times as much as entries in float32 take that eigenvalue above 1 comes on top
-SOLVES = 85  # what 21 pairs take, the search for missed copies included
 SAME = 1e-9  # by how much a value of the inverse may exceed the last wanted one before it counts as missed
 LOOK = 10  # solves after which it is usually clear that nothing was missed
-BYTES = 24.0  # of one entry of the factor in L and in U, with its index
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a factorisation is expected to take."""
-
-    fill: float
-    seconds: float
-
-    @property
-    def bytes(self) -> float:
-        """Memory of the factor, with room for what SuperLU allocates on the way."""
-        return 1.5 * BYTES * self.fill
 
 
 def symmetric_on_host(operator: Any) -> scipy.sparse.csr_matrix:
@@ -54,25 +37,6 @@ def symmetric_on_host(operator: Any) -> scipy.sparse.csr_matrix:
     return (0.5 * (S + S.T)).tocsr()
 
 
-def expected_fill(pattern: scipy.sparse.csr_matrix) -> Cost:
-    """Entries of the factor of a symmetric matrix and the time for it, from the widths of its rows in band order.
-
-    Rows of width h in the reverse Cuthill-McKee order mean separators of about h points. Dissection along them leaves
-    dense blocks of that size: h^2 entries in all beside a small multiple of the matrix's own. On 20 graphs (strips,
-    squares and cubes of degree 6 to 170, points in 5 dimensions, expanders) the factor had .1 to 1.2 times this many.
-    """
-    n = pattern.shape[0]
-    order = scipy.sparse.csgraph.reverse_cuthill_mckee(pattern, symmetric_mode=True)
-    place = np.empty(n, dtype=np.int64)
-    place[order] = np.arange(n)
-    counts = np.diff(pattern.indptr)
-    first = np.minimum.reduceat(place[pattern.indices], pattern.indptr[:-1][counts > 0])
-    width = np.maximum(place[counts > 0] - first, 0).astype(np.float64)
-    fill = 4.0 * float(width @ width) / n + 4.0 * pattern.nnz
-    # as measured on one core of a server: 1e9 multiplications a second in the factor, 2.5e8 entries in a solve
-    return Cost(fill, 2.0 * fill * fill / n / 1e9 + SOLVES * 4e-9 * fill)
-
-
 class ShiftedInverse:
     """``scale * (1 + shift - S)^-1`` on the host, as an operator for Lanczos; ``top`` is the vector of eigenvalue 1."""
 
@@ -80,10 +44,7 @@ class ShiftedInverse:
         self.backend, self.n, self.scale, self.solves = backend, S.shape[0], 1.0, 0
         self.shift = SHIFT + DRIFT * max(0.0, float(top @ (S @ top)) / float(top @ top) - 1)
         matrix = ((1 + self.shift) * scipy.sparse.identity(self.n) - S).tocsc()
-        # symmetric and positive: pivots stay on the diagonal
-        self.factor = scipy.sparse.linalg.splu(
-            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        )
+        self.factor = symmetric_factor(matrix)
 
     def __call__(self, V: Array) -> Any:
         self.solves += 1 if V.ndim == 1 else V.shape[1]

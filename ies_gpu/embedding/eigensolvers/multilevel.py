@@ -27,7 +27,7 @@ from ...backend.array import Array
 from ...errors import NotConvergedError
 from ..order import cells_of
 from .accuracy import is_separate, residuals_for
-from .returns import LanczosIsSoonerError, lonely_points
+from .returns import lonely_points
 from .ritz import Block
 
 LEAF = 3  # cells of the first level hold at most 2**LEAF rows
@@ -48,6 +48,10 @@ LANCZOS_PRODUCTS = 12  # products of Lanczos that take as long as one iteration 
 CG_TOL, CG_STEPS = 0.1, 100
 FIRST_STEPS = 12  # of conjugate gradients before anything is known of a level on a device
 MERGED_UP_TO = 4_000_000  # rows: beyond, S P0 is not kept, a third of the entries of S, since memory counts more
+
+
+class LanczosIsSoonerError(NotConvergedError):
+    """The multilevel method would get there, but later than Lanczos."""
 
 
 class Level:
@@ -141,7 +145,6 @@ def build_levels(
     count: int,
     ordered: bool | np.ndarray = True,
     ends: Callable[[Level], bool] = lambda level: False,
-    patient: bool = False,
 ) -> list[Level]:
     """S and its coarse forms, finest first; the last has at least ``SMALLEST`` and four times ``count`` cells."""
     backend, P = operator.backend, operator.transition.matrix
@@ -152,7 +155,7 @@ def build_levels(
     else:
         entries = backend.kernels.symmetric_entries(indptr, P.indices, P.data, operator.root)
         levels = [Level(backend, (indptr, P.indices, entries), operator.top)]
-    lonely, held = lonely_points(levels[0], 0 if patient else count)
+    lonely, held = lonely_points(levels[0])
     fine, cuts = np.arange(operator.n + 1), LEAF
     cells = cells_of(operator.n, ordered, cuts)
     while not levels[1:] or max(SMALLEST, 4 * count) < len(cells) < len(fine):
@@ -384,7 +387,7 @@ def multilevel_eigenpairs(
     NotConvergedError
         If the iteration stalled, or a check casts doubt on the result.
     """
-    levels = build_levels(operator, count + GUARDS, ordered, ends, patient)
+    levels = build_levels(operator, count + GUARDS, ordered, ends)
     history: list[float] = []
     try:
         # however loose the tolerance: a group of points that is almost cut off may enter the block late, and until then

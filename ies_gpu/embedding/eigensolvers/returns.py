@@ -1,4 +1,4 @@
-"""Chances that a random walk returns: they tell which points no cell fits, and how many eigenvalues are near 1."""
+"""Chances that a random walk returns: they tell which points no cell fits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...backend.array import Array
-from ...backend.kernels.arrays import column_sums, row_squares
-from ...errors import NotConvergedError
+from ...backend.kernels.arrays import row_squares
 
 if TYPE_CHECKING:
     from .multilevel import Level
@@ -17,22 +16,16 @@ LOOKS = 1, 3, 7  # steps after which points that hold what starts there are look
 LONELY, UNUSUAL = 0.15, 3.0  # a chance of return at the first look, also in units of the median,
 TRAP, LASTING = 0.06, 0.65  # or at the last, and how much of that at the second look it is at least
 HELD = 0.35  # chance of return at the first look from which a point is a cell on coarser levels too
-CROWD = 0.75  # times as many eigenvalues near 1 as are wanted with the guards, at least, or Lanczos is sooner,
-STEEP = 3.6  # and at most so many times as many at the second look as at the last: more than in three dimensions
 
 
-class LanczosIsSoonerError(NotConvergedError):
-    """The multilevel method would get there, but later than Lanczos."""
-
-
-def lonely_points(level: Level, count: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def lonely_points(level: Level) -> tuple[np.ndarray, np.ndarray]:
     """Rows that hold what starts there, and those of them that hold most of it, or for long.
 
     No cell fits them: their vectors have eigenvalues far from 0. Where that is below 0.6 a smoothing step is enough on
     coarser levels, which such rows, whose number grows with n, would otherwise keep from becoming small.
     Outliers and tiny groups that are almost cut off are such points. After some steps from random signs, of variance 1,
     the variance at a point is the chance of being back there after twice as many: small and falling on a manifold,
-    about 1 / c and lasting in a group of c points. Where ``count`` eigenvalues are wanted, :func:`check_crowd` follows.
+    about 1 / c and lasting in a group of c points.
     """
     backend, xp = level.backend, level.backend.xp
     bits = backend.asarray(np.random.default_rng(level.n).integers(0, 1 << 32, size=level.n, dtype=np.uint32))
@@ -49,21 +42,8 @@ def lonely_points(level: Level, count: int = 0) -> tuple[np.ndarray, np.ndarray]
         if step in LOOKS:
             chances.append((Y * Y).mean(axis=1))
     first, second, last = chances
-    if count:
-        before, near_one = backend.to_host(column_sums(xp.stack([second, last], axis=1)))
-        check_crowd(float(before), float(near_one), count)
     alone, held = is_lonely(first, second, last, xp.median(first), xp), is_held(first, second, last)
     return backend.to_host(xp.flatnonzero(alone)), backend.to_host(xp.flatnonzero(alone & held))
-
-
-def check_crowd(before: float, near_one: float, count: int) -> None:
-    """Give up where eigenvalues fall off fast, as on graphs in many dimensions: Lanczos is sooner there.
-
-    Chances of return add up to a power of the eigenvalues: to about as many as are near 1 to within one over the number
-    of steps. In d dimensions there are ``steps^(-d/2)`` of them, and from four on cells represent them poorly.
-    """
-    if near_one < CROWD * count or before > STEEP * near_one:
-        raise LanczosIsSoonerError(f"only about {near_one:.0f} eigenvalues are near 1: Lanczos will be sooner")
 
 
 def is_lonely(first: Array, second: Array, last: Array, median: Any, xp: Any) -> Array:

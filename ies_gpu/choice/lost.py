@@ -1,0 +1,163 @@
+"""How much a map loses of the directions around a point: the question behind the choice of a bandwidth and the verdict.
+
+A region is a share of the points nearest to one of them. Its points are predicted from their nearest neighbours in the
+map, and the error is compared with their spread along every direction of the local plane. The direction in which most
+is lost counts. No unit matters, so the width of a strip counts as much as its length; of the share of the total
+variance that a map leaves unexplained, a narrow direction is hardly a part.
+
+Without points, random numbers that the graph has averaged stand in for them. They vary along every direction that the
+graph has, also along one that no computed eigenvector shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import backend_of
+from ..backend.array import Array
+from ..backend.kernels.arrays import column_units
+from ..backend.sampling import sample_rows
+from ..embedding.order import leading_axes
+
+REGIONS = 50
+SAMPLE = 5_000  # points at most that are looked at,
+COMPONENTS = 20  # in as many of their principal components
+SHARES = {
+    0.15: 60,
+    0.06: 30,
+}  # of the points in a region, and how many there are at least; bent ribbons fool large ones
+NEIGHBOURS = 10  # in the map, whose mean predicts a point
+BLUR = 0.01  # of a coordinate's standard deviation: what is finer is seen in no picture
+CAP = 1.5  # one region counts no more than this
+
+FUNCTIONS = 32  # random ones, in place of points
+MIXED = {60: 0.5, 120: 0.25}  # points whose numbers one value has mixed, of 2,000 or fewer, and the part in a region
+PER = 2_000
+STEPS = 100  # averagings at most
+FEWEST = 30
+
+
+class Lost(NamedTuple):
+    """What a map loses, and whether the graph has as many directions as were asked for.
+
+    Attributes
+    ----------
+    share : float
+        Of the variance along the worst local direction, the mean over the regions: 0 if none is lost, about 1 if one
+        is lost everywhere.
+    last : float or None
+        The local variance along the d-th direction over that of the one before; small if d is too large. None where it
+        was not looked at.
+    next : float or None
+        The variance of the direction after the d-th over that of the d-th; large if d is too small.
+    """
+
+    share: float
+    last: float | None = None
+    next: float | None = None
+
+
+def lost_of_points(X: Array, Y: Array, d: int, random_state: int = 0) -> Lost:
+    """Return what a map loses of points.
+
+    Parameters
+    ----------
+    X : array (n, D)
+        Points.
+    Y : array (n, s)
+        Their coordinates in the map.
+    d : int
+        Dimension of the local planes.
+    random_state : int
+        Seed of the sample.
+    """
+    X, Y = on_sample(X, random_state), on_sample(Y, random_state)
+    X = X - X.mean(axis=0)
+    X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
+    if X.shape[1] > COMPONENTS:
+        X = X @ leading_axes(X, COMPONENTS)
+    errors = X - X[nearest_in_map(Y)].mean(axis=1)
+    d = min(d, X.shape[1])
+    found = [lost_in_regions(X, errors, region_size(len(X), *pair), d)[0].mean() for pair in SHARES.items()]
+    return Lost(float(np.mean(found)))
+
+
+def lost_of_graph(laplacian: Any, Y: Array, d: int, random_state: int = 0) -> Lost:
+    """Return what a map loses of a graph.
+
+    Parameters
+    ----------
+    laplacian : Laplacian
+        Of the graph, on any device.
+    Y : array (n, s)
+        Coordinates, in the order of its rows.
+    d : int
+        Dimension of the local planes.
+    random_state : int
+        Seed of the sample and of the random functions.
+    """
+    n = laplacian.shape[0]
+    near = nearest_in_map(on_sample(Y, random_state))
+    shares, spectra = [], np.empty(0)
+    for F, part in averaged_functions(laplacian, random_state):
+        F = on_sample(F, random_state)
+        size = region_size(len(F), part / n, FEWEST)
+        lost, spectra = lost_in_regions(F, F - F[near].mean(axis=1), size, min(d, F.shape[1] - 1))
+        shares.append(float(lost.mean()))
+    ratios = np.median(spectra[:, 1:] / np.maximum(spectra[:, :-1], 1e-300), axis=0)  # at the wider scale
+    return Lost(max(shares), float(ratios[d - 2]) if d > 1 else 1.0, float(ratios[d - 1]))
+
+
+def on_sample(rows: Array, random_state: int) -> np.ndarray:
+    """Return the sampled rows of an array, on the host and in float64."""
+    backend = backend_of(rows)
+    some = backend.asarray(sample_rows(len(rows), SAMPLE, random_state))
+    return backend.to_host(rows[some]).astype(float)
+
+
+def nearest_in_map(Y: np.ndarray) -> np.ndarray:
+    """Return the nearest neighbours (n, k) of each point in a map, blurred so that only what can be seen counts."""
+    backend = backend_of(Y)
+    Y = Y / column_units(Y) + BLUR * np.random.default_rng(0).normal(size=Y.shape)
+    with backend.active():
+        return backend.nearest(Y, min(NEIGHBOURS, len(Y) - 1))[1]
+
+
+def region_size(n: int, share: float, fewest: int) -> int:
+    """Return the number of points in a region."""
+    return min(n, max(fewest, int(share * n)))
+
+
+def lost_in_regions(X: np.ndarray, errors: np.ndarray, size: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of the variance that errors are along the worst of d directions, and the spectrum of d + 1.
+
+    One row per region: the ``size`` points that are nearest to a sampled one.
+    """
+    centres = X[sample_rows(len(X), REGIONS, 1)]
+    apart = (X * X).sum(axis=1) - 2 * (centres @ X.T)
+    rows = np.argpartition(apart, size - 1, axis=1)[:, :size]
+    Z = X[rows] - X[rows].mean(axis=1, keepdims=True)
+    values, axes = np.linalg.eigh(Z.transpose(0, 2, 1) @ Z / size)
+    values, axes = values[:, ::-1], axes[:, :, ::-1][:, :, :d]
+    spread = np.sqrt(np.maximum(values[:, :d], 1e-12 * np.maximum(values[:, :1], 1e-300)))
+    scaled = errors[rows] @ (axes / spread[:, None, :])
+    worst = np.linalg.eigvalsh(scaled.transpose(0, 2, 1) @ scaled / size)[:, -1]
+    return np.minimum(worst, CAP), values[:, : d + 1]
+
+
+def averaged_functions(laplacian: Any, random_state: int) -> list[tuple[Array, float]]:
+    """Return random functions, averaged over the graph until one value mixes some points, and how many a region has."""
+    backend, n = backend_of(laplacian.weights), laplacian.shape[0]
+    grown, wanted = max(1.0, n / PER), list(MIXED.items())
+    F, found = backend.asarray(np.random.default_rng(random_state).normal(size=(n, FUNCTIONS))), []
+    for step in range(1, STEPS + 1):
+        F = laplacian.operator.product(F, backend)
+        mixed = 1 / float(backend.xp.median((F * F).mean(axis=1)))
+        while wanted and (step == STEPS or mixed >= min(grown * wanted[0][0], n / 6)):
+            least, part = wanted.pop(0)
+            found.append((F, part * min(mixed, grown * least)))
+        if not wanted:
+            break
+    return found

@@ -1,0 +1,192 @@
+"""What each eigensolver would take on a graph, told by cheap looks before one of them runs.
+
+Lanczos needs as many products as the eigenvalues crowd at 1: a walk from random signs counts those within 1/T of it, as
+the trace of ``S^T``. The multilevel method needs more iterations the more smooth vectors vary within its cells. What a
+factorisation takes is seen on the graph of cells, which is factorised as a model of the whole. Seconds are those of one
+core of a server; only their ratios matter. They were fitted to strips, rolls, spheres, grids, trees, normal clouds and
+windows of images, and were right to a factor of 1.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from ...backend.array import Array
+from ..order import cells_of, host_of, matrix_order
+
+LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row
+PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
+FIRST, LAST = (4, 16), 512  # times T at which the walk is looked at, doubling from there, and after which it ends
+ITERATION = 1.1e-8, 1.1e-6  # seconds of an iteration of the multilevel method, for each entry and each row
+ITERATIONS = 8, 150.0  # of them, and so many times the part of smooth vectors that is lost on cells,
+SMOOTH = 0.15  # if that is not more
+DEPTH, CELLS = 3, 3_000  # cells of up to 2**DEPTH rows, or more, so that there are not more than CELLS of them
+FACTOR = 1.6e-7, 6e-11  # seconds for each entry of the factor, the solves included, and each multiplication
+PREPARED = 3e-8, 8e-6  # and for each entry and row of the matrix
+MOST_FILL = 1e8  # entries of a factor that are never exceeded
+QUICK = 1.5e-4  # seconds per row that it may take where it is not compared with other methods
+COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
+MODEL, DEEPER = (0.5, 0.5), (0.77, 0.65)  # of the entries and multiplications counted on cells: parts that are needed
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a factorisation is expected to take."""
+
+    fill: float
+    seconds: float
+
+    @property
+    def bytes(self) -> float:
+        """Memory of the factor in L and in U, with its indices and room for what SuperLU allocates on the way."""
+        return 36.0 * self.fill
+
+    def is_quick(self, n: int) -> bool:
+        """Whether so many rows are factorised in little time."""
+        return self.fill <= MOST_FILL and self.seconds <= max(0.1, QUICK * n)
+
+
+def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) -> Cost:
+    """Return what it takes to factorise a shifted matrix of this pattern, by a factor of the graph of its cells."""
+    n = S.shape[0]
+    rows = np.arange(n)
+    if ordered is False:
+        rows, ordered = matrix_order(S)
+    depth = DEPTH
+    while (n >> depth) > CELLS:
+        depth += 1
+    starts = cells_of(n, ordered, depth)
+    cell = np.empty(n, dtype=np.int32)
+    cell[rows] = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    ones = np.ones(S.nnz, dtype=np.float32)
+    joined = scipy.sparse.csr_matrix((ones, cell[S.indices], S.indptr), shape=(n, len(starts) - 1))
+    onto = scipy.sparse.csr_matrix((np.ones(n, np.float32), (cell, np.arange(n))), shape=(len(starts) - 1, n))
+    quotient = (onto @ joined).tocsc()
+    quotient.data = np.full(quotient.nnz, -1.0)
+    quotient = quotient + 2 * float(np.diff(quotient.indptr).max()) * scipy.sparse.identity(len(starts) - 1)
+    factor = symmetric_factor(quotient.tocsc())
+    sizes = np.bincount(cell).astype(np.float64)[np.argsort(factor.perm_c)]
+    below = np.add.reduceat(sizes[factor.L.indices], factor.L.indptr[:-1])
+    entries, work = (
+        part * deeper ** (depth - DEPTH) * float(sizes @ counted)
+        for part, deeper, counted in zip(MODEL, DEEPER, (below, below**2), strict=True)
+    )
+    return Cost(entries, FACTOR[0] * entries + FACTOR[1] * work + PREPARED[0] * S.nnz + PREPARED[1] * n)
+
+
+def symmetric_factor(matrix: scipy.sparse.csc_matrix) -> Any:
+    """SuperLU's factor of a symmetric positive matrix: pivots stay on the diagonal."""
+    return scipy.sparse.linalg.splu(
+        matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
+
+
+class Factorisation:
+    """Whether to factorise the shifted matrix of an operator; nothing is computed before it is asked for."""
+
+    def __init__(self, operator: Any, ordered: bool | np.ndarray = False) -> None:
+        self.operator, self.ordered = operator, ordered
+
+    @property
+    def cost(self) -> Cost:
+        """What it is expected to take."""
+        return self.operator.factor_cost(self.ordered)
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether it takes little time; on graphs in many dimensions, whose factors fill up, Lanczos is far sooner."""
+        return self.cost.is_quick(self.operator.n)
+
+    @property
+    def may_fit(self) -> bool:
+        """Whether the matrix alone is no reason against it."""
+        P = self.operator.transition
+        return P.has_matrix and 4.0 * P.nnz <= MOST_FILL and self.held <= self.budget
+
+    @property
+    def fits(self) -> bool:
+        """Whether it ends in about a minute, within the memory budget of the host."""
+        if not self.may_fit:
+            return False
+        return self.cost.fill <= MOST_FILL and self.cost.bytes + self.held <= self.budget
+
+    @property
+    def held(self) -> float:
+        """Bytes of the matrix and its copies on the way."""
+        return COPIES * 12.0 * self.operator.transition.nnz
+
+    @property
+    def budget(self) -> float:
+        """Bytes of the host that may be used."""
+        return host_of(self.operator.backend).memory_budget()
+
+
+class Walk:
+    """Random signs (n, 2) under powers of S: ``left`` has how many eigenvalues are within 1/T of 1, for each T."""
+
+    def __init__(self, operator: Any) -> None:
+        self.operator, self.steps = operator, 0
+        self.left: dict[int, float] = {}
+        signs = np.random.default_rng(operator.n).choice([-1.0, 1.0], size=(operator.n, 2))
+        self.X = operator.backend.asarray(signs)
+
+    def until(self, T: int) -> float:
+        """Walk on, and return how many are left."""
+        before = self.operator.products  # looks are not counted as work
+        while self.steps < T:
+            self.X = self.operator(self.X)
+            self.steps += 2
+        self.operator.products = before
+        self.left[T] = float((self.X * self.X).sum()) / 2
+        return self.left[T]
+
+    def time_until(self, number: float) -> float:
+        """T at which so many are left."""
+        times, left = np.log(np.array(list(self.left.items()))).T
+        return float(np.exp(np.interp(-np.log(number), -left, times)))
+
+
+def lost_on_cells(X: Array, top: Array, ordered: bool | np.ndarray, backend: Any) -> float:
+    """Return the part of smooth vectors (n, k) beside the first that is not a multiple of it on small cells."""
+    xp = backend.xp
+    starts = backend.asarray(cells_of(len(top), ordered, DEPTH)[:-1])
+    X = X - top[:, None] * (top @ X)
+    means = xp.stack([xp.add.reduceat(top * x, starts) for x in X.T], axis=1)
+    kept = (means * means / xp.add.reduceat(top * top, starts)[:, None]).sum()
+    return 1 - float(kept) / float((X * X).sum())
+
+
+def expected_seconds(
+    operator: Any, count: int, ordered: bool | np.ndarray, factorised: Callable[[], float]
+) -> dict[str, float]:
+    """Return what each method is expected to take, as far as it can win.
+
+    What a factorisation takes is asked for only where it could be the quickest, with as few entries as ever.
+    """
+    n, nnz, few = operator.n, operator.transition.nnz, FEW * count
+    expected: dict[str, float] = {}
+    walk = Walk(operator)
+    for T in FIRST:
+        walk.until(T)
+    if ordered is not False:
+        lost = lost_on_cells(walk.X, operator.top, ordered, operator.backend)
+        if lost <= SMOOTH:
+            iterations = ITERATIONS[0] + ITERATIONS[1] * lost
+            expected["multilevel"] = iterations * (ITERATION[0] * nnz + ITERATION[1] * n)
+    if (FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
+        seconds = factorised()
+        expected |= {"factorised": seconds} if np.isfinite(seconds) else {}
+    product = PER_ROOT * (LANCZOS[0] * nnz + LANCZOS[1] * n)
+    best, T = min(expected.values(), default=np.inf), FIRST[-1]
+    while walk.left[T] > few and T < LAST and product * T**0.5 < best:
+        T *= 2
+        walk.until(T)
+    if walk.left[T] <= few:
+        expected["lanczos"] = product * walk.time_until(few) ** 0.5
+    return expected

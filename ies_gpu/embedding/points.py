@@ -1,0 +1,274 @@
+"""From points to their Laplacian: order, graph, kernel, normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import Backend, backend_of
+from ..backend.array import Array
+from ..backend.audit import audit_graph
+from ..backend.steps import Do, call, report, step
+from ..findings import option, refusal, tell, warning
+from ..keywords import answers
+from ..validation import check_choice, check_flag, check_integer, check_length, check_points
+from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_left_out
+from .cost import (
+    WORDS,
+    Size,
+    csr_bytes,
+    least_bytes,
+    less_memory,
+    over_limit,
+    plan,
+    rounded,
+    slow,
+    storage_on_gpu,
+)
+from .given import components_of, normalised, without_loops
+from .graph import in_units_of, knn_graph, ordered_radius_graph
+from .laplacian import Laplacian, check_alpha, gaussian_of_distances, with_unit_diagonal
+from .local import LocalKernel, default_neighbors, local_kernel
+from .metrics import check_metric, points_in_metric
+from .order import in_order, is_mapped, spatial_order
+from .rows import Rows
+from .tiles import TiledKernel
+from .transition import Kernel, SparseKernel
+
+SPREAD = 1.05  # the mean degree comes from a sample
+MANY = 10_000  # points from which on computing all pairs for every product is announced
+Make = Callable[[Array], tuple[Kernel, dict[str, Any]]]  # of ordered points
+
+
+class Room(NamedTuple):
+    """What a run will hold beside the kernel, by which it decides how to store that.
+
+    Attributes
+    ----------
+    n_components, intrinsic_dim : int
+        Of the map and its tangent spaces.
+    is_limited : bool
+        Whether the user set the limit of the memory.
+    """
+
+    n_components: int
+    intrinsic_dim: int
+    is_limited: bool = False
+
+
+@answers
+@step("laplacian", composite=True)
+def laplacian_of_points(
+    X: Array,
+    *,
+    bandwidth: float | str,
+    radius: float | None = None,
+    n_neighbors: int | None = None,
+    self_loops: bool = True,
+    metric: str = "euclidean",
+    alpha: float = 1.0,
+    intrinsic_dim: int | None = None,
+    dtype: str = "float64",
+    disconnected: str = "keep",
+    room: Room | None = None,
+    do: Do = call,
+) -> Laplacian:
+    """Return the renormalised Laplacian of points: radius graph, Gaussian kernel and Laplacian in one call.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        The points, one row per point. The result is on their device.
+    bandwidth : float or "local"
+        The length eps over which the weight of a neighbour falls. With ``"local"`` it follows the density.
+    radius : float, optional
+        Points no further apart than this are neighbours, by default ``3 * bandwidth``.
+    n_neighbors : int, optional
+        Join each point to so many nearest ones, instead of those within a radius.
+    self_loops : bool, default=True
+        Whether each point is its own neighbour, with ``K_ii = 1``.
+    metric : str, default="euclidean"
+        How distances are measured, as in :func:`select_coordinates`.
+    alpha : float, default=1.0
+        How strongly the sampling density is corrected for, as in :func:`graph_laplacian`.
+    intrinsic_dim : int, optional
+        The dimension of the manifold, which ``bandwidth="local"`` needs.
+    dtype : {"float64", "float32"}, default="float64"
+        The precision in which the matrix is stored.
+    disconnected : {"keep", "raise", "most", "largest"}, default="keep"
+        What to do if the graph falls into parts: keep them all, or as in :func:`select_coordinates`.
+    room : Room, optional
+        What a run will hold beside the matrix. It then stores the kernel as the memory allows, and counts neighbours of
+        some points first; by default it is a sparse matrix.
+    do : callable, optional
+        Calls the steps, ``do(step, *arguments)``; a run takes its place.
+
+    Returns
+    -------
+    Laplacian
+        The Laplacian. Its matrix stands in the order of space, ``laplacian.transition`` in the order of ``X``.
+
+    See Also
+    --------
+    radius_graph, gaussian_kernel, graph_laplacian : The three steps, for a graph or a kernel of your own.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
+    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
+    >>> laplacian.shape
+    (400, 400)
+    """
+    self_loops, alpha = check_flag("self_loops", self_loops), check_alpha(alpha)
+    check_metric(metric)
+    check_choice("dtype", dtype, ("float64", "float32"))
+    check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
+    X, m = check_points(X), None if room is None else room.n_components
+    eps = None if isinstance(bandwidth, str) and bandwidth == "local" else check_length("bandwidth", bandwidth)
+    near = eps is None or n_neighbors is not None
+    reach = 0.0 if eps is None else 3 * eps if radius is None else check_length("radius", radius)
+    shared: dict[str, Any] = {"disconnected": disconnected, "n_components": m, "do": do}
+    X = points_in_metric(X, metric)
+    if n_neighbors is not None and check_integer("n_neighbors", n_neighbors, low=2) >= len(X):
+        text = f"{option('n_neighbors')} must be at most {len(X) - 1} for {len(X)} points, got {n_neighbors}"
+        raise refusal("n_neighbors.range", text)
+    degree = 0.0 if eps is None or room is None or near else do(count_neighbours, X, reach, eps, disconnected)
+
+    def make(X: Array) -> tuple[Kernel, dict[str, Any]]:
+        if near:
+            return do(nearest_kernel, X, eps, n_neighbors, dtype), {}
+        return within_radius(X, reach, eps, dtype, degree, room, do)
+
+    own = eps is not None and reach != 3 * eps
+    kernel, rows, facts = connected_kernel(X, make, own_radius=own, **shared)
+    del X
+    found = do(normalised, do(without_loops, kernel, self_loops), eps, alpha, intrinsic_dim)
+    return found.replaced(found.operator, rows=rows, facts=facts)
+
+
+def connected_kernel(
+    X: Array, make: Make, *, disconnected: str, own_radius: bool, n_components: int | None, do: Do
+) -> tuple[Kernel, Rows, dict[str, Any]]:
+    """Return the kernel that ``make`` gives for ordered points, of the part asked for, its rows, and what is known."""
+    backend, n_input, used, count = backend_of(X), len(X), np.arange(len(X)), 0
+    while True:
+        order, X = do(sort_in_space, X)
+        kernel, storage = make(X)
+        parts, labels = (0, used) if disconnected == "keep" else do(components_of, kernel)
+        count = max(count, parts)
+        if parts <= 1:
+            break
+        rows = backend.to_host(order)
+        largest = largest_part(labels, used[rows], n_input, disconnected, X=X, own_radius=own_radius)
+        keep = np.sort(rows[largest])
+        X = X[backend.asarray(np.argsort(rows)[keep])]
+        used = used[keep]
+        if n_components is not None:
+            refuse_small_part(len(used), n_input, n_components)
+        del kernel
+    tell_left_out(used, n_input, count)
+    facts = {
+        "graph_components": count or None,
+        "mean_degree": kernel.nnz / len(X) - (not isinstance(kernel, LocalKernel)),
+        "approximations": list(kernel.approximations),
+        "storage": storage,
+    }
+    return kernel, Rows(n_input, used, backend.to_host(order), True), facts
+
+
+def within_radius(
+    X: Array, radius: float, bandwidth: Any, dtype: str, degree: float, room: Room | None, do: Do
+) -> tuple[Kernel, dict[str, Any]]:
+    """Return the Gaussian kernel of ordered points, stored as the memory allows, and how: for ``diagnostics``."""
+    backend = backend_of(X)
+    chosen, facts = ("memory", {}) if room is None else plan_storage(X, degree, dtype, room)
+    if chosen in ("tiles", "recomputed"):
+        return do(tiled_kernel, X, radius, bandwidth, chosen == "tiles"), facts
+    if dtype == "float32":  # whose range is short: lengths near 1, by a power of two, so no digit changes
+        X, radius, unit = in_units_of(radius, X)
+        bandwidth = bandwidth / unit
+    kernel = do(gaussian, do(pairs_within, X, radius, dtype), bandwidth)
+    if backend.device == "cpu":  # what the rows of the graph were computed in
+        backend.free_cache()
+    return kernel, facts
+
+
+def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, dict[str, Any]]:
+    """Return how to store the kernel, and facts for ``diagnostics``; what takes much longer for it is told of."""
+    backend, stored_bytes = backend_of(X), np.dtype(dtype).itemsize
+    limit = backend.memory_budget()
+    if backend.device != "cpu":
+        return plan_on_gpu(backend, len(X), degree, stored_bytes, room)
+    d, m = room.intrinsic_dim, room.n_components
+    columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
+    size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), stored_bytes)
+    chosen = plan(size, limit)
+    if chosen is None:
+        raise over_limit(size, limit, 1.02 * least_bytes(size), room.is_limited)
+    if chosen.slow:
+        tell(slow(chosen, size, limit, room.is_limited))
+    facts: dict[str, Any] = {"kernel": WORDS[chosen.storage], "multilevel_fits": chosen.multilevel}
+    facts |= {"planned_bytes": int(chosen.bytes), "expected_factor": round(chosen.factor, 2)}
+    return chosen.storage, facts
+
+
+def plan_on_gpu(backend: Backend, n: int, degree: float, stored_bytes: int, room: Room) -> tuple[str, dict[str, Any]]:
+    """Plan the storage on a GPU: CSR if it takes at most half of the budget, else tiles."""
+    budget = backend.memory_budget()
+    needed = 2 * csr_bytes(n, degree, stored_bytes)
+    chosen = storage_on_gpu(n, degree, stored_bytes, budget)
+    if chosen == "recomputed" and n >= MANY:
+        whose = option("memory_limit") if room.is_limited else "half of the free memory"
+        text = (
+            f"{whose} is {budget / 1e9:.2f} GB on {backend.device}, so the kernel, {needed / 2e9:.2f} GB as a sparse "
+            "matrix, is computed anew for every product: many times as long as with enough memory"
+        )
+        enough = rounded(needed) if needed <= backend.free_memory() else None
+        tell(warning("memory.slow", text, less_memory(enough)))
+    return chosen, {"kernel": WORDS[chosen]}
+
+
+@step("checks")
+def count_neighbours(X: Array, radius: float, bandwidth: float, disconnected: str) -> float:
+    """Return the mean degree of some points; an error if nearly all or nearly none are neighbours."""
+    return sampled_degree(X, radius, bandwidth, disconnected, backend_of(X))
+
+
+@step("order")
+def sort_in_space(X: Array) -> tuple[Array, Array]:
+    """Return the spatial order of points, and the points in it."""
+    order = spatial_order(X)
+    return order, in_order(X, order)
+
+
+@step("graph", kernel="tile_graph", audit=lambda graph, X, radius, _: audit_graph(X, graph, radius, backend_of(X)))
+def pairs_within(X: Array, radius: float, dtype: str) -> Array:
+    """Return the distances of ordered points within a radius, the diagonal included."""
+    return ordered_radius_graph(X, radius, diagonal=True, storage=dtype, progress=report)
+
+
+@step("kernel")
+def gaussian(graph: Array, bandwidth: float) -> SparseKernel:
+    """Return the Gaussian kernel of distances, in their place."""
+    return SparseKernel(gaussian_of_distances(graph, bandwidth))
+
+
+@step("graph")
+def tiled_kernel(X: Array, radius: float, bandwidth: float, keep: bool) -> TiledKernel:
+    """Return the kernel of ordered points as dense tiles, kept or computed anew for each product."""
+    return TiledKernel(X, bandwidth=bandwidth, radius=radius, store=keep, progress=report)
+
+
+@step("graph")
+def nearest_kernel(X: Array, bandwidth: float | None, n_neighbors: int | None, dtype: str) -> SparseKernel:
+    """Return the kernel on the nearest neighbours of ordered points, at one bandwidth or at local ones."""
+    k = default_neighbors(len(X)) if n_neighbors is None else min(n_neighbors, len(X) - 1)
+    if bandwidth is None:
+        kernel: SparseKernel = local_kernel(X, k)
+    else:
+        kernel = SparseKernel(with_unit_diagonal(gaussian_of_distances(knn_graph(X, n_neighbors=k), bandwidth)))
+    kernel.matrix.data = kernel.matrix.data.astype(dtype, copy=False)
+    return kernel

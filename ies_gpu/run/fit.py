@@ -1,0 +1,43 @@
+"""The steps at given parameters, which a run and every trial of the automatic search share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..backend.steps import Do
+from ..choice.chosen import choose_coordinates
+from ..choice.rmetric import Tangents, tangent_spaces
+from ..choice.search import SearchResult
+from ..embedding.diffusion import Embedding, diffusion_map
+from ..embedding.laplacian import Laplacian
+from ..options import Options
+
+
+class Fit(NamedTuple):
+    """A map with its tangent spaces. The Laplacian is without its matrix: several would not fit beside each other."""
+
+    laplacian: Laplacian
+    embedding: Embedding
+    tangents: Tangents
+
+
+def mapped(laplacian: Laplacian, options: Options, do: Do) -> Embedding:
+    """Return the diffusion map that the options ask for."""
+    m, seed = options.n_components, options.random_state
+    return do(diffusion_map, laplacian, n_components=m, tol=options.tol, random_state=seed)
+
+
+def fit(laplacian: Laplacian, options: Options, do: Do, embedding: Embedding | None = None) -> Fit:
+    """Return the map of a Laplacian, unless it is given, and its tangent spaces."""
+    embedding = embedding or mapped(laplacian, options, do)
+    d, dtype = options.intrinsic_dim, options.arithmetic
+    tangents = do(tangent_spaces, laplacian, embedding, intrinsic_dim=d, dtype=dtype)
+    return Fit(laplacian.without_matrix, embedding, tangents)
+
+
+def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do) -> SearchResult:
+    """Return the choice that the options ask for."""
+    return do(
+        choose_coordinates, tangents, embedding, subset_size=options.subset_size, zeta=options.zeta_given,
+        percentile=options.percentile, search=options.search, random_state=options.random_state,
+    )  # fmt: skip

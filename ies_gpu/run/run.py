@@ -1,0 +1,188 @@
+"""One run: it calls the steps of the pipeline, and times, reports, retries, audits and saves every one alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from copy import copy
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from ..backend import Backend, device_near, get_backend
+from ..backend.kernels import plain
+from ..backend.steps import Step, reporting
+from ..errors import IESWarning, OutOfMemoryError
+from ..findings import listen, warning
+from ..options import Options
+from .checkpoint import Checkpoint, Saved
+from .fingerprint import data_digest, versions
+from .inputs import Inputs
+from .log import Log
+from .progress import Bar, Progress, say
+
+AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
+REPORT = "please report this with the output of 'ies-gpu doctor --selftest'"
+
+
+class Run:
+    """One run on one backend. Called as ``run(step, *args, **kwargs)``, it is the ``do`` of composite steps.
+
+    Parameters
+    ----------
+    options : Options
+    given : Inputs
+    progress : callable or bool, optional
+        Called as ``progress(stage, done, total)``; True shows a bar.
+    saved : sequence of str
+        The names of the files that a checkpoint may have, in their order.
+    """
+
+    def __init__(
+        self, options: Options, given: Inputs, progress: Progress | bool | None = None, saved: Sequence[str] = ()
+    ) -> None:
+        self.options, self.given, self.saved = options, given, saved
+        self.log = Log(progress)
+        self.backend: Backend = get_backend(
+            device_near(given.home, options.device), memory_limit=options.memory_limit, n_threads=options.n_threads
+        )
+        self.audit: dict[str, float] = {}
+        self.checkpoint: Checkpoint | None = None
+        self.after = ""  # the digest of the last step that was saved
+        self.open = ExitStack()
+
+    def apart(self, options: Options, log: Log, audit: dict[str, float]) -> Run:
+        """Return a run on the same backend with options, a log and audits of its own, for a trial; it saves nothing."""
+        trial = copy(self)
+        trial.options, trial.log, trial.audit, trial.checkpoint = options, log, audit, None
+        return trial
+
+    def __enter__(self) -> Self:
+        if longer := self.backend.first_run():
+            say(f"ies_gpu: {longer}", visibly=isinstance(self.log.progress, Bar))
+        self.backend.prepare()
+        with ExitStack() as stack:
+            stack.enter_context(self.backend.active())
+            if self.options.checkpoint is not None:
+                self.checkpoint = stack.enter_context(self._opened())
+            if self.backend.memory_limit is None:  # it decides on storage and the length of blocks: once for the run
+                state = None if self.checkpoint is None else self.checkpoint.first_state()
+                self.backend.memory_limit = int(state["memory"]) if state else self.backend.memory_budget()
+            self.open = stack.pop_all()
+        return self
+
+    def _opened(self) -> Checkpoint:
+        """Open the checkpoint of the job that these options, data, device and versions are."""
+        options, backend = self.options, self.backend
+        job = options.parameters | {"versions": versions()}
+        job |= {"device": backend.device.partition(":")[0], "kernels": backend.kernels.NAME}
+        job["data"] = data_digest(self.given.values)
+        return Checkpoint(options.checkpoint, options.resume, job, self.saved)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(self.log.progress, Bar):
+            self.log.progress.close()
+        self.open.__exit__(kind, error, trace)
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a step: read from the checkpoint, or computed and saved. The log hears its findings."""
+        step: Step = function.step  # type: ignore[attr-defined]
+        compute = partial(function, *args, **kwargs)
+        with listen(IESWarning, self.log.warn):
+            if self.checkpoint is None or step.pack is None or step.unpack is None:
+                return self._computed(step, compute)
+            saved = self._read(step.name, self.after)
+            if saved is not None:
+                self.after = saved.digest
+                load = partial(self._load, step, compute, saved.digest)
+                return step.unpack(saved.content, load, *args, **kwargs)
+            result = self._computed(step, compute)
+            packed = step.pack(result)
+            if packed is not None:
+                self.after = self._write(step.name, self.after, packed)
+                self._write_heavy(step, result, self.after)
+            return result
+
+    def results(self) -> dict[str, Any]:
+        """Return what is known at the end, for ``diagnostics``."""
+        saved = {} if self.checkpoint is None else self.checkpoint.results()
+        return self.log.results() | {"parameters": self.options.parameters, "audit": self.audit} | saved
+
+    def _load(self, step: Step, compute: partial[Any], digest: str) -> Any:
+        """Return the heavy part of a saved result; where it is missing or damaged, the result, computed again."""
+        saved = self._read(step.heavy_name, digest)
+        if saved is not None:
+            return saved.content
+        result = self._computed(step, compute)
+        self._write_heavy(step, result, digest)
+        return result
+
+    def _read(self, name: str, after: str) -> Saved | None:
+        assert self.checkpoint is not None
+        with self.log.stage(f"resume {name}") if self.checkpoint.has(name, after) else ExitStack():
+            saved = self.checkpoint.read(name, after)
+        if saved is not None:
+            self._restore(saved.state)
+        return saved
+
+    def _write(self, name: str, after: str, content: dict[str, Any]) -> str:
+        assert self.checkpoint is not None
+        with self.log.stage(f"checkpoint {name}"):
+            return self.checkpoint.write(name, after, self._state(), content)
+
+    def _write_heavy(self, step: Step, result: Any, digest: str) -> None:
+        if step.heavy is not None and (content := step.heavy(result)) is not None:
+            self._write(step.heavy_name, digest, content)
+
+    def _computed(self, step: Step, compute: partial[Any]) -> Any:
+        if step.composite:
+            return compute(do=self)
+        with self.log.stage(step.name) as report, reporting(report):
+            work = partial(compute, do=self) if step.calls else compute
+            result = self.backend.retried(step.name, work)
+            if step.audit is None:
+                return result
+            audit = partial(step.audit, result, *compute.args, **compute.keywords)
+            if self._agrees(step, audit) or not step.again:
+                return result
+            return self.backend.retried(step.name, work)
+
+    def _agrees(self, step: Step, difference: Callable[[], float | None]) -> bool:
+        """Return whether a sample agrees with plain code; if not, the run says so and goes on with plain code."""
+        if self.backend.kernels is plain:
+            return True
+        try:
+            found = self.backend.retried(step.name, difference)
+        except (OutOfMemoryError, np.linalg.LinAlgError) as error:  # the check failed, not what it checks
+            text = f"the kernel {step.kernel} was not compared with plain code on sampled rows: {error}"
+            self.log.warn(warning("kernel.not_compared", text))
+            return True
+        if found is None:
+            return True
+        self.audit[step.kernel] = max(found, self.audit.get(step.kernel, 0.0))
+        if found <= AUDIT_TOLERANCE[self.options.arithmetic if step.single else "float64"]:
+            return True
+        text = f"the kernel {step.kernel} differs from plain code by {found:.1e} on sampled rows"
+        self.log.warn(warning("kernel.differs", f"{text}; the stage was repeated on plain code", REPORT))
+        self.backend.kernels = plain
+        return False
+
+    def _state(self) -> dict[str, Any]:
+        """Return the state to save with a step: audits, findings, seconds, kernels, memory limit."""
+        backend = self.backend
+        known = {"audit": self.audit, "findings": self.log.state(), "seconds": self.log.seconds}
+        return known | {"kernels": backend.kernels.NAME, "memory": backend.memory_limit}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Take over what was known at the end of a step that was saved."""
+        for kernel, difference in state["audit"].items():
+            self.audit[kernel] = max(difference, self.audit.get(kernel, 0.0))
+        for stage, seconds in state["seconds"].items():
+            self.log.seconds.setdefault(stage, seconds)
+        self.log.restore(state["findings"])
+        if state["kernels"] == plain.NAME:  # an audit had failed
+            self.backend.kernels = plain

@@ -1,1 +1,0 @@
-"""The stages of the pipeline, one module per stage that a checkpoint saves."""

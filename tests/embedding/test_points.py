@@ -1,0 +1,80 @@
+"""The Laplacian of points by itself: the bits of a run, the order of the input, parts, neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ies_gpu import DisconnectedGraphError, diffusion_map, laplacian_of_points, select_coordinates, tangent_bases
+from tests.manifolds import rectangle
+from tests.said import refused, warned
+
+X, _, EPS = rectangle(500, 3.0, degree=40)
+FAR = np.vstack([X[:250], [[90.0] * X.shape[1], [90.01] * X.shape[1]], X[250:]])  # two points on their own
+SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 8}
+
+
+@pytest.mark.parametrize("asked", [
+    {"bandwidth": EPS}, {"bandwidth": EPS, "self_loops": False}, {"bandwidth": EPS, "alpha": 0.5},
+    {"bandwidth": EPS, "n_neighbors": 20}, {"bandwidth": "local"},
+])  # fmt: skip
+def test_steps_by_hand_give_the_bits_of_a_run(asked):
+    found = select_coordinates(X, **asked, **SIZES, scale="unit", device="cpu")
+    laplacian = laplacian_of_points(X, **asked, intrinsic_dim=2)
+    embedding = diffusion_map(laplacian, n_components=8)
+    np.testing.assert_array_equal(embedding.eigenvalues, found.eigenvalues)
+    # signs follow X in a run, which also scales once more
+    np.testing.assert_allclose(abs(embedding.coordinates), abs(found.coordinates), rtol=1e-14)
+    U = tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    np.testing.assert_array_equal(abs(U), abs(found.bases))
+
+
+def test_public_fields_are_in_the_order_of_the_input():
+    laplacian = laplacian_of_points(X, bandwidth=EPS)
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    K = np.where(distances <= 3 * EPS, np.exp(-((distances / EPS) ** 2)), 0.0)
+    w = K.sum(axis=1)
+    wt = (K / np.outer(w, w)).sum(axis=1)
+    np.testing.assert_allclose(laplacian.transition.toarray(), K / np.outer(w, w) / wt[:, None], atol=1e-14)
+    np.testing.assert_allclose(laplacian.weights, wt, rtol=1e-12)
+    assert not np.array_equal(laplacian.rows.order, np.arange(500))
+    np.testing.assert_array_equal(laplacian.operator_weights, laplacian.weights[laplacian.rows.order])
+
+
+def test_a_graph_in_parts_is_kept_refused_or_reduced():
+    whole = laplacian_of_points(FAR, bandwidth=EPS)
+    assert whole.shape == (502, 502) and whole.facts["graph_components"] is None
+    with refused("graph.disconnected", DisconnectedGraphError):
+        laplacian_of_points(FAR, bandwidth=EPS, disconnected="raise")
+    with warned("graph.left_out"):
+        largest = laplacian_of_points(FAR, bandwidth=EPS, disconnected="largest")
+    assert largest.facts["graph_components"] == 2
+    np.testing.assert_array_equal(largest.rows.used, np.delete(np.arange(502), [250, 251]))
+    alone = laplacian_of_points(X, bandwidth=EPS)
+    np.testing.assert_allclose(largest.transition.toarray(), alone.transition.toarray(), atol=1e-14)
+    assert diffusion_map(largest, n_components=3).coordinates.shape == (500, 3)
+
+
+def test_what_does_not_fit_together_is_refused():
+    with refused("n_neighbors.range"):
+        laplacian_of_points(X, bandwidth=EPS, n_neighbors=500)
+    with refused("n_neighbors.metric"):
+        laplacian_of_points(X, bandwidth=EPS, n_neighbors=5, metric="manhattan")
+    with refused("intrinsic_dim.local"):
+        laplacian_of_points(X, bandwidth="local")
+    with pytest.raises(TypeError):
+        laplacian_of_points(X, bandwidth="auto")
+    with pytest.raises(ValueError, match="disconnected"):
+        laplacian_of_points(X, bandwidth=EPS, disconnected="each")
+
+
+def test_a_laplacian_with_its_rows_can_be_given_with_its_map():
+    """Its own order is not that of the input, in which the coordinates are passed."""
+    laplacian = laplacian_of_points(X, bandwidth=EPS)
+    embedding = diffusion_map(laplacian, n_components=8)
+    given = {"laplacian": laplacian, "coordinates": embedding.coordinates, "eigenvalues": embedding.eigenvalues}
+    found = select_coordinates(**given, intrinsic_dim=2, subset_size=2)
+    expected = select_coordinates(X, bandwidth=EPS, **SIZES, scale="unit")
+    np.testing.assert_array_equal(found.coordinates, embedding.coordinates)
+    assert found.subset == expected.subset and found.diagnostics["findings"] == []
+    np.testing.assert_array_equal(found.singular_values, expected.singular_values)
