@@ -46,7 +46,7 @@ def ends_here(level: Any) -> bool:
     if float(data[rows == indices].sum()) < STAYING * level.n:
         return False
     small = level.on_host() if level.backend.is_remote else level
-    return factor_cost(symmetric_level(small), True).is_quick(level.n)
+    return factor_cost(symmetric_level(small)).is_quick(level.n)
 
 
 def symmetric_level(level: Any) -> Any:
@@ -59,7 +59,7 @@ def symmetric_level(level: Any) -> Any:
 def _factorised_level(level: Any, count: int, start: np.ndarray) -> tuple[Array, Array] | None:
     """The same by a factorisation, if it is expected to be quick."""
     S = symmetric_level(level)
-    if not factor_cost(S, True).is_quick(level.n):
+    if not factor_cost(S).is_quick(level.n):
         return None
     try:
         info: dict[str, Any] = {}

@@ -32,6 +32,7 @@ PREPARED = 3e-8, 8e-6  # and for each entry and row of the matrix
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
 QUICK = 1.5e-4  # seconds per row that it may take where it is not compared with other methods
 COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
+LEAST = 1.5  # entries of the factor for each of the matrix, at least, where cells suit a graph
 MODEL, DEEPER = (0.5, 0.5), (0.77, 0.65)  # of the entries and multiplications counted on cells: parts that are needed
 
 
@@ -56,7 +57,7 @@ def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) 
     """Return what it takes to factorise a shifted matrix of this pattern, by a factor of the graph of its cells."""
     n = S.shape[0]
     rows = np.arange(n)
-    if ordered is False:
+    if not isinstance(ordered, np.ndarray):  # cells in space may hold rows that are not joined
         rows, ordered = matrix_order(S)
     depth = DEPTH
     while (n >> depth) > CELLS:
@@ -179,7 +180,7 @@ def expected_seconds(
         if lost <= SMOOTH:
             iterations = ITERATIONS[0] + ITERATIONS[1] * lost
             expected["multilevel"] = iterations * (ITERATION[0] * nnz + ITERATION[1] * n)
-    if (FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
+    if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
         seconds = factorised()
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}
     product = PER_ROOT * (LANCZOS[0] * nnz + LANCZOS[1] * n)
