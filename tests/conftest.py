@@ -18,6 +18,7 @@ from ies_gpu.embedding.order import spatial_order
 from tests import real_cupy
 from tests.backends import active_backend, sent, to_host
 from tests.extras import CUDA
+from tests.real_cupy import missing
 from tests.manifolds import rectangle
 
 # For matrices as small as those of tests, more threads of BLAS only wait for each other. The variable is for child
@@ -144,9 +145,9 @@ def pytest_sessionfinish():
 def pytest_terminal_summary(terminalreporter):
     """Say so if CuPy is missing: the report is green then, and says nothing of the CUDA path."""
     reports = terminalreporter.stats.get("skipped", [])
-    if count := sum(f"ies-gpu[{CUDA}]" in report.longrepr[2] for report in reports):
+    if count := sum(bool(missing()) and missing() in report.longrepr[2] for report in reports):
         terminalreporter.write_line(
-            f"The CUDA path was not exercised: {count} of its tests were skipped, for want of CuPy "
-            f"(pip install 'ies-gpu[{CUDA}]'; no GPU is needed).",
+            f"The CUDA path was not exercised: {count} of its tests were skipped. No GPU is needed: on Linux, "
+            f"install g++ and CuPy (pip install 'ies-gpu[{CUDA}]').",
             yellow=True,
         )

@@ -101,7 +101,7 @@ def product_difference(kernel: Kernel, *_: Any) -> float | None:
     return None if sample is None else audit_products(sample, kernel.backend)
 
 
-@step("laplacian", kernel="spmm", audit=product_difference, again=False)
+@step("products", kernel="spmm", audit=product_difference, again=False)
 def without_loops(kernel: Kernel, self_loops: bool) -> Kernel:
     """Return the kernel that will be normalised, without a diagonal if that is asked for; products are audited here.
 

@@ -236,7 +236,7 @@ def plan_on_gpu(backend: Backend, n: int, degree: float, stored_bytes: int, room
     return chosen, {"kernel": WORDS[chosen]}
 
 
-@step("checks")
+@step("neighbours")
 def count_neighbours(X: Array, radius: float, bandwidth: float, disconnected: str) -> float:
     """Return the mean degree of some points; an error if nearly all or nearly none are neighbours."""
     return sampled_degree(X, radius, bandwidth, disconnected, backend_of(X))

@@ -23,7 +23,8 @@ pytestmark = needs_cupy
 SEARCHES = ("greedy", "submodular", "branch_and_bound")
 
 STAGES = (
-    "checks", "order", "graph", "kernel", "components", "laplacian", "eigenvectors", "tangents", "search", "result",
+    "checks", "neighbours", "order", "graph", "kernel", "components", "products", "laplacian", "eigenvectors",
+    "tangents", "search", "result",
 )  # fmt: skip
 
 

@@ -56,7 +56,8 @@ def test_without_numbers_they_are_found(points, tmp_path, capsys):
     found = load(tmp_path / "run.npz").diagnostics["automatic"]["chosen"]
     assert set(found) == {"bandwidth", "intrinsic_dim"}
     assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
-    assert [line.split()[0] for line in err.splitlines()] == ["read", "checks", "dimension", "scan", "result", "write"]
+    stages = list(dict.fromkeys(line.split()[0] for line in err.splitlines()))  # a close choice is scanned again
+    assert stages == ["read", "checks", "dimension", "scan", "result", "write"]
 
 
 def test_json_is_one_strict_object(points, capsys):

@@ -160,7 +160,7 @@ def test_files_that_other_libraries_read(folder, kind):
         ("peroxide.npz", ["--model", "model.npz"], 2, "--model does not work with a molecule"),
         ("peroxide.npz", ["--columns", "a"], 2, "are for tables, not for molecules"),
         ("points.npy", ["--atoms", "0-3"], 2, "points.npy is no molecule; leave out --atoms"),
-        ("traj.xtc", [], 1, "for a trajectory, use 'ies-gpu fit' with --topology"),
+        ("traj.xtc", [], 1, "use 'ies-gpu fit' with --topology"),
     ],
 )
 def test_what_does_not_work_is_said_before_the_run(folder, name, more, status, words, monkeypatch, capsys):

@@ -78,7 +78,7 @@ def test_a_limit_that_cannot_be_held_is_refused_before_the_work(monkeypatch):
     seen = []
     with refused("memory.too_little") as caught:
         select_coordinates(points, memory_limit=2 << 20, progress=lambda *now: seen.append(now[0]), **options)
-    assert set(seen) <= {"checks", "order"}
+    assert set(seen) <= {"checks", "neighbours", "order"}
     least = float(caught.value.finding.advised["memory_limit"])
     found = select_coordinates(points, memory_limit=int(least), **options)  # what it asks for is enough
     usual = select_coordinates(points, **options)

@@ -100,7 +100,7 @@ def test_a_strip_is_unrolled(given, tmp_path):
 
 
 def test_dimension_and_size_are_found_with_it():
-    X, _, _ = rectangle(900, 4.3, degree=60)
+    X, _, _ = rectangle(1500, 4.3, degree=60)
     found = select_coordinates(X, bandwidth="local", n_components=10)
     assert found.diagnostics["parameters"]["intrinsic_dim"] == len(found.subset) == 2
 

@@ -60,8 +60,6 @@ def test_a_graph_in_parts_is_kept_refused_or_reduced():
 def test_what_does_not_fit_together_is_refused():
     with refused("n_neighbors.range"):
         laplacian_of_points(X, bandwidth=EPS, n_neighbors=500)
-    with refused("n_neighbors.metric"):
-        laplacian_of_points(X, bandwidth=EPS, n_neighbors=5, metric="manhattan")
     with refused("intrinsic_dim.local"):
         laplacian_of_points(X, bandwidth="local")
     with pytest.raises(TypeError):

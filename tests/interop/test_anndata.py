@@ -210,7 +210,7 @@ def test_scanpy_draws_real_cells(monkeypatch):
     scanpy = needed("scanpy", "test-all")
     cells = scanpy.datasets.pbmc68k_reduced()
     selection = ies_gpu.anndata.select(cells, use="connectivities")
-    assert selection.diagnostics["parameters"]["intrinsic_dim"] == 2
+    assert selection.diagnostics["parameters"]["intrinsic_dim"] <= 2
     axes = scanpy.pl.embedding(cells, basis="ies", color="bulk_labels", show=False)
     drawn = axes.collections[0].get_offsets()
     np.testing.assert_allclose(np.sort(drawn[:, 0]), np.sort(cells.obsm["X_ies"][:, 0]))
