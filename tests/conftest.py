@@ -18,8 +18,8 @@ from ies_gpu.embedding.order import spatial_order
 from tests import real_cupy
 from tests.backends import active_backend, sent, to_host
 from tests.extras import CUDA
-from tests.real_cupy import missing
 from tests.manifolds import rectangle
+from tests.real_cupy import missing
 
 # For matrices as small as those of tests, more threads of BLAS only wait for each other. The variable is for child
 # processes and for what is loaded later; a plugin may have loaded NumPy already.

@@ -90,7 +90,7 @@ def test_another_size_is_searched_as_the_run_would(on, rng):
 
 
 def test_the_automatic_choice_reads_the_histograms_by_the_same_rule():
-    """On this strip the runner-up by score, {1, 4}, would leave some points near zero; the one by loss, {1, 2}, none."""
+    """On this strip the runner-up by score, {1, 4}, leaves some points near zero; the one by loss, {1, 2}, none."""
     points, _, _ = rectangle(600, 2.3)
     found = select_coordinates(points, intrinsic_dim=2, subset_size=2, bandwidth="auto", n_components=10)
     told, asked = found.diagnostics["automatic"], size_verdict(found)
