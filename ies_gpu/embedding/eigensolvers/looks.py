@@ -4,7 +4,7 @@ Lanczos needs as many products as the eigenvalues crowd at 1: a walk from random
 the trace of ``S^T``. The multilevel method needs more iterations the more smooth vectors vary within its cells. What a
 factorisation takes is seen on the graph of cells, which is factorised as a model of the whole. Seconds are those of one
 core of a server; only their ratios matter. They were fitted to strips, rolls, spheres, grids, trees, normal clouds and
-windows of images, and were right to a factor of 1.7.
+windows of images, and are right to about a factor of two.
 """
 
 from __future__ import annotations
