@@ -152,7 +152,7 @@ def test_a_sparse_graph_is_factorised_on_the_host_and_says_so(backend, on):
 
 def test_no_expander_is_factorised(rng):
     """Its factor would fill up: 100,000 points of degree 10 would take more entries than any memory holds."""
-    assert factor_cost(expander(rng, 100_000)).fill > 10 * looks.MOST_FILL
+    assert factor_cost(expander(rng, 100_000)).fill > 5 * looks.MOST_FILL
     with (backend := cpu_backend("numba")).active():
         operator = SymmetricTransition(graph_laplacian(expander(rng, 4000)), backend)
         assert not Factorisation(operator).is_cheap

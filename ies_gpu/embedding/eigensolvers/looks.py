@@ -4,7 +4,7 @@ Lanczos needs as many products as the eigenvalues crowd at 1: a walk from random
 the trace of ``S^T``. The multilevel method needs more iterations the more smooth vectors vary within its cells. What a
 factorisation takes is seen on the graph of cells, which is factorised as a model of the whole. Seconds are those of one
 core of a server; only their ratios matter. They were fitted to strips, rolls, spheres, grids, trees, normal clouds and
-windows of images, and were right to a factor of 1.7.
+windows of images, and are right to about a factor of two.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as man
 FIRST, LAST = (4, 16), 512  # times T at which the walk is looked at, doubling from there, and after which it ends
 ITERATION = 1.1e-8, 1.1e-6  # seconds of an iteration of the multilevel method, for each entry and each row
 ITERATIONS = 8, 150.0  # of them, and so many times the part of smooth vectors that is lost on cells,
-SMOOTH = 0.15  # if that is not more
-DEPTH, CELLS = 3, 3_000  # cells of up to 2**DEPTH rows, or more, so that there are not more than CELLS of them
+SMOOTH, ROUGH = 0.15, 120  # if that is not more; otherwise it may never end, and is tried only where all else is worse
+DEPTH, CELLS = 3, 1_500  # cells of up to 2**DEPTH rows, or more, so that there are not more than CELLS of them
 FACTOR = 1.6e-7, 6e-11  # seconds for each entry of the factor, the solves included, and each multiplication
 PREPARED = 3e-8, 8e-6  # and for each entry and row of the matrix
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
@@ -177,9 +177,8 @@ def expected_seconds(
         walk.until(T)
     if ordered is not False:
         lost = lost_on_cells(walk.X, operator.top, ordered, operator.backend)
-        if lost <= SMOOTH:
-            iterations = ITERATIONS[0] + ITERATIONS[1] * lost
-            expected["multilevel"] = iterations * (ITERATION[0] * nnz + ITERATION[1] * n)
+        iterations = ITERATIONS[0] + ITERATIONS[1] * lost if lost <= SMOOTH else ROUGH
+        expected["multilevel"] = iterations * (ITERATION[0] * nnz + ITERATION[1] * n)
     if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
         seconds = factorised()
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}
