@@ -37,8 +37,8 @@ def test_json_log_lines(points, capsys):
     assert times == sorted(times) and times[0].tzinfo is not None
     ends = [line["stage"] for line in progress if line["done"] == line["total"]]
     assert list(dict.fromkeys(ends)) == [
-        "read", "checks", "order", "graph", "kernel", "components", "laplacian", "eigenvectors", "tangents", "search",
-            "result",
+        "read", "checks", "neighbours", "order", "graph", "kernel", "components", "products", "laplacian",
+        "eigenvectors", "tangents", "search", "result",
     ]  # fmt: skip
 
 
