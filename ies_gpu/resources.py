@@ -131,9 +131,9 @@ def estimate_resources(
     device : {"cpu", "cuda", "cuda:N"}, default="cpu"
         Where the job will run.
     dtype : {"float64", "mixed", "float32"}, default="float64"
-        Precision, as in :func:`select_coordinates`.
+        Precision, as in :func:`ies_gpu.select_coordinates`.
     memory_limit : int, optional
-        Bytes that the job may use, as in :func:`select_coordinates`; unlimited by default.
+        Bytes that the job may use, as in :func:`ies_gpu.select_coordinates`; unlimited by default.
     n_threads : int, default=1
         CPU threads.
 

@@ -128,7 +128,7 @@ def select_coordinates(
     --------
     select_each_part : One result per part of a disconnected graph.
     selection_stability : How sure the choice is, from repeated runs.
-    estimate_resources : The memory and time that a run will need.
+    resources.estimate_resources : The memory and time that a run will need.
     IndependentCoordinates : The same as a scikit-learn transformer.
 
     Notes

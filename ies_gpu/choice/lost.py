@@ -113,8 +113,10 @@ def lost_of_graph(laplacian: Any, Y: Array, d: int, random_state: int = 0) -> Lo
 def on_sample(rows: Array, random_state: int) -> np.ndarray:
     """Return the sampled rows of an array, on the host and in float64."""
     backend = backend_of(rows)
-    some = backend.asarray(sample_rows(len(rows), SAMPLE, random_state))
-    return backend.to_host(rows[some]).astype(float)
+    with backend.active():
+        if len(rows) > SAMPLE:
+            rows = rows[backend.asarray(sample_rows(len(rows), SAMPLE, random_state))]
+        return backend.to_host(rows).astype(float)
 
 
 def nearest_in_map(Y: np.ndarray) -> np.ndarray:

@@ -50,7 +50,7 @@ class DiffusionMap(SpectralTransformer):
     {alpha, scale, diffusion_time, disconnected}
     isolated : {"nearest", "nan"}, default="nearest"
         What ``transform`` returns for a point without a training point within the radius: the coordinates of the
-        nearest training point, or NaN. Unlike in :func:`nystrom_extension`, NaN is not the default, because most
+        nearest training point, or NaN. Unlike in :meth:`Model.transform`, NaN is not the default, because most
         regressors that follow in a pipeline refuse it.
     {device, dtype, memory_limit, n_threads, random_state, tol}
     progress : bool or callable, optional
@@ -158,7 +158,7 @@ class IndependentCoordinates(SpectralTransformer):
     {alpha, scale, diffusion_time, disconnected}
     isolated : {"nearest", "nan"}, default="nearest"
         What ``transform`` returns for a point without a training point within the radius: the coordinates of the
-        nearest training point, or NaN. Unlike in :func:`nystrom_extension`, NaN is not the default, because most
+        nearest training point, or NaN. Unlike in :meth:`Model.transform`, NaN is not the default, because most
         regressors that follow in a pipeline refuse it.
     {device, dtype, memory_limit, n_threads, random_state, tol}
     progress : bool or callable, optional

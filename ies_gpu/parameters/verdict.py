@@ -221,7 +221,9 @@ def judge_given(X: Array, Y: Array, d: int) -> tuple[float, list[Finding]]:
 
 def dimension_findings(X: Array, d: int) -> list[Finding]:
     """Return whether the local spectrum of some points counts another dimension than the one given."""
-    some = X[backend_of(X).asarray(sample_rows(len(X), SEEN, 0))]
+    backend = backend_of(X)
+    with backend.active():  # few points, and a device compiles long for them
+        some = backend.to_host(X[backend.asarray(sample_rows(len(X), SEEN, 0))])
     distances = sampled_distances(some, queries=SEEN_FROM)
     try:
         curve = [*local_spectrum(some, distances, degree_bandwidth(distances)), 0.0]

@@ -50,7 +50,7 @@ def volumes(
 
     See Also
     --------
-    Selection.score : The numbers behind the picture.
+    ies_gpu.Selection.score : The numbers behind the picture.
 
     Examples
     --------

@@ -127,6 +127,8 @@ ON_HOST = {
     "plot.embedding": lambda at: ies_gpu.plot.embedding(at.selection),
     "plot.path": lambda at: ies_gpu.plot.path(at.selection),
     "plot.volumes": lambda at: ies_gpu.plot.volumes(at.selection),
+    "plot.stability": lambda at: ies_gpu.plot.stability(ON_HOST["selection_stability"](at)),
+    "plot.diagnosis": lambda at: ies_gpu.plot.diagnosis(ON_HOST["diagnose"](at)),
     "plot.points": lambda at: ies_gpu.plot.points(at.X),
 }
 # no arrays go in, or none that could be on a device; "fit" is behind every other method of an estimator

@@ -280,16 +280,16 @@ def test_f7_f18_products_need_no_library_whose_sums_vary(counted, monkeypatch):
 
 
 def test_f8_degrees_are_sampled_by_one_launch(counted):
-    checks = counted[1]["checks"]
-    assert checks["kernel degrees"] == 2  # the guard's and ours
-    assert checks["syncs"] <= 12
+    sampling = counted[1]["neighbours"]
+    assert sampling["kernel degrees"] == 2  # the guard's and ours
+    assert sampling["syncs"] <= 12
 
 
 def test_f4_f9_no_stage_holds_more_than_the_matrix_twice(counted):
     """Merging columns took 44 to 50 bytes per entry, components 32; the entries themselves are 12."""
     found, stages = counted[0], counted[1]
     entries = 12 * 6000 * (found.diagnostics["mean_degree"] + 1)
-    for stage in ("graph", "components", "laplacian"):
+    for stage in ("graph", "components", "products", "laplacian"):
         assert stages[stage]["peak"] <= 2 * entries, stage
     vectors = 6000 * 20 * (8 + 5 * 4)  # of twenty pairs: X in float64, R, two kinds of directions and their images
     assert stages["eigenvectors"]["peak"] <= 2 * entries + 3 * vectors  # and what replaces them while they are turned
