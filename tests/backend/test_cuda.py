@@ -141,7 +141,7 @@ def test_points_go_up_once_and_results_come_down_once(machine):
     X, _ = problem("D1", n)
     found = on_cuda("D1", n)
     large = {way: sorted(size for w, size in machine.transfers if w == way and size % n == 0) for way in ("up", "down")}
-    # up: the points; vectors drawn on the host for the eigensolver's start, its proof and the audit; the way back, for weights too
+    # up: points; vectors drawn on the host for the eigensolver's start, its proof and the audit; twice the way back
     assert large["up"] == sorted([X.nbytes, *[n * double] * 5])
     # down: the order of the points, and what is in the result
     assert large["down"] == sorted(n * double * count for count in (1, m, m * d, d, 1, len(found.path)))

@@ -124,7 +124,7 @@ def test_f14_memory_errors_of_the_libraries_are_memory_errors():
     for stage, error in zip(stages, library_errors(), strict=True):
         assert not isinstance(error, MemoryError)
         with plugged_in(pool=False) as machine:
-            watch = Watch(machine, stage, number=seen[stage] // 2)
+            watch = Watch(machine, stage, number=-(-seen[stage] // 2))
             machine.refuse = lambda size, watch=watch, error=error: error if watch.refuse(size) else False
             found = small_run(watch)
         assert machine.counts["freed"] == 1, stage

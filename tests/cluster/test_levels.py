@@ -40,7 +40,8 @@ def test_counted_bytes_are_those_of_the_formulas(client, strip):
     found = select_coordinates(X, client=client, keep_bases=False, **options)
     info = found.diagnostics | {"path": found.path}
     for stage, bytes_ in expected_bytes(info, len(X), X.shape[1], 20, 2, 2).items():
-        assert info["cluster"][stage]["bytes"] == pytest.approx(bytes_, rel=0.1), stage
+        # less where a busy machine lets one worker take two tasks, whose results then need not travel
+        assert 0.5 * bytes_ <= info["cluster"][stage]["bytes"] <= 1.1 * bytes_, stage
 
 
 def test_coarse_levels_that_do_not_fit_one_worker_are_refused():

