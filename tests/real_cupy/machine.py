@@ -343,8 +343,8 @@ def operands(name: str, values: list[Any]) -> list[int]:
         words = ctypes.sizeof(value) // 8
         for number in range(words if words < 25 else 1):  # the first word of a large struct is its pointer
             place = memory.at(int.from_bytes(value.raw[8 * number : 8 * number + 8], "little"))
-            if place is None:
-                continue
+            if place is None or (number > 0 and place.device != device):
+                continue  # CuPy never sets the index of its Indexer, which can hold an old address
             if place.device != device:
                 raise LaunchError(
                     f"CUDA_ERROR_ILLEGAL_ADDRESS: {name} on device {device} gets memory of device {place.device}"
