@@ -87,17 +87,6 @@ def compiles_first() -> bool:
     return folder is None or not any(Path(folder).glob("*.nbi"))
 
 
-def free_arpack() -> None:
-    """Free the lock of ARPACK in a forked process: a thread of the parent may have been inside (SciPy before 1.17)."""
-    lock: Any = getattr(sys.modules.get("scipy.sparse.linalg._eigen.arpack.arpack"), "_ARPACK_LOCK", None)
-    if lock is not None:
-        lock.__init__(lock._err_msg)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=free_arpack)
-
-
 class CpuBackend(Backend):
     """The host."""
 

@@ -13,7 +13,7 @@ from ..backend.audit import audit_graph
 from ..backend.steps import Do, call, report, step
 from ..findings import option, refusal, tell, warning
 from ..keywords import answers
-from ..validation import check_choice, check_flag, check_integer, check_length, check_points
+from ..validation import check_choice, check_flag, check_integer, check_length
 from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_left_out
 from .cost import (
     WORDS,
@@ -126,12 +126,12 @@ def laplacian_of_points(
     check_metric(metric)
     check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
-    X, m = (check_points(X), None) if room is None else (X, room.n_components)
+    # a run has checked its points, and placed them in the metric
+    X, m = (points_in_metric(X, metric), None) if room is None else (X, room.n_components)
     eps = None if isinstance(bandwidth, str) and bandwidth == "local" else check_length("bandwidth", bandwidth)
     near = eps is None or n_neighbors is not None
     reach = 0.0 if eps is None else 3 * eps if radius is None else check_length("radius", radius)
     shared: dict[str, Any] = {"disconnected": disconnected, "n_components": m, "do": do}
-    X = points_in_metric(X, metric) if room is None else X  # a run has checked them, and placed them in the metric
     if n_neighbors is not None and check_integer("n_neighbors", n_neighbors, low=2) >= len(X):
         text = f"{option('n_neighbors')} must be at most {len(X) - 1} for {len(X)} points, got {n_neighbors}"
         raise refusal("n_neighbors.range", text)

@@ -66,7 +66,7 @@ def selection_card(selection: Selection) -> str:
     title = f"Selection of {names_text(selection.subset)}"
     pictures: list[Callable[[], Any]] = [lambda: _map(selection), lambda: _path(selection)]
     verdict, warned = verdict_of(selection)
-    lines += [f"the automatic choice is {verdict}"] * bool(verdict)
+    lines += [f"the choice is {verdict}"] * bool(verdict)
     return _card(title, lines, warned, pictures)
 
 

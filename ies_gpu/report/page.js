@@ -397,7 +397,7 @@ class Run {
   ran() {
     const { facts, seconds, verdict, doubtful, warnings } = this.content;
     const good = { class: "quiet", style: "border-color: var(--good)" };
-    if (verdict) this.part(".warnings").append(element("p", doubtful ? {} : good, `The automatic choice is ${verdict.replace(/\.$/, "")}.`));
+    if (verdict) this.part(".warnings").append(element("p", doubtful ? {} : good, `The choice is ${verdict.replace(/\.$/, "")}.`));
     for (const warning of warnings) this.part(".warnings").append(element("p", {}, `Warning: ${warning}`));
     if (!warnings.length) this.part(".warnings").append(element("p", good, "No warnings."));
     for (const [label, text] of facts) this.part(".lines").append(element("dt", {}, label), element("dd", {}, text));

@@ -58,9 +58,9 @@ class Selection:
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
     verdict : {"sure", "likely", "doubtful"} or None
-        How sure the automatic choice is; None if nothing was automatic. The reasons are in ``findings``.
+        How sure the choice is; None if there were no points to judge it by. The reasons are in ``findings``.
     findings : tuple of Finding
-        Reasons to doubt an automatic choice, the gravest first, and warnings, each with its code.
+        Reasons to doubt the choice, the gravest first, and warnings, each with its code.
     search_order : tuple of int
         The order in which the search added the coordinates.
     zeta : float

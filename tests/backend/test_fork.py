@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import ies_gpu
-from ies_gpu.backend.cpu import free_arpack
 from ies_gpu.backend.forks import cached_property
 from tests.thorough import first_of
 
@@ -180,23 +179,6 @@ def test_a_fork_while_another_thread_is_in_a_fit():
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-
-
-def test_the_lock_of_arpack_is_freed_in_a_child(monkeypatch):
-    """SciPy before 1.17 has one; held by another thread at a fork, it would never be free."""
-    from scipy.sparse.linalg._eigen.arpack import arpack
-
-    class Lock:
-        def __init__(self, message):
-            self.held, self._err_msg = False, message
-
-    lock = Lock("no nested calls")
-    lock.held = True
-    monkeypatch.setattr(arpack, "_ARPACK_LOCK", lock, raising=False)
-    free_arpack()
-    assert not lock.held
-    monkeypatch.delattr(arpack, "_ARPACK_LOCK")
-    free_arpack()
 
 
 def test_a_property_that_is_being_computed_holds_no_lock():

@@ -306,7 +306,7 @@ def test_the_verdict_on_an_automatic_choice_is_told(browser, strip, tmp_path):
     selection = replace(strip[0], diagnostics=strip[0].diagnostics | TOLD)
     write_report(selection, tmp_path / "report.html")
     words = opened(browser, tmp_path / "report.html").find_element("css selector", ".warnings").text
-    assert "The automatic choice is likely: one reason; another." in words
+    assert "The choice is likely: one reason; another." in words
 
 
 def test_it_opens_with_a_column_that_tells_points_apart_and_joined_classes_are_grey(browser, strip, tmp_path):
