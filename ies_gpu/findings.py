@@ -20,6 +20,13 @@ Words = Callable[[str, str | None], str]  # an option and its value, if it has o
 DOUBTS = ("light", "grave")
 LIGHT = 2  # light reasons that leave a choice likely; more make it doubtful
 DOUBTFUL = "choice.doubtful"  # the warning that sums up the reasons to doubt a choice
+QUESTIONS = {
+    "rank": "does the map keep every local direction",
+    "shape": "is it free of knots, crossings and overlaps",
+    "stable": "would another sample choose this set, up to twins",
+    "needed": "are the leading coordinates not as good",  # stands beside the verdict, which is on the others
+}
+QUESTION_OF = {"shape": "shape", "stable": "stable", "choice.leading_as_good": "needed"}  # codes or topics; else "rank"
 UNSET: Any = object()
 MARK = re.compile(r"`(\w+)(?:=([^`]*))?`")
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -98,6 +105,42 @@ class Judged(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.level}: {self.facts}"
+
+
+class Answer(NamedTuple):
+    """The answer to one of the ``QUESTIONS`` about a map.
+
+    Attributes
+    ----------
+    level : {"good", "fair", "bad", "unchecked"}
+        How well the map does.
+    figure : float or None
+        The number behind it; None where nothing was looked at.
+    text : str
+        The same in a sentence, without a full stop.
+    """
+
+    level: str
+    figure: float | None
+    text: str
+
+
+def question_of(finding: Finding) -> str:
+    """Return which of the ``QUESTIONS`` a reason to doubt belongs to."""
+    return QUESTION_OF.get(finding.code) or QUESTION_OF.get(finding.topic, "rank")
+
+
+def answer_on(question: str, figure: float, text: str, findings: Iterable[Finding]) -> Answer:
+    """Return the answer to a question, as good as the reasons to doubt among some findings leave it."""
+    own = {finding.severity for finding in findings if question_of(finding) == question}
+    return Answer("bad" if "grave" in own else "fair" if "light" in own else "good", figure, text)
+
+
+def judgement_in(diagnostics: dict[str, Any]) -> dict[str, Answer]:
+    """Return the answers to the ``QUESTIONS`` about a result; files of earlier versions have none."""
+    known = diagnostics.get("judgement") or {}
+    unchecked = Answer("unchecked", None, "not checked")
+    return {name: Answer(**known[name]) if name in known else unchecked for name in QUESTIONS}
 
 
 def warning(code: str, text: str, advice: str = "") -> Finding:

@@ -123,10 +123,15 @@ def lost_findings(lost: float) -> list[Finding]:
     """Return what speaks against a map that loses so much of its worst local direction."""
     if lost <= LOST[0]:
         return []
-    text = f"the map loses {min(lost, 1.0):.0%} of the variance along the worst direction around a point"
+    text = lost_text(lost)
     if lost <= LOST[1]:
         return [light("choice.lost_direction", text)]
     return [grave("choice.lost_direction", text, f"raise {option('n_components')}, or add points")]
+
+
+def lost_text(lost: float) -> str:
+    """Say how much a map loses."""
+    return f"the map loses {min(lost, 1.0):.0%} of the variance along the worst direction around a point"
 
 
 def judge(tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]) -> dict[str, Judged]:

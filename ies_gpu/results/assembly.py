@@ -20,10 +20,10 @@ from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.rows import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
-from ..findings import verdict_on, warning
+from ..findings import answer_on, verdict_on, warning
 from ..options import Options
 from ..parameters.levina_bickel import dimension_of_sample
-from ..parameters.verdict import doubts_of, judge_given, thin_points
+from ..parameters.verdict import doubts_of, judge_given, lost_text, thin_points
 from ..run.fingerprint import points_digest, versions
 from ..run.fit import Fit
 from ..run.inputs import Inputs
@@ -162,13 +162,24 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Se
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
-    if automatic is None and (X := points_of(run.given, selection.points)) is not None:
-        lost, doubts = judge_given(X, selection.embedding, run.options.intrinsic_dim)
-        run.log.keep(doubts)
-        selection.diagnostics.update(lost=lost, verdict=verdict_on(doubts))
+    selection.diagnostics.update(judged(selection, run, automatic))
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection
+
+
+def judged(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the verdict on a result and the answers behind it, for ``diagnostics``; the reasons go to the log."""
+    lost = None if automatic is None else automatic["lost"]
+    if automatic is None and (X := points_of(run.given, selection.points)) is not None:
+        lost, doubts = judge_given(X, selection.embedding, run.options.intrinsic_dim)
+        run.log.keep(doubts)
+    answers = {} if lost is None else {"rank": answer_on("rank", lost, lost_text(lost), run.log.findings)}
+    return {
+        "lost": lost,
+        "verdict": verdict_on(run.log.findings) if answers else "likely",
+        "judgement": {name: answer._asdict() for name, answer in answers.items()},
+    }
 
 
 def is_symmetric(X: Array) -> bool:

@@ -16,7 +16,7 @@ from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
 from ..choice.regularization import Segment
 from ..errors import brief
-from ..findings import Finding, findings_in, option, refusal
+from ..findings import Answer, Finding, findings_in, judgement_in, option, refusal
 from ..validation import check_flag, check_integer
 from .export import as_frame, as_plain
 from .summary import summary
@@ -57,8 +57,10 @@ class Selection:
         points.
     names : tuple of str
         The same for people: ``("phi1", "phi7")``.
-    verdict : {"sure", "likely", "doubtful"} or None
-        How sure the choice is; None if there were no points to judge it by. The reasons are in ``findings``.
+    verdict : {"sure", "likely", "doubtful"}
+        Whether the map can be trusted. The reasons are in ``findings``.
+    judgement : dict of str to Answer
+        The answers behind the verdict: "rank", "shape", "stable", and beside them "needed".
     findings : tuple of Finding
         Reasons to doubt the choice, the gravest first, and warnings, each with its code.
     search_order : tuple of int
@@ -148,12 +150,22 @@ class Selection:
 
     @property
     def verdict(self) -> str | None:
-        """Whether the map keeps every direction of the points: "sure", "likely" or "doubtful"; None without points.
+        """Whether the map can be trusted: "sure", "likely" or "doubtful"; None in files of versions that did not ask.
 
-        The reasons are in :attr:`findings`. Without points, from a graph, a kernel or eigenvectors, it is not checked.
+        :attr:`judgement` has the answer to each question, :attr:`findings` the reasons.
         """
-        automatic = (self.diagnostics.get("automatic") or {}).get("verdict")
-        return automatic or self.diagnostics.get("verdict")  # older files have only the first
+        return self.diagnostics.get("verdict") or (self.diagnostics.get("automatic") or {}).get("verdict")
+
+    @property
+    def judgement(self) -> dict[str, Answer]:
+        """The answers behind the verdict, by question.
+
+        "rank": whether the map keeps every local direction. "shape": whether it is free of knots, crossings and
+        overlaps. "stable": whether another sample would choose this set, up to twins. "needed", which stands beside the
+        verdict: whether the leading coordinates are not as good. Each has a ``level`` ("good", "fair", "bad" or
+        "unchecked"), a ``figure`` and a ``text``.
+        """
+        return judgement_in(self.diagnostics)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
