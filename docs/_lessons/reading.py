@@ -19,6 +19,20 @@ print(selection)
 #   The chosen coordinates. ``phi1`` is the first non-constant eigenvector. In arrays counting starts at 0, so ``phi7``
 #   is ``selection.coordinates[:, 6]``. If there are fewer points than you passed, some were left out, and a warning
 #   says which.
+# **verdict**
+#   Whether the map can be trusted, in one word, with the question that failed and why. If it is *sure*, go on. If it is
+#   *likely*, look at the pictures first. If it is *doubtful*, :doc:`/parameters` says what to look at.
+# **rank**
+#   Whether the map keeps every direction around a point.
+# **shape**
+#   Whether it is free of knots, crossings and overlaps.
+# **stable**
+#   Whether another sample would choose the same set, up to twins. *Not checked* means that nobody looked: see
+#   :doc:`/judging`.
+# **doubt**
+#   Further reasons to doubt the choice, the gravest first.
+# **needed**
+#   Whether the leading coordinates are not as good. It stands beside the verdict.
 # **zeta**
 #   The weight of the penalty on fast coordinates, and the interval in which the same set wins. A wide interval is a
 #   good sign. Do not compare zeta between data sets; ``selection.zeta_dimensionless`` can be compared.
@@ -40,10 +54,6 @@ print(selection)
 #   left.
 # **automatic**
 #   What was found because you did not pass it, and how much of the variance of X the chosen coordinates explain.
-# **verdict**
-#   With *automatic*: how sure that choice is, in one word, and the reasons, the most serious first. If it is *sure*, go
-#   on. If it is *likely*, look at the pictures first. If it is *doubtful*, there is a warning too, and
-#   :doc:`/parameters` says what to look at.
 # **residuals**
 #   How accurate the eigenvectors are. Below 1e-6 is good.
 # **device**

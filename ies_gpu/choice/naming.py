@@ -8,6 +8,8 @@ from typing import Any
 
 from ..findings import option, refusal
 
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
 
 def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:
     """The paper's names: ``("phi1", "phi7")`` for ``(0, 6)``."""
@@ -15,8 +17,18 @@ def coordinate_names(subset: Iterable[int]) -> tuple[str, ...]:
 
 
 def names_text(subset: Iterable[int]) -> str:
-    """The names in a sentence: ``phi1, phi7`` for ``(0, 6)``."""
-    return ", ".join(coordinate_names(subset))
+    """The names in a sentence: ``phi1, phi7`` for ``(0, 6)``. A negative member is unknown, and written ``?``."""
+    return ", ".join("?" if k < 0 else f"phi{k + 1}" for k in subset)
+
+
+def page_text(subset: Iterable[int]) -> str:
+    """A set on pages and in pictures: ``{φ₁, φ₇}`` for ``(0, 6)``. A negative member is unknown, and written ``?``."""
+    return in_symbols(f"{{{names_text(subset)}}}")
+
+
+def in_symbols(text: str) -> str:
+    """A text for a page, with the names of coordinates as symbols: ``φ₇`` for ``phi7``."""
+    return re.sub(r"\bphi(\d+)\b", lambda name: "φ" + name[1].translate(SUBSCRIPTS), text)
 
 
 def set_text(subset: Iterable[int]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..findings import render
-from ..results.export import plain
+from ..results.text import plain
 from .console import Console
 from .flags import in_flags
 from .options import add_command, add_talk, check_ending, count, device

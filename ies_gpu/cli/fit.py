@@ -178,7 +178,7 @@ def read_given(args: argparse.Namespace, molecule: bool) -> Given:
 
 def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argparse.Namespace, seconds: float) -> None:
     """Print the results."""
-    from ..results.export import as_plain
+    from ..results.text import as_plain
 
     if args.json:
         names = [
@@ -194,7 +194,7 @@ def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argpa
 
 def summarise(selection: Selection, own: dict[str, str | None], seconds: float) -> None:
     """Print a result and the names of its files."""
-    from ..results.summary import summary
+    from ..results.text import summary
 
     say(summary(selection, flags.say), heading=True)
     say(f"  time            {seconds:.1f} s")
@@ -238,7 +238,7 @@ def written(selection: Selection, given: Given, args: argparse.Namespace, consol
     if own["--coordinates"]:
         from ..cluster.returned import len_of, padded, write_rows
         from ..files.writing import write_table
-        from ..results.export import in_input_rows
+        from ..results.text import in_input_rows
 
         n = len_of(given.points) if stays_away(args) else len(given.points)
         if by_block(args):

@@ -23,10 +23,9 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from ..results.export import as_plain
     from ..results.selection import Selection
     from ..results.storage import load_as
-    from ..results.summary import summary
+    from ..results.text import as_plain, summary
 
     check_ending(args.parser, "--csv", args.csv, ".csv")
     selection = load_as(Selection, args.run_file)
@@ -56,7 +55,7 @@ def write_csv(selection: Selection, path: str) -> None:
 def show_tables(selection: Selection) -> None:
     """Print the path, the best sets, the settings and the seconds."""
     from ..choice.naming import names_text
-    from ..results.export import best_sets
+    from ..results.text import best_sets, facts
 
     say("")
     say("Regularization path, from zeta = inf down", heading=True)
@@ -71,13 +70,8 @@ def show_tables(selection: Selection) -> None:
     say(f"{'loss':>11}{'mean score':>12}  set")
     for subset, loss, score in best_sets(selection):
         say(f"{loss:11.4f}{score:12.4f}  {names_text(subset)}")
-    info = selection.diagnostics
+    known = facts(selection)
     say("")
-    listed("settings", [f"{k}={short(v)}" for k, v in info.get("parameters", {}).items() if v is not None])
-    listed("seconds", [f"{stage} {seconds:.2f}" for stage, seconds in info.get("seconds", {}).items()])
-    listed("versions", [f"{name} {version}" for name, version in info.get("versions", {}).items()])
-
-
-def short(value: Any) -> str:
-    """A number without the digits of its rounding error."""
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+    listed("settings", known.get("settings", []))
+    listed("seconds", [f"{stage} {seconds:.2f}" for stage, seconds in selection.diagnostics.get("seconds", {}).items()])
+    listed("versions", known.get("versions", []))

@@ -12,14 +12,14 @@ from ..backend.array import Array
 from ..embedding.graph import both_ways
 from ..embedding.nystrom import KernelRule
 from ..errors import IESWarning, brief
-from ..findings import listen, option, refusal
+from ..findings import Answer, listen, option, refusal
 from ..options import AUTO, LOCAL, is_auto, is_found
 from ..parameters.dimension import estimate_dimension
 from ..parameters.explained import unexplained_variance
 from ..parameters.scan import FALL
-from ..results.export import in_input_rows
 from ..results.model import Model, make_model
 from ..results.selection import Selection
+from ..results.text import in_input_rows
 from ..run.fingerprint import digest_rows
 from ..select import select_coordinates
 from ..validation import check_points, check_sparse_storage, check_square_sparse, check_text
@@ -32,7 +32,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
     """Choose coordinates for the cells of an AnnData object, and write them into it.
 
     This writes ``adata.obsm["X_ies"]`` (n, s), which ``scanpy.pl.embedding(adata, basis="ies")`` draws, and
-    ``adata.uns["ies"]`` with names, eigenvalues and settings. Cells that ``disconnected="largest"`` leaves out get NaN.
+    ``adata.uns["ies"]`` with names, verdict, eigenvalues and settings. Cells that ``disconnected="largest"`` leaves out
+    get NaN.
 
     Parameters
     ----------
@@ -261,6 +262,8 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
     return {
         "names": np.array(selection.names, dtype=object),
         "subset": np.array(selection.subset),
+        "verdict": selection.verdict,
+        "judgement": {name: answer_of(answer) for name, answer in selection.judgement.items()},
         "zeta": float(selection.zeta),
         "zeta_interval": np.array([low, np.inf if high is None else high]),
         "eigenvalues": np.asarray(selection.eigenvalues),
@@ -269,3 +272,8 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
         "warnings": np.array([f"{finding.code}: {finding}" for finding in selection.findings], dtype=object),
         "params": {"use": use, **params},
     }
+
+
+def answer_of(answer: Answer) -> dict[str, Any]:
+    """An answer as a file keeps it, which knows no None."""
+    return {"level": answer.level, "figure": np.nan if answer.figure is None else answer.figure, "text": answer.text}

@@ -18,8 +18,7 @@ from ..choice.regularization import Segment
 from ..errors import brief
 from ..findings import Answer, Finding, findings_in, judgement_in, option, refusal
 from ..validation import check_flag, check_integer
-from .export import as_frame, as_plain
-from .summary import summary
+from .text import as_frame, as_plain, summary
 
 if TYPE_CHECKING:
     from .model import Model
@@ -293,6 +292,7 @@ class Selection:
         *,
         points: Array = None,
         colors: Any = None,
+        cmap: Any = "viridis",
         compare: Selection | None = None,
         stability: Any = None,
         diagnosis: Any = None,
@@ -308,6 +308,9 @@ class Selection:
             The points of the run, for a view of the input.
         colors : array, pandas.Series, pandas.DataFrame or dict, optional
             Columns to colour the points by, as in :func:`ies_gpu.plot.embedding`.
+        cmap : str or dict, default "viridis"
+            Matplotlib's name of the colour map for columns of numbers, or names by column. A cyclic one, such as
+            "twilight", suits angles.
         compare : Selection, optional
             Another result, to be shown beside this one.
         stability : Stability, optional
@@ -332,8 +335,8 @@ class Selection:
         from ..report.page import write_report
 
         write_report(
-            self, path, points=points, colors=colors, compare=compare, stability=stability, diagnosis=diagnosis,
-            title=title,
+            self, path, points=points, colors=colors, cmap=cmap, compare=compare, stability=stability,
+            diagnosis=diagnosis, title=title,
         )  # fmt: skip
 
     def explore(self, *, height: int = 900, **more: Any) -> Any:

@@ -69,9 +69,10 @@ def test_a_file_keeps_what_was_written(adata, tmp_path):
     kept = again.uns["ies"]
     assert list(kept["names"]) == list(adata.uns["ies"]["names"])
     assert kept["params"]["use"] == "X_pca" and kept["params"]["bandwidth"] == 1.0
+    assert list(adata.uns["ies"])[:4] == ["names", "subset", "verdict", "judgement"]
     for name, value in adata.uns["ies"].items():
         if name != "params":
-            np.testing.assert_array_equal(kept[name], value, err_msg=name)
+            np.testing.assert_equal(kept[name], value, err_msg=name)
 
 
 def test_cells_left_out_get_nan(adata):

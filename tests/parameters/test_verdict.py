@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from benchmarks import shapes
 from benchmarks.strangers import chosen
 from ies_gpu import IESWarning, datasets, select_coordinates
-from ies_gpu.findings import grave, light, option, verdict_on, warning, warnings_for, without_repeats
+from ies_gpu.findings import option, verdict_on
 from ies_gpu.options import Options
 from ies_gpu.parameters.levina_bickel import dimension_of_sample
 from ies_gpu.parameters.verdict import automatic_line, judge_given, stray_finding
@@ -65,17 +64,6 @@ def test_on_the_cases_set_aside_sure_is_right_in_95_of_100():
     rows = [chosen(*case)[0] for case in shapes.SET_ASIDE]
     sure = [row["right"] for row in rows if row.get("verdict") == "sure"]
     assert len(sure) >= 30 and np.mean(sure) >= 0.95
-
-
-def test_each_reason_is_printed_once_and_every_other_warning_below(automatic):
-    reasons = [grave("choice.regret", "no set passes"), light("choice.few_points", "only 400 points", "add some")]
-    others = [*warnings_for(reasons), warning("graph.left_out", "another")]
-    facts = {"findings": [asdict(finding) for finding in without_repeats(reasons + others)]}
-    facts["automatic"] = automatic.diagnostics["automatic"] | {"verdict": "doubtful"}
-    lines = repr(replace(automatic, diagnostics=automatic.diagnostics | facts)).splitlines()
-    start = lines.index("  verdict         doubtful:")
-    assert lines[start + 1 : start + 3] == [f"{18 * ' '}- {reason}" for reason in reasons]
-    assert [line for line in lines if "warning" in line] == ["  warning         another"]
 
 
 def test_a_prediction_worse_than_the_mean_explains_none_of_the_variance(automatic):

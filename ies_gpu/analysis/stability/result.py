@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from ...choice.naming import coordinate_names, names_text, set_text
+from ...choice.naming import coordinate_names, names_text
 from .rotations import NearPair, Rotation
 
 
@@ -108,7 +108,7 @@ class Stability:
         parts += self._doubts()
         rivals = [s for s in {**self.refits, **self.bootstrap} if s != self.subset]
         if rivals:
-            parts.append("Rivals: " + "; ".join(map(set_text, rivals[:3])) + ".")
+            parts.append("Rivals: " + "; ".join(map(names_text, rivals[:3])) + ".")
         named = [p for p in self.near_pairs if p.first in self.subset or p.second in self.subset]
         for pair in named:
             names = " and ".join(coordinate_names(pair[:2]))
@@ -149,7 +149,7 @@ class Stability:
             ("bootstrap", self.bootstrap, self.n_bootstrap),
             ("refits", self.refits, self.n_refits),
         ):
-            listed = "; ".join(f"{set_text(s)} {share:.0%}" for s, share in list(shares.items())[:4]) or "none"
+            listed = "; ".join(f"{names_text(s)} {share:.0%}" for s, share in list(shares.items())[:4]) or "none"
             lines.append(f"  {what:<14}{listed} (of {count})")
         lines.append(f"  {self.verdict}")
         return "\n".join(textwrap.fill(line, width=80, subsequent_indent=16 * " ") for line in lines)

@@ -1,0 +1,187 @@
+"""A result in words and plain values: one list of facts behind print, cards, the page and JSON.
+
+``Selection`` imports this module, not the other way round.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from ..backend import to_host
+from ..choice.naming import coordinate_names, names_text
+from ..findings import Answer, Finding, Words, in_python, option, question_of, render
+from ..parameters.verdict import automatic_line
+
+ASKED = ("rank", "shape", "stable")  # the questions behind the verdict, in the order in which they are told
+PRINTED = ("verdict", *ASKED, "doubt", "warning", "note", "needed", "features", "zeta", "mean score", "runners-up",
+           "search", "automatic", "mean degree", "residuals", "device")  # fmt: skip
+ON_PAGE = ("points", "features", "mean score", "search", "automatic", "mean degree", "residuals", "device", "settings",
+           "approximations", "audit", "versions")  # fmt: skip
+BEST = 5  # sets of the ranking that are shown
+NUMBERS = ("zeta", "zeta_interval", "zeta_dimensionless", "eigenvalues", "laplace_beltrami_eigenvalues")
+ONE_DIMENSION = Finding(
+    "search.one_dimension",
+    "note",
+    f"with {option('intrinsic_dim', 1)} all scores are 0, so the first coordinates are chosen",
+)
+
+
+def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list[str]]:
+    """Return all that can be said about a result, by label; ``say`` puts findings into words."""
+    d, (low, high) = selection.diagnostics, selection.zeta_interval
+    answers, findings, reason = selection.judgement, selection.findings, d.get("device_reason")
+    doubts = _doubts(selection)
+    said = doubts[0].text if doubts else ""
+    device = "" if not reason or d.get("device_code") == "not-installed" else f" ({say(_remark(reason))})"
+    parts, known, one = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset) == 1
+    rank = (selection.ranking.subsets == selection.subset).all(axis=1)
+    others = [s for s in selection.ranking.subsets[:4].tolist() if tuple(s) != selection.subset][:3]
+    notes = [finding for finding in findings if finding.severity == "note"]
+    notes += [ONE_DIMENSION] if known.get("intrinsic_dim") == 1 else []
+    found: dict[str, Any] = {
+        "verdict": verdict_text(selection, say),
+        **{name: answer_text(answers[name], say, said) for name in ASKED},
+        "doubt": [say(finding) for finding in doubts[1:]],  # the verdict has the first
+        "warning": [say(finding) for finding in findings if finding.severity == "warning"],
+        "note": [say(finding) for finding in notes],
+        "needed": "" if answers["needed"].level == "unchecked" else answer_text(answers["needed"], say),
+        "features": d.get("features"),
+        "zeta": f"{selection.zeta:.4g}, optimal on [{low:.4g}, {'inf)' if high is None else f'{high:.4g}]'}",
+        "mean score": f"{selection.ranking.scores[rank][0]:.3f} (first "
+        f"{'coordinate' if one else f'{len(selection.subset)} coordinates'}: {_score_of_first(selection)})",
+        "runners-up": "; ".join(map(names_text, others)) or "none",
+        "search": _search_text(d.get("search") or {}),
+        "points": f"{len(selection.points):,} used" + (f"; the graph has {parts:,} parts" if parts > 1 else ""),
+        "automatic": automatic_line(d["automatic"]) if d.get("automatic") else "",
+        "mean degree": f"{d['mean_degree']:.0f}" if d.get("mean_degree") is not None else "",
+        "residuals": f"at most {max(d['residuals']):.1e}" if d.get("residuals") else "",
+        "device": f"{d.get('device', 'unknown')}{device}",
+        "settings": ", ".join(f"{name}={short(value)}" for name, value in known.items() if value is not None),
+        "approximations": "; ".join(map(str, d.get("approximations") or ())) or "none",
+        "audit": f"sampled rows agree with plain code to {max(d['audit'].values()):.1e}" if d.get("audit") else "",
+        "versions": ", ".join(f"{name} {version}" for name, version in (d.get("versions") or {}).items()),
+    }
+    return {label: [text] if isinstance(text, str) else text for label, text in found.items() if text}
+
+
+def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
+    """Return what ``print(selection)`` shows, folded to 80 columns: the set, the verdict, and what led to them."""
+    n, m = selection.coordinates.shape
+    known = facts(selection, say)
+    lines = [f"Selection of {', '.join(selection.names)} from phi1..phi{m} ({n:,} points)"]
+    lines += [f"  {label:<16}{text}" for label in PRINTED for text in known.get(label, ())]
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent=18 * " ", break_long_words=False) for line in lines)
+
+
+def verdict_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
+    """Return the verdict with the question that failed and why, or that nothing was judged."""
+    doubts = _doubts(selection)
+    word = selection.verdict or "not judged"
+    return f"{word} ({question_of(doubts[0])}): {say(doubts[0])}" if doubts else word
+
+
+def answer_text(answer: Answer, say: Callable[[Finding], str] = str, said: str = "") -> str:
+    """Return the answer to a question in words, without those that were ``said`` before."""
+    word = "not checked" if answer.level == "unchecked" else answer.level
+    return word if answer.text in ("", word, said) else f"{word}: {say(_remark(answer.text))}"
+
+
+def _doubts(selection: Any) -> list[Finding]:
+    """Return the reasons to doubt a result, the gravest first."""
+    return sorted((each for each in selection.findings if each.is_doubt), key=lambda each: each.severity)
+
+
+def _remark(text: str) -> Finding:
+    return Finding("remark", "note", text)
+
+
+def _score_of_first(selection: Any) -> str:
+    """Return the score of as many first coordinates, or why there is none."""
+    s = len(selection.subset)
+    scores = selection.ranking.scores[(selection.ranking.subsets == np.arange(s)).all(axis=1)]
+    if len(scores):
+        return f"{scores[0]:.3f}"
+    if stray := [k for k in selection.diagnostics.get("stray_coordinates", ()) if k < s]:
+        return f"not scored, because {names_text(stray)} {'is' if len(stray) == 1 else 'are'} excluded"
+    how = selection.diagnostics.get("search", {}).get("method", "exhaustive").replace("_", " ")
+    return "not scored" if how == "exhaustive" else f"not scored by the {how} search"
+
+
+def _search_text(how: dict[str, Any]) -> str:
+    if how.get("method", "exhaustive") == "exhaustive":  # also of files of earlier versions, which say nothing
+        return ""
+    return f"{how['method']}, {how['sets_scored']:,} of {how['sets_total']:,} sets: {how['guarantee']}"
+
+
+def short(value: Any) -> str:
+    """Return a setting without the digits of its rounding error."""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def best_sets(selection: Any) -> list[tuple[list[int], float, float]]:
+    """Return the first sets of the ranking with loss and score."""
+    return list(zip(*(part[:BEST].tolist() for part in selection.ranking), strict=True))
+
+
+def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str, Any]:
+    """Return a result without its per-point arrays as JSON values; ``words`` write the options in its findings.
+
+    Sets are 0-based; names count from 1 as in the paper.
+    """
+    ranking = [
+        {"subset": subset, "names": coordinate_names(subset), "loss": loss, "score": score}
+        for subset, loss, score in best_sets(selection)
+    ]
+    findings = [
+        asdict(finding) | {"text": render(finding.text, words), "advice": render(finding.advice, words)}
+        for finding in selection.findings
+    ]
+    told = {
+        name: answer._asdict() | {"text": render(answer.text, words)} for name, answer in selection.judgement.items()
+    }
+    own = {name: getattr(selection, name) for name in ("zeta", "zeta_interval", "zeta_dimensionless")}
+    own |= {name: getattr(selection, name) for name in ("eigenvalues", "laplace_beltrami_eigenvalues")}
+    first = {"subset": selection.subset, "names": selection.names, "verdict": selection.verdict, "judgement": told}
+    n, m = selection.coordinates.shape
+    rest = {name: value for name, value in selection.diagnostics.items() if name not in ("findings", "judgement")}
+    own |= {"n_points": n, "n_components": m, "ranking": ranking, "diagnostics": rest}
+    return plain({**first, "findings": findings, **own, **more})
+
+
+def plain(value: Any) -> Any:
+    """Return a value as strict JSON: arrays become lists, and numbers that are not finite become null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | bool | int | float) else str(value)
+
+
+def in_input_rows(selection: Any, n: int) -> np.ndarray:
+    """Return the chosen coordinates (n, s), one row per point of the input; those that were left out are NaN."""
+    Y = to_host(selection.embedding)
+    whole = np.full((n, Y.shape[1]), np.nan)
+    whole[to_host(selection.points)] = Y
+    return whole
+
+
+def as_frame(selection: Any, every: bool) -> Any:
+    """Return the coordinates as a ``pandas.DataFrame``, rows named as in the input, or by their numbers there."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("to_pandas needs pandas: pip install pandas") from None
+    Y = selection.coordinates if every else selection.embedding
+    names = coordinate_names(range(Y.shape[1])) if every else selection.names
+    index = pandas.Index(to_host(selection.points), name="point") if selection.index is None else selection.index
+    return pandas.DataFrame(to_host(Y), index=index, columns=list(names))

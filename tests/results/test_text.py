@@ -1,0 +1,52 @@
+"""A result in words: the answer comes first, and each thing is said once."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from ies_gpu import datasets, select_coordinates
+from ies_gpu.cli import flags
+from ies_gpu.findings import grave, light, option, warning
+from ies_gpu.results.text import as_plain, summary
+
+ANSWERS = {
+    "rank": {"level": "good", "figure": 0.1, "text": "the map loses 10%"},
+    "shape": {"level": "bad", "figure": 37.0, "text": "a knot"},
+}
+SAID = [
+    light("choice.few_points", "only 400 points", "add some"),
+    grave("shape.knot", "a knot", f"raise {option('bandwidth')}"),
+    warning("graph.left_out", "a part was left out, " + 30 * "as it happens, "),
+]
+
+
+@pytest.fixture(scope="module")
+def found():
+    X = datasets.load("D1", n_samples=400).X
+    selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    told = {"verdict": "doubtful", "judgement": ANSWERS, "findings": [asdict(finding) for finding in SAID]}
+    return replace(selection, diagnostics=selection.diagnostics | told)
+
+
+def test_the_answer_is_printed_first_and_nothing_twice(found):
+    lines = repr(found).splitlines()
+    assert lines[0] == "Selection of phi1, phi7 from phi1..phi20 (400 points)"
+    assert lines[1].split() == ["verdict", "doubtful", "(shape):", "a", "knot;", "raise", "bandwidth"]
+    assert [line.split()[:2] for line in lines[2:6]] == [
+        ["rank", "good:"],
+        ["shape", "bad"],
+        ["stable", "not"],
+        ["doubt", "only"],
+    ]
+    assert lines[4].split() == ["stable", "not", "checked"] and max(map(len, lines)) <= 80
+    assert sum("a knot" in line for line in lines) == 1
+    assert "raise --bandwidth" in summary(found, flags.say)
+
+
+def test_programs_read_the_answer_first(found):
+    plain = as_plain(found, flags.in_flags)
+    assert list(plain)[:5] == ["subset", "names", "verdict", "judgement", "findings"]
+    assert plain["judgement"]["shape"] == ANSWERS["shape"] and plain["judgement"]["stable"]["figure"] is None
+    assert [finding["code"] for finding in plain["findings"]] == [finding.code for finding in SAID]
