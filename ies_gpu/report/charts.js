@@ -30,9 +30,9 @@ const classColour = (k) => {
 };
 
 // the darkest colours of viridis cannot be seen on a dark page
-const rampStops = () => VIRIDIS.slice(document.documentElement.dataset.theme === "dark" ? 2 : 0);
-function rampBytes() {
-  const bytes = new Uint8Array(3 * 256), stops = rampStops().map(hexBytes);
+const rampStops = (own) => own ?? VIRIDIS.slice(document.documentElement.dataset.theme === "dark" ? 2 : 0);
+function rampBytes(own) {
+  const bytes = new Uint8Array(3 * 256), stops = rampStops(own).map(hexBytes);
   for (let k = 0; k < 256; k++) {
     const at = (k / 255) * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
     for (let c = 0; c < 3; c++) bytes[3 * k + c] = Math.round(stops[low][c] + (at - low) * (stops[low + 1][c] - stops[low][c]));

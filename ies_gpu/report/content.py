@@ -1,7 +1,8 @@
-"""What the page shows of one result: sets with their numbers, columns of points, and words."""
+"""What the page shows of one result: the answer, sets with their numbers, columns of points, and words."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,14 @@ import numpy as np
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
 from ..analysis.volumes import volume_histogram
-from ..choice.naming import set_text
+from ..choice.naming import in_symbols, page_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
+from ..findings import Answer
 from ..plot.colours import Colouring, colourings_of
 from ..plot.panels import on_host
 from ..results.selection import Selection
-from ..results.summary import verdict_and_warnings
-from .facts import facts_of, seconds_of
+from ..results.text import ASKED, ON_PAGE, facts, verdict_text
 from .packing import packed, packed_coordinate, packed_integers
 
 BYTES = 5_500_000  # of points in a page, before the third that base64 adds is counted
@@ -27,26 +28,33 @@ CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
 FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
+LEVELS = {"unchecked": 0, "good": 0, "fair": 1, "bad": 2}
+WORDS = ("sure", "likely", "doubtful")
 
 
 def content_of(
-    selection: Selection, name: str, rows: np.ndarray, *, points: np.ndarray | None, colours: list[Colouring],
-    stability: Stability | None, diagnosis: Diagnosis | None, notes: list[str],
+    selection: Selection, name: str, rows: np.ndarray, *, points: np.ndarray | None = None,
+    colours: list[Colouring] | None = None, stability: Stability | None = None, diagnosis: Diagnosis | None = None,
+    notes: list[str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """All that the page knows of a result, as values for JSON."""
-    Y = on_host(selection.coordinates)
+    """Return all that the page knows of a result, as values for JSON."""
+    Y, numbers, colours = on_host(selection.coordinates), on_host(selection.points), colours or []
     n, m = Y.shape
-    verdict, warned = verdict_of(selection)
-    numbers = on_host(selection.points)
+    known = {label: [in_symbols(text) for text in texts] for label, texts in facts(selection).items()}
+    verdict, why, answers = answers_of(selection, stability, diagnosis)
     left_out = "" if len(rows) == n else f"{len(rows):,} of {n:,} points are drawn, spread evenly over the map. "
     return {
         "name": name,
+        "subset": selection.subset,
+        "verdict": verdict,
+        "why": in_symbols(why),
+        "answers": {name: answer._asdict() | {"text": in_symbols(answer.text)} for name, answer in answers.items()},
+        "remarks": [[kind, text] for kind in ("doubt", "warning", "note") for text in known.get(kind, ())],
         "n": n,
         "m": m,
-        "subset": selection.subset,
         "zeta": selection.zeta,
         "thinned": left_out and left_out + "Scores, regrets and histograms are of all points.",
-        "notes": notes,
+        "notes": notes or [],
         "rows": packed_integers(numbers[rows]),
         "coordinates": [packed_coordinate(column, rows) for column in Y.T],
         "eigenvalues": on_host(selection.eigenvalues),
@@ -58,24 +66,37 @@ def content_of(
         # names of points say nothing in colours
         "opened": next((k for k, colouring in enumerate(colours) if not colouring.all_differ), 0),
         "input": None if points is None else _input(points, numbers, rows),
-        "facts": facts_of(selection),
-        "seconds": seconds_of(selection),
-        "verdict": verdict,
-        "doubtful": selection.verdict == "doubtful",
-        "warnings": warned,
+        "facts": [(label, text) for label in ON_PAGE for text in known.get(label, ())],
+        "seconds": list((selection.diagnostics.get("seconds") or {}).items()),
         "stability": None if stability is None else _stability(stability),
         "diagnosis": None if diagnosis is None else _diagnosis(diagnosis, rows),
     }
 
 
-def verdict_of(selection: Selection) -> tuple[str, list[str]]:
-    """The word on an automatic choice with its reasons, empty for given parameters, and the other warnings."""
-    lines, others = verdict_and_warnings(selection)
-    return " ".join([lines[0], "; ".join(line.removeprefix("- ") for line in lines[1:])]).strip(), others
+def answers_of(
+    selection: Selection, stability: Stability | None = None, diagnosis: Diagnosis | None = None
+) -> tuple[str | None, str, dict[str, Answer]]:
+    """Return the verdict, the reason, and the answers behind it, with what was found after the run."""
+    answers = {name: selection.judgement[name] for name in ASKED}
+    verdict, why = selection.verdict, verdict_text(selection).partition(" ")[2]
+    later = {}
+    if diagnosis is not None and diagnosis.subset == selection.subset:
+        level = "unchecked" if diagnosis.undecided else "good" if diagnosis.clean else "bad"
+        places = ", ".join(f"{kind} at {count:,} points" for kind, count in diagnosis.counts.items() if count)
+        later["shape"] = Answer(level, float(sum(diagnosis.counts.values())), places or "nothing was found")
+    if stability is not None and stability.confidence is not None:
+        share = max(stability.confidence, stability.confidence_up_to_twins or 0.0)
+        level = "good" if share > 0.9 else "fair" if share > 0.5 else "bad"
+        text = f"at least {share:.0%} of fresh samples would choose it{' up to twins' * (share > stability.confidence)}"
+        later["stable"] = Answer(level, share, text)
+    for name, answer in later.items():
+        if verdict is not None and LEVELS[answer.level] > WORDS.index(verdict):
+            verdict, why = WORDS[LEVELS[answer.level]], f"({name}): {answer.text}"
+    return verdict, why, answers | later
 
 
 def shown_rows(selection: Selection, runs: int, columns: int) -> np.ndarray:
-    """The rows of points to draw: all, or as many as fit, spread evenly over the map."""
+    """Return the rows of points to draw: all, or as many as fit, spread evenly over the map."""
     n, m = selection.coordinates.shape
     each = 4 + 2 * (m + len(selection.path) * 2 + BEST + columns)
     most = min(MOST, int(0.75 * BYTES / each)) // runs
@@ -87,55 +108,35 @@ def shown_rows(selection: Selection, runs: int, columns: int) -> np.ndarray:
 
 
 def _path(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
-    regrets = on_host(selection.regrets)
-    percentiles = on_host(selection.regret_percentiles)
+    regrets, percentiles = on_host(selection.regrets), on_host(selection.regret_percentiles)
     return [
-        {
-            "subset": segment.subset,
-            "low": segment.low,
-            "high": segment.high,  # None in JSON when there is no upper end
-            "score": segment.score,
-            "penalty": segment.penalty,
+        asdict(segment) | {  # its high end is None in JSON when there is no upper end
             "regret": float(percentiles[k]),
             "passes": bool(percentiles[k] <= TOLERANCE),
             "box": np.percentile(regrets[:, k], BOX),
             "regrets": packed(regrets[rows, k]),
         }
         for k, segment in enumerate(selection.path)
-    ]
+    ]  # fmt: skip
 
 
 def _ranking(selection: Selection) -> dict[str, Any]:
-    subsets, losses, scores = selection.ranking
-    values = on_host(selection.eigenvalues)
-    first = subsets[:LISTED]
-    return {
-        "total": len(subsets),
-        "sets": first,
-        "losses": losses[:LISTED],
-        "scores": scores[:LISTED],
-        "penalties": values[first].sum(axis=1),
-    }
+    sets, losses, scores = (part[:LISTED] for part in selection.ranking)
+    penalties = on_host(selection.eigenvalues)[sets].sum(axis=1)
+    total = len(selection.ranking.subsets)
+    return {"total": total, "sets": sets, "losses": losses, "scores": scores, "penalties": penalties}
 
 
 def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Volumes of the chosen set, of the path and of the best sets; of the chosen set alone without tangent bases."""
-    sets = [selection.subset, *(segment.subset for segment in selection.path)]
+    """Volumes of the chosen and the first set, of the path and the best sets; without bases of the chosen set alone."""
+    sets = [selection.subset, tuple(range(len(selection.subset))), *(segment.subset for segment in selection.path)]
     sets += [tuple(subset) for subset in selection.ranking.subsets[:BEST].tolist()]
     found = []
     for subset in dict.fromkeys(sets if selection.bases is not None else sets[:1]):
-        chosen = subset == selection.subset
-        logs = on_host(selection.log_volumes if chosen else selection.score(subset))
-        histogram = volume_histogram(selection, subset)
-        found.append(
-            {
-                "subset": subset,
-                "counts": histogram.counts,
-                "near_zero": histogram.share_near_zero,
-                "mean": float(np.exp(logs).mean()),
-                "values": packed(np.exp(logs[rows]), 0.0, 1.0),
-            }
-        )
+        logs = on_host(selection.log_volumes if subset == selection.subset else selection.score(subset))
+        histogram, values = volume_histogram(selection, subset), packed(np.exp(logs[rows]), 0.0, 1.0)
+        about = {"counts": histogram.counts, "near_zero": histogram.share_near_zero, "values": values}
+        found.append({"subset": subset, "mean": float(np.exp(logs).mean()), **about})
     return found
 
 
@@ -143,9 +144,8 @@ def _column(colouring: Colouring) -> dict[str, Any]:
     name, values = colouring.name or "colour", np.asarray(colouring.values)
     if colouring.classes is None:
         return {"name": name, "values": packed(values)}
-    last = max(1, len(colouring.classes) - 1)
-    about = {"name": name, "classes": colouring.classes, "joined": colouring.joined}
-    return {**about, "values": packed(values, 0.0, float(last))}
+    last = float(max(1, len(colouring.classes) - 1))
+    return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": packed(values, 0.0, last)}
 
 
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
@@ -173,25 +173,22 @@ def _axis(column: np.ndarray, width: float | None) -> dict[str, Any]:
 
 
 def _stability(found: Stability) -> dict[str, Any]:
-    def shares(of: dict[tuple[int, ...], float]) -> list[Any]:
-        return [{"set": set_text(subset), "subset": subset, "share": share} for subset, share in list(of.items())[:8]]
-
-    return {
-        "verdict": found.verdict,
-        "bootstrap": shares(found.bootstrap),
-        "refits": shares(found.refits),
-        "n_bootstrap": found.n_bootstrap,
-        "n_refits": found.n_refits,
-    }
+    kinds = (("resamples", found.bootstrap, found.n_bootstrap), ("refits", found.refits, found.n_refits))
+    shares = [
+        {"kind": kind, "number": number, "shares": [(page_text(s), share) for s, share in list(of.items())[:8]]}
+        for kind, of, number in kinds if of
+    ]  # fmt: skip
+    return {"verdict": in_symbols(found.verdict), "kinds": shares}
 
 
 def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
     kinds = np.zeros(len(found.collapse), dtype=int)
-    groups = (found.overlaps.ravel(), found.crossings.ravel(), _joined(found.knots), _joined(found.dependencies))
+    groups = ((found.overlaps,), (found.crossings,), found.knots, found.dependencies)
     for kind, members in zip((4, 3, 2, 1), groups, strict=True):
-        kinds[members.astype(np.int64)] = kind
+        for each in members:
+            kinds[each.astype(np.int64)] = kind
     return {
-        "verdict": found.verdict,
+        "verdict": in_symbols(found.verdict),
         "subset": found.subset,
         "counts": found.counts,
         "clean": found.clean,
@@ -200,12 +197,7 @@ def _diagnosis(found: Diagnosis, rows: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _joined(groups: tuple[np.ndarray, ...]) -> np.ndarray:
-    return np.concatenate([*groups, np.empty(0, dtype=np.int64)])
-
-
 def colours_for(colors: Any, selection: Selection) -> list[Colouring]:
-    """The user's columns, at the points that were used."""
-    if colors is None:
-        return []
-    return [colouring for colouring in colourings_of(colors, selection, CLASSES) if colouring.values is not None]
+    """Return the user's columns, at the points that were used."""
+    found = [] if colors is None else colourings_of(colors, selection, CLASSES)
+    return [colouring for colouring in found if colouring.values is not None]

@@ -12,15 +12,18 @@ from typing import Any
 
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
-from ..choice.naming import names_text, set_text
+from ..choice.naming import in_symbols, page_text
 from ..plot.panels import drawn_rows, on_host
 from ..results.selection import Selection
-from .content import verdict_of
+from ..results.text import ASKED, facts
 from .page import report_page
 
 DRAWN = 4_000  # points in a small picture
 BOX = "border:1px solid rgba(128,128,128,.4);border-radius:6px;padding:.6em .9em;max-width:52em;line-height:1.45"
 WARNING = "border-left:3px solid #d55e00;padding-left:.6em;margin:.3em 0"
+# white words are read on each of them, and they are seen on white and on black; as in page.css
+TINTS = {"good": "#1a7f45", "fair": "#9a6700", "bad": "#c2410c", "unchecked": "#6b7280"}
+LEVELS = {"sure": "good", "likely": "fair", "doubtful": "bad", None: "unchecked"}
 
 
 class Page:
@@ -50,50 +53,56 @@ class Page:
 
 
 def explored(selection: Selection, height: int, **more: Any) -> Page:
-    """The page of a result, for a notebook."""
+    """Return the page of a result, for a notebook."""
     return Page(report_page(selection, **more), height)
 
 
 def selection_card(selection: Selection) -> str:
-    """Names, zeta, verdict, pictures and warnings of a result."""
+    """Return the set, the verdict with the answers behind it, warnings, zeta and pictures of a result."""
+    from .. import plot
+
     n, m = selection.coordinates.shape
-    low, high = selection.zeta_interval
-    until = "inf" if high is None else f"{high:.4g}"
-    lines = [
-        f"{n:,} points, {m} eigenvectors, device {selection.diagnostics.get('device', 'unknown')}",
-        f"zeta {selection.zeta:.4g}, optimal from {low:.4g} to {until}",
-    ]
-    title = f"Selection of {names_text(selection.subset)}"
-    pictures: list[Callable[[], Any]] = [lambda: _map(selection), lambda: _path(selection)]
-    verdict, warned = verdict_of(selection)
-    lines += [f"the choice is {verdict}"] * bool(verdict)
-    return _card(title, lines, warned, pictures)
+    known, few = facts(selection), _thinned(selection)
+    word, _, why = known["verdict"][0].partition(" ")
+    lines = [_badge(word, LEVELS[selection.verdict]) + _escaped(f" {why}" if selection.verdict else "")]
+    for name in ASKED:
+        answer = known[name][0]
+        lines.append(_badge(name, selection.judgement[name].level) + _escaped(f" {answer}"))
+    lines += [f'<div style="{WARNING}">{_escaped(text)}</div>' for text in known.get("doubt", [])]
+    lines += [f'<div style="{WARNING}">warning: {_escaped(text)}</div>' for text in known.get("warning", [])]
+    lines += [_escaped(f"zeta {known['zeta'][0]}; {n:,} points, {m} eigenvectors, device {known['device'][0]}")]
+    return _card(page_text(selection.subset), lines, [lambda: plot.embedding(few), lambda: plot.path(few)])
 
 
 def stability_card(found: Stability) -> str:
-    """The verdict, and how often each set was chosen."""
-    lines = []
-    for what, shares, count in (
-        ("bootstrap", found.bootstrap, found.n_bootstrap),
-        ("refits", found.refits, found.n_refits),
-    ):
-        if count:
-            sets = "; ".join(f"{set_text(s)} {share:.0%}" for s, share in list(shares.items())[:4])
-            lines.append(f"{what} ({count:,}): {sets}")
-    pictures: list[Callable[[], Any]] = [lambda: _shares(found)] if lines else []
-    return _card(f"Stability of {names_text(found.subset)}", [found.verdict, *lines], [], pictures)
+    """Return the verdict, and how often each set was chosen."""
+    from ..plot import stability
+
+    made = found.n_bootstrap or found.n_refits
+    return _card(
+        f"Stability of {page_text(found.subset)}", [_escaped(found.verdict)], [lambda: stability(found)][:made]
+    )
 
 
 def diagnosis_card(found: Diagnosis) -> str:
-    """The verdict, and where on the map things were found."""
-    pictures: list[Callable[[], Any]] = [lambda: _findings(found)] if len(found.subset) > 1 else []
-    return _card(f"Diagnosis of {names_text(found.subset)}", [found.verdict], [], pictures)
+    """Return the verdict, and where on the map things were found."""
+    from ..plot import diagnosis
+
+    pictures = [lambda: diagnosis(found)] if len(found.subset) > 1 else []
+    return _card(f"Diagnosis of {page_text(found.subset)}", [_escaped(found.verdict)], pictures)
 
 
-def _card(title: str, lines: Iterable[str], warnings: Iterable[str], pictures: list[Callable[[], Any]]) -> str:
-    parts = [f"<strong>{html.escape(title)}</strong>"]
-    parts += [f"<div>{html.escape(line)}</div>" for line in lines]
-    parts += [f'<div style="{WARNING}">warning: {html.escape(str(text))}</div>' for text in warnings]
+def _escaped(text: str) -> str:
+    return html.escape(in_symbols(text))
+
+
+def _badge(word: str, level: str) -> str:
+    look = f"background:{TINTS[level]};color:#fff;border-radius:4px;padding:.05em .45em;font-size:.9em;font-weight:600"
+    return f'<span style="{look}">{html.escape(word)}</span>'
+
+
+def _card(title: str, lines: Iterable[str], pictures: list[Callable[[], Any]]) -> str:
+    parts = [f"<strong>{html.escape(title)}</strong>", *(f'<div style="margin:.15em 0">{line}</div>' for line in lines)]
     if pictures and importlib.util.find_spec("matplotlib") is not None:
         images = "".join(_image(draw()) for draw in pictures)
         parts.append(f'<div style="display:flex;flex-wrap:wrap;gap:.5em;margin-top:.4em">{images}</div>')
@@ -109,33 +118,7 @@ def _image(figure: Any) -> str:
 
 
 def _thinned(selection: Selection) -> Selection:
-    """The same with few points, so that a small picture of a million points takes no longer."""
+    """Return the same with few points, so that a small picture of a million points takes no longer."""
     rows = drawn_rows(len(selection.points), DRAWN)
-    cut = {
-        name: on_host(getattr(selection, name))[rows] for name in ("coordinates", "points", "regrets", "log_volumes")
-    }
-    return replace(selection, **cut)
-
-
-def _map(selection: Selection) -> Any:
-    from ..plot import embedding
-
-    return embedding(_thinned(selection))
-
-
-def _path(selection: Selection) -> Any:
-    from ..plot import path
-
-    return path(_thinned(selection))
-
-
-def _shares(found: Stability) -> Any:
-    from ..plot import stability
-
-    return stability(found)
-
-
-def _findings(found: Diagnosis) -> Any:
-    from ..plot import diagnosis
-
-    return diagnosis(found)
+    names = ("coordinates", "points", "regrets", "log_volumes")
+    return replace(selection, **{name: on_host(getattr(selection, name))[rows] for name in names})

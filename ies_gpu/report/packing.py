@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..plot.clouds import near
-from ..results.export import plain
+from ..results.text import plain
 
 MISSING = 65_535  # stands for a value that is not there
 STEPS = MISSING - 1

@@ -31,15 +31,21 @@ const marked = {
   },
 };
 
+const TRUST = { sure: "You can rely on this map", part: "What was checked holds", likely: "Probably right: look at the pictures before you rely on it", doubtful: "Do not rely on this map yet" };
+const LEVEL = { sure: "good", likely: "fair", doubtful: "bad" }, SIGN = { good: "✓", fair: "!", bad: "✕", unchecked: "–" };
+const HOW = { rank: "", shape: "To check it, pass diagnosis=diagnose(selection, X=X), or run ies-gpu report with --diagnose and --points.", stable: "To check it, pass stability=selection_stability(selection, X=X), or run ies-gpu report with --stability and --points." };
+const levelName = (level) => level === "unchecked" ? "not checked" : level;
+
 class Run {
-  constructor(content, holder, several) {
+  constructor(content, holder, several, link) {
     this.content = content;
+    this.link = link; // tells other runs of a zeta
     this.part = (name) => this.root.querySelector(name);
     this.root = document.getElementById("run").content.firstElementChild.cloneNode(true);
     holder.append(this.root);
+    this.firstSet = content.subset.map((_, k) => k);
     this.part(".run-name").textContent = content.name;
     this.part(".run-name").hidden = !several;
-    for (const note of [content.thinned, ...content.notes].filter(Boolean)) this.part(".notes").append(element("p", { class: "quiet" }, note));
     this.rows = new Uint32Array(bytes(content.rows).buffer);
     this.place = new Map(Array.from(this.rows, (row, i) => [row, i]));
     this.coordinates = content.coordinates.map((column, k) => new Column(column, phi(k)));
@@ -75,9 +81,10 @@ class Run {
     return this.content.path.find((segment) => sameSet(segment.subset, set));
   }
 
-  walk(zeta) {
+  walk(zeta, linked = false) {
     this.state = { set: this.segmentAt(zeta).subset, zeta };
     this.show();
+    if (!linked) this.link(this, zeta * this.content.eigenvalues[0]);
   }
 
   // a place inside a segment: its middle on the slider, and zeta* for the chosen set
@@ -97,28 +104,33 @@ class Run {
   colourings() {
     const content = this.content, named = (column) => ({ ...column, values: new Column(column.values) });
     this.colours = [
-      { key: "volume", label: "volume of the set", of: () => this.volumes()?.values, why: "Volumes are in this page for the sets on the path and the best of the ranking." },
+      { key: "volume", label: "volume of the set (0: a dimension is lost, 1: best)", of: (set) => (this.volumes(set) ?? this.volumes(content.subset)).values, why: "" },
       { key: "regret", label: "regret of the set", of: () => this.segmentOf(this.state.set)?.regrets, why: "Regrets are known for the sets on the path only." },
     ];
-    const add = (column, group) => this.colours.push({ key: `${group}${this.colours.length}`, label: column.name, classes: column.classes, joined: column.joined, of: () => column.values, group });
-    const own = content.columns.map(named);
-    own.forEach((column) => add(column, "your columns"));
+    const add = (column, group) => this.colours.push({ ...column, key: `${group}${this.colours.length}`, label: column.name, of: () => column.values, group });
+    content.columns.map(named).forEach((column) => add(column, "your columns"));
     if (content.diagnosis) for (const column of [content.diagnosis.kinds, content.diagnosis.collapse]) add(named(column), "diagnosis");
     this.coordinates.forEach((column) => this.colours.push({ key: column.name, label: column.name, of: () => column, group: "coordinates" }));
     if (content.input) content.input.columns.map(named).forEach((column) => add(column, "input"));
-    const last = this.coordinates[content.subset.at(-1)].name;
-    this.colour = this.colours.filter((colour) => colour.group === "your columns")[content.opened] ?? this.colours.find((colour) => colour.key === last);
+    const found = content.diagnosis && !content.diagnosis.clean ? this.colours.find((colour) => colour.group === "diagnosis") : null;
+    this.colour = this.colours.filter((colour) => colour.group === "your columns")[content.opened] ?? found ?? this.colours[0];
   }
 
-  volumes() {
-    return this.content.volumes.find((each) => sameSet(each.subset, this.state.set));
+  volumes(set = this.state.set) {
+    return this.content.volumes.find((each) => sameSet(each.subset, set));
   }
 
   paint() {
-    const column = this.colour.of(), n = this.rows.length, colours = new Uint8Array(3 * n), shapes = new Float32Array(n);
-    const classes = this.colour.classes, grey = hexBytes(GREY), ramp = rampBytes();
+    const column = this.paintView(this.map, this.state.set);
+    this.paintView(this.first, this.firstView.select.value === "first" ? this.firstSet : this.state.set);
+    this.key(column);
+  }
+
+  paintView(view, set) {
+    const column = this.colour.of(set), n = this.rows.length, colours = new Uint8Array(3 * n), shapes = new Float32Array(n);
+    const classes = this.colour.classes, grey = hexBytes(GREY), ramp = rampBytes(this.colour.ramp);
     const rest = this.colour.group === "diagnosis" ? 0 : this.colour.joined ? classes.length - 1 : -1; // the class in grey
-    const tints = classes?.map((_, k) => k === rest ? grey : hexBytes(classColour(this.colour.group === "diagnosis" ? k - 1 : k)));
+    const tints = this.tints = classes?.map((_, k) => k === rest ? grey : hexBytes(classColour(this.colour.group === "diagnosis" ? k - 1 : k)));
     for (let i = 0; i < n; i++) {
       const step = column ? column.values[i] : MISSING;
       if (step === MISSING) colours.set(grey, 3 * i);
@@ -133,13 +145,12 @@ class Run {
         colours[3 * i + 2] = ramp[k + 2];
       }
     }
-    this.map.paint(colours, shapes);
-    this.second.paint(colours, shapes);
-    this.key(column, tints);
+    view.paint(colours, shapes);
+    return column;
   }
 
-  key(column, tints) {
-    const holder = this.part(".key"), classes = this.colour.classes;
+  key(column) {
+    const holder = this.part(".key"), classes = this.colour.classes, tints = this.tints;
     holder.replaceChildren();
     if (!column) return holder.append(element("p", {}, `Grey: nothing to colour by. ${this.colour.why}`));
     if (classes) {
@@ -154,7 +165,7 @@ class Run {
       holder.append(list);
     } else {
       const ramp = element("div", { class: "ramp" }), ends = element("div", { class: "ends" });
-      ramp.style.background = `linear-gradient(to right, ${rampStops().join(", ")})`;
+      ramp.style.background = `linear-gradient(to right, ${rampStops(this.colour.ramp).join(", ")})`;
       ends.append(element("span", {}, shortNumber(column.low)), element("span", {}, this.colour.label), element("span", {}, shortNumber(column.high)));
       holder.append(ramp, ends);
     }
@@ -164,7 +175,7 @@ class Run {
   }
 
   words(i) {
-    const column = this.colour.of(), value = column && valueOf(column, i);
+    const column = this.colour.of(this.state.set), value = column && valueOf(column, i);
     const shown = value === null || value === undefined ? "no value" : this.colour.classes ? this.colour.classes[Math.round(value)] : shortNumber(value);
     return `row ${this.rows[i]} · ${this.colour.label}: ${shown}`;
   }
@@ -174,18 +185,20 @@ class Run {
   build() {
     const actions = { marked: (indices, add) => marked.set(indices.map((i) => this.rows[i]), add), words: (i) => this.words(i) };
     this.map = new Scatter(this.part(".map .view"), actions);
-    this.second = new Scatter(this.part(".second .view"), actions);
-    for (const [panel, view] of [[".map", this.map], [".second", this.second]]) this.tools(this.part(`${panel} .tools`), view);
+    this.first = new Scatter(this.part(".first .view"), actions);
+    for (const [panel, view] of [[".map", this.map], [".first", this.first]]) this.tools(this.part(`${panel} .tools`), view);
     this.choices();
     const slider = this.part("input.zeta");
     slider.id = `zeta-${document.querySelectorAll("input.zeta").length}`;
     slider.previousElementSibling.setAttribute("for", slider.id);
     slider.addEventListener("input", () => this.walk(this.zetaAt(slider.value / 1000)));
     const steps = [["◀ set", "the set on the path for a smaller zeta", () => this.step(1)], ["ζ*", "back to the chosen set", () => this.walk(this.content.zeta)], ["set ▶", "the set on the path for a larger zeta", () => this.step(-1)]];
-    this.part(".steps").append(...steps.map(([text, title, act]) => button(text, act, { title })));
+    this.part(".path .steps").append(...steps.map(([text, title, act]) => button(text, act, { title })));
     this.table();
-    this.findings();
-    this.ran();
+    this.answer();
+    this.questions();
+    for (const [label, text] of this.content.facts) this.part(".lines").append(element("dt", {}, label), element("dd", {}, text));
+    barLines(this.part(".seconds"), this.content.seconds, (value) => `${value.toFixed(2)} s`);
     new ResizeObserver(() => this.charts()).observe(this.part(".path"));
   }
 
@@ -208,21 +221,24 @@ class Run {
     this.axisChoices = ["x", "y", "z"].map((name, k) => choice(name, k < 2 ? every : new Map([["", [["", "none"], ...this.coordinates.map((_, j) => axis(j))]]]), () => this.axes(true)));
     const together = element("span", { class: "axes" });
     together.append(...this.axisChoices);
-    this.part(".map .choices").append(this.colourChoice, together);
-    const spaces = [["pair", "two coordinates"]].concat(this.content.input ? [["input", `the input${this.content.input.dimensions > 3 ? " (principal axes)" : ""}`]] : []);
-    this.spaceChoice = choice("Show", new Map([["", spaces]]), () => this.showSecond());
-    this.pairChoices = ["x", "y"].map((name) => choice(name, every, () => this.showSecond()));
-    this.spaceChoice.select.value = this.content.input ? "input" : "pair";
-    this.pairChoices[0].select.value = "0";
-    this.pairChoices[1].select.value = String(Math.min(1, this.coordinates.length - 1));
-    this.part(".second .choices").append(this.spaceChoice, ...this.pairChoices);
+    this.part(".map .choices").append(together);
+    this.part(".colours .choices").append(this.colourChoice);
+    const spaces = [["first", `the first ${this.firstSet.length}`], ["pair", "two coordinates"]].concat(this.content.input ? [["input", `the input${this.content.input.dimensions > 3 ? " (principal axes)" : ""}`]] : []);
+    this.firstView = choice("Show", new Map([["", spaces]]), () => { this.showFirst(); this.paint(); });
+    this.pairChoices = ["x", "y"].map((name) => choice(name, every, () => this.showFirst()));
+    this.pairChoices.forEach((each, k) => { each.select.value = String(Math.min(k, this.coordinates.length - 1)); });
+    if (this.content.input && sameSet(this.firstSet, this.content.subset)) this.firstView.select.value = "input"; // not the same twice
+    this.part(".first .choices").append(this.firstView, ...this.pairChoices);
+  }
+
+  drawn(set) {
+    return set.length > 1 ? set.slice(0, 3) : [set[0], Math.max(0, this.coordinates.findIndex((_, k) => !set.includes(k)))];
   }
 
   // one coordinate is drawn against another, of which it leaves a curve; of more than three the first three
   axes(asked = false) {
     if (!asked) {
-      const set = this.state.set, other = this.coordinates.findIndex((_, k) => !set.includes(k));
-      const shown = set.length > 1 ? set.slice(0, 3) : [set[0], Math.max(0, other)];
+      const shown = this.drawn(this.state.set);
       this.axisChoices.forEach((each, k) => { each.select.value = shown[k] === undefined ? "" : String(shown[k]); });
     }
     const shown = this.axisChoices.map((each) => each.select.value).filter((value) => value !== "").map((k) => this.coordinates[k]);
@@ -230,26 +246,31 @@ class Run {
     this.map.mark(this.marks);
   }
 
-  showSecond() {
-    const input = this.spaceChoice.select.value === "input" && this.content.input;
-    for (const each of this.pairChoices) each.hidden = Boolean(input);
-    const axes = input ? input.axes.map((column, k) => new Column(column, input.names[k])) : this.pairChoices.map((each) => this.coordinates[each.select.value]);
-    const toScale = Boolean(input) && axes.length > 1;
+  showFirst() {
+    const kind = this.firstView.select.value, input = kind === "input" && this.content.input;
+    for (const each of this.pairChoices) each.hidden = kind !== "pair";
+    const members = kind === "first" ? this.drawn(this.firstSet) : this.pairChoices.map((each) => Number(each.select.value));
+    const axes = input ? input.axes.map((column, k) => new Column(column, input.names[k])) : members.map((k) => this.coordinates[k]);
+    const toScale = Boolean(input) && axes.length > 1, names = ["", "One", "Two", "Three", "Four", "Five", "Six"];
     if (axes.length === 1) axes.push(new Column(axes[0]));
-    this.second.show(axes, toScale);
-    this.second.mark(this.marks);
+    const count = (names[this.firstSet.length] ?? String(this.firstSet.length)).toLowerCase();
+    this.part(".first h3").textContent = input ? "The input" : kind === "pair" ? setName(members) : `First ${count}: ${setName(this.firstSet)}`;
+    this.first.show(axes, toScale);
+    this.first.mark(this.marks);
   }
 
   show() {
-    const { set, zeta } = this.state;
+    const { set, zeta } = this.state, chosen = sameSet(set, this.content.subset);
     this.root.dataset.set = set.join(",");
     this.root.dataset.zeta = String(zeta);
+    this.root.classList.toggle("other", !chosen); // what is said about the chosen set is dimmed
     for (const each of this.root.querySelectorAll(".set")) each.textContent = setName(set);
+    this.part(".map h3").textContent = `${chosen ? "Chosen" : "Shown, not chosen"}: ${setName(set)}`;
     const slider = this.part("input.zeta");
     slider.value = Math.round(1000 * this.at(zeta));
     slider.setAttribute("aria-valuetext", `zeta ${shortNumber(zeta)}, set ${setName(set)}`);
     this.axes();
-    if (!this.begun) this.showSecond();
+    if (!this.begun) this.showFirst();
     this.begun = true;
     this.paint();
     this.numbers();
@@ -266,7 +287,7 @@ class Run {
       ["ζ", shortNumber(zeta), zeta, ""],
       ["score R(S)", shortNumber(score), score, ""],
       ["loss at ζ", shortNumber(score - zeta * penalty), score - zeta * penalty, ""],
-      [name, segment ? `${shortNumber(segment.regret)} ${segment.passes ? "passes" : "fails"}` : "not on the path", segment?.regret ?? "", segment ? (segment.passes ? "good" : "bad") : ""],
+      [name, segment ? `${shortNumber(segment.regret)} ${segment.passes ? "passes" : "fails"}` : "not on the path", segment?.regret ?? "", segment && !segment.passes ? "bad" : ""],
       ["best for ζ in", segment ? `${shortNumber(segment.low)} to ${shortNumber(segment.high)}` : "no ζ", "", ""],
     ];
     this.part(".numbers").replaceChildren(...lines.map(([label, text, value, kind]) => {
@@ -281,7 +302,6 @@ class Run {
     const pick = (segment) => this.goTo(segment), volumes = this.volumes();
     drawStrip(this.part(".strip"), this.content, this.state, this.at, pick);
     drawBoxes(this.part(".boxes"), this.content, this.state, pick);
-    this.part(".boxes-text").textContent = "Box: quartiles; line: 5 to 95 %. From the top, the first set whose dot (the deciding percentile) is not right of zero is chosen.";
     const holder = this.part(".histogram");
     if (!volumes) holder.replaceChildren();
     else drawVolumes(holder, volumes, this.marks, (low, high, add) => {
@@ -291,7 +311,7 @@ class Run {
     });
     this.part(".volumes-text").textContent = volumes
       ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)} % of the points lie below 0.1. Drag across the bars to mark points.`
-      : this.content.volumes.length > 1 ? this.colours[0].why : "This run was saved without its tangent bases, so only the chosen set has volumes. Run again with keep_bases=True for the others.";
+      : this.content.volumes.length > 1 ? "Volumes are in this page for the sets on the path and the best of the ranking." : "This run was saved without its tangent bases, so only the chosen set has volumes. Run again with keep_bases=True for the others.";
   }
 
   // --- the table
@@ -361,54 +381,60 @@ class Run {
 
   // --- words
 
-  findings() {
-    const { stability, diagnosis } = this.content;
-    this.part(".findings").hidden = !stability && !diagnosis;
-    if (stability) {
-      this.part(".stability").hidden = false;
-      this.part(".stability .verdict").textContent = stability.verdict;
-      for (const [what, shares, number] of [["Resamples", stability.bootstrap, stability.n_bootstrap], ["Refits", stability.refits, stability.n_refits]]) {
-        if (!shares.length) continue;
-        const lines = element("div");
-        barLines(lines, shares.map((each) => [each.set, each.share]), (share) => `${Math.round(100 * share)} %`, 1);
-        this.part(".shares").append(element("h4", {}, `${what} (${count(number)})`), lines);
-      }
+  answer() {
+    const { subset, verdict, why, answers, remarks, n, m, zeta, thinned, notes } = this.content;
+    this.part(".chosen-set").textContent = setName(subset);
+    this.part(".word").textContent = verdict ?? "not judged";
+    this.part(".word").dataset.level = LEVEL[verdict] ?? "unchecked";
+    const unchecked = Object.keys(answers).filter((name) => answers[name].level === "unchecked"), trust = verdict === "sure" && unchecked.length ? "part" : verdict;
+    this.part(".why").textContent = `${TRUST[trust] ?? "Nothing was judged"}${why ? ` ${why}` : ""}.${unchecked.length ? ` Not checked: ${unchecked.join(", ")}.` : ""}`;
+    for (const [name, { level }] of Object.entries(answers)) {
+      const lamp = button(`${name[0].toUpperCase()}${name.slice(1)}: ${levelName(level)}`, () => this.lead(name), { "data-level": level, title: answers[name].text });
+      lamp.prepend(element("i", { "aria-hidden": "true" }, SIGN[level]));
+      this.part(".lamps").append(lamp);
     }
-    if (diagnosis) {
-      this.part(".diagnosis").hidden = false;
-      this.part(".diagnosis .verdict").textContent = diagnosis.verdict;
-      const found = Object.entries(diagnosis.counts).filter(([, number]) => number).map(([kind, number]) => `${kind}: ${count(number)} points`);
-      this.part(".diagnosis .key").textContent = found.join(" · ");
-      const show = () => {
-        const colour = this.colours.find((each) => each.group === "diagnosis");
-        this.colour = colour;
-        this.colourChoice.select.value = colour.key;
-        this.state = { ...this.state, set: diagnosis.subset };
-        this.show();
-      };
-      this.part(".diagnosis .steps").append(button("Show on the map", show));
-      if (!diagnosis.clean && !this.content.columns.length) {
-        this.colour = this.colours.find((each) => each.group === "diagnosis");
-        this.colourChoice.select.value = this.colour.key;
-      }
-    }
+    for (const [kind, text] of remarks) this.part(".remarks").append(element("p", { class: kind }, `${kind[0].toUpperCase()}${kind.slice(1)}: ${text}`));
+    this.part(".about").textContent = [`Chosen from ${m} eigenvectors of ${count(n)} points, ζ = ${shortNumber(zeta)}.`, thinned, ...notes].filter(Boolean).join(" ");
   }
 
-  ran() {
-    const { facts, seconds, verdict, doubtful, warnings } = this.content;
-    const good = { class: "quiet", style: "border-color: var(--good)" };
-    if (verdict) this.part(".warnings").append(element("p", doubtful ? {} : good, `The choice is ${verdict.replace(/\.$/, "")}.`));
-    for (const warning of warnings) this.part(".warnings").append(element("p", {}, `Warning: ${warning}`));
-    if (!warnings.length) this.part(".warnings").append(element("p", good, "No warnings."));
-    for (const [label, text] of facts) this.part(".lines").append(element("dt", {}, label), element("dd", {}, text));
-    barLines(this.part(".seconds"), seconds, (value) => `${value.toFixed(2)} s`);
+  lead(name) {
+    if (name === "shape" && this.content.diagnosis) this.showFindings();
+    this.walk(this.content.zeta);
+    this.part(`.${name}`).scrollIntoView({ block: "center", behavior: "smooth" });
+    this.part(`.${name}`).classList.add("pointed");
+    setTimeout(() => this.part(`.${name}`).classList.remove("pointed"), 1600);
+  }
+
+  questions() {
+    const { answers, stability, diagnosis, subset } = this.content;
+    for (const [name, { level, text }] of Object.entries(answers)) {
+      const holder = this.part(`.${name} .of-chosen`), line = element("p", { class: "verdict" });
+      line.append(element("b", { class: "lamp", "data-level": level }, `${SIGN[level]} ${levelName(level)}`), ` ${text === levelName(level) ? HOW[name] : text}`);
+      holder.append(element("p", { class: "quiet" }, `About the chosen set ${setName(subset)}`), line);
+    }
+    for (const { kind, number, shares } of stability?.kinds ?? []) {
+      const lines = element("div");
+      barLines(lines, shares, (share) => `${Math.round(100 * share)} %`, 1);
+      this.part(".stable .of-chosen").append(element("h4", {}, `Share of ${kind} that choose a set (${count(number)})`), lines);
+    }
+    if (stability) this.part(".stable .of-chosen").append(element("p", { class: "quiet" }, stability.verdict));
+    if (!diagnosis) return;
+    this.part(sameSet(diagnosis.subset, subset) ? ".shape .of-chosen" : ".shape").append(element("p", { class: "quiet" }, diagnosis.verdict));
+    this.part(".shape .steps").append(button("Show on the map", () => this.showFindings()));
+  }
+
+  showFindings() {
+    this.colour = this.colours.find((each) => each.group === "diagnosis");
+    this.colourChoice.select.value = this.colour.key;
+    this.state = { ...this.state, set: this.content.diagnosis.subset };
+    this.show();
   }
 
   mark() {
     this.marks = [];
     for (const row of marked.rows) if (this.place.has(row)) this.marks.push(this.place.get(row));
     this.map.mark(this.marks);
-    this.second.mark(this.marks);
+    this.first.mark(this.marks);
     this.charts();
   }
 }
@@ -444,9 +470,30 @@ function themes(runs) {
     toggle.title = `switch to ${toggle.textContent.toLowerCase()} colours`;
     for (const run of runs) { run.paint(); run.mark(); }
   };
-  toggle.addEventListener("click", () => use(root.dataset.theme === "dark" ? "light" : "dark"));
+  const now = () => root.dataset.theme;
+  toggle.addEventListener("click", () => use(now() === "dark" ? "light" : "dark"));
   dark.addEventListener("change", () => use(dark.matches ? "dark" : "light"));
+  let before = null; // paper is white
+  addEventListener("beforeprint", () => {
+    before = now();
+    use("light");
+    for (const run of runs) for (const view of [run.map, run.first]) view.render();
+  });
+  addEventListener("afterprint", () => use(before));
   use(dark.matches ? "dark" : "light");
+}
+
+function differences(content) {
+  const holder = document.getElementById("differ"), head = element("tr");
+  holder.hidden = content.runs.length < 2;
+  head.append(...["", ...content.runs.map((run) => run.name)].map((text) => element("th", { scope: "col" }, text)));
+  holder.querySelector("thead").append(head);
+  if (!content.differ.length) holder.append(element("p", {}, "Nothing that is told here."));
+  for (const [label, ...texts] of content.differ) {
+    const line = element("tr");
+    line.append(element("th", { scope: "row" }, label), ...texts.map((text) => element("td", {}, text)));
+    holder.querySelector("tbody").append(line);
+  }
 }
 
 function bar() {
@@ -467,15 +514,16 @@ function bar() {
 }
 
 function start() {
-  const content = JSON.parse(document.getElementById("content").textContent), first = content.runs[0];
-  const runs = [];
+  const content = JSON.parse(document.getElementById("content").textContent), runs = [];
   themes(runs); // before anything is drawn
   document.getElementById("title").textContent = content.title;
-  document.getElementById("summary").textContent = content.runs.length > 1 ? "Two runs side by side. Points that are marked in one are marked in the other, by their row numbers." : `${setName(first.subset)} chosen from ${first.m} eigenvectors of ${count(first.n)} points, ζ = ${shortNumber(first.zeta)}`;
   document.getElementById("made").textContent = `Made by ies-gpu ${content.version}. Everything is in this file; it loads nothing from the network. Points are drawn by three.js (MIT licence).`;
-  const holder = document.getElementById("runs");
-  holder.classList.toggle("two", content.runs.length > 1);
-  for (const run of content.runs) runs.push(new Run(run, holder, content.runs.length > 1));
+  const holder = document.getElementById("runs"), several = content.runs.length > 1;
+  holder.classList.toggle("two", several);
+  differences(content);
+  // zeta times the first eigenvalue has no unit: there the sliders of two runs meet
+  const link = (from, free) => { for (const run of runs) if (run !== from) run.walk(free / run.content.eigenvalues[0], true); };
+  for (const run of content.runs) runs.push(new Run(run, holder, several, link));
   bar();
   window.report = { runs, marked }; // for the console
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -12,18 +13,21 @@ import numpy as np
 from .. import __version__
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
-from ..choice.naming import names_text
+from ..choice.naming import in_symbols, names_text, page_text
 from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
-from ..plot.colours import Colouring
+from ..plot.clouds import Marks
 from ..plot.panels import heading, on_host, unit_mean_square
+from ..plot.style import styled
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
+from ..results.text import ON_PAGE, PRINTED, facts, short
 from ..validation import check_real_array
 from .content import COLUMNS, colours_for, content_of, shown_rows
 from .packing import as_script
 
 SCRIPTS = ("three.min.js", "scatter.js", "charts.js", "page.js")
+STOPS = 33  # colours that the page is given of a colour map
 
 
 def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any) -> None:
@@ -35,11 +39,11 @@ def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any
 
 
 def report_page(
-    selection: Selection, *, points: Any = None, colors: Any = None, compare: Selection | None = None,
-    stability: Stability | None = None, diagnosis: Diagnosis | None = None, title: str | None = None,
-    names: tuple[str, str] = ("first run", "second run"),
+    selection: Selection, *, points: Any = None, colors: Any = None, cmap: Any = "viridis",
+    compare: Selection | None = None, stability: Stability | None = None, diagnosis: Diagnosis | None = None,
+    title: str | None = None, names: tuple[str, str] = ("first run", "second run"),
 ) -> str:  # fmt: skip
-    """The page of a result as text; ``Selection.to_html`` describes the arguments."""
+    """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(selection)] + ([] if compare is None else [check_selection(compare)])
     title = heading(title, "Independent coordinates")
     check_kind("stability", stability, Stability)
@@ -49,16 +53,44 @@ def report_page(
     colours = colours_for(colors, selection)
     columns = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1]))
     rows = shown_rows(selection, len(selections), columns)
-    about: dict[str, Any] = {"stability": stability, "diagnosis": diagnosis, "notes": []}
-    runs = [content_of(selection, names[0], rows, points=X, colours=colours, **about)]
+    judged: dict[str, Any] = {"stability": stability, "diagnosis": diagnosis}
+    runs = [content_of(selection, names[0], rows, points=X, colours=colours, **judged)]
     if compare is not None:
         runs.append(_second(compare, selection, names[1], rows, columns, X, colors))
-    content = {"title": title, "version": __version__, "runs": runs}
-    return filled(title, as_script(content))
+    for column in (column for run in runs for column in run["columns"] if "classes" not in column):
+        column["ramp"] = ramp_of(cmap.get(column["name"], "viridis") if isinstance(cmap, Mapping) else cmap)
+    differ = [] if compare is None else differences(selection, compare)
+    return filled(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
+
+
+def differences(first: Selection, second: Selection) -> list[tuple[str, str, str]]:
+    """Return label and both texts of all in which two results differ, the answer first."""
+    each = []
+    for selection in (first, second):
+        known = {"set": [page_text(selection.subset)], **facts(selection)}
+        known["eigenvectors"] = [str(selection.coordinates.shape[1])]
+        settings = {name: [short(value)] for name, value in selection.diagnostics.get("parameters", {}).items()}
+        each.append({label: in_symbols("; ".join(texts)) for label, texts in (known | settings).items()})
+    left = {"settings", "features", *PRINTED, *ON_PAGE}
+    rest = [label for label in {**each[0], **each[1]} if label not in left]
+    order = dict.fromkeys(["set", *PRINTED, "points", *rest])
+    both = [(label, *(one.get(label, "none") for one in each)) for label in order]
+    return [(label, a, b) for label, a, b in both if a != b]
+
+
+def ramp_of(cmap: Any) -> list[str] | None:
+    """Return colours of one of Matplotlib's colour maps; None for the one that the page has."""
+    if cmap == "viridis":
+        return None
+    with styled():
+        from matplotlib import colormaps, colors
+
+        tints = colormaps[Marks(cmap).cmap](np.linspace(0, 1, STOPS))
+        return [colors.to_hex(tint) for tint in tints]
 
 
 def filled(title: str, content: str) -> str:
-    """The template with its style, its scripts and the content."""
+    """Return the template with its style, its scripts and the content."""
     parts = {
         "<!-- title -->": html.escape(title),
         "<!-- style -->": _text("page.css"),
@@ -73,13 +105,13 @@ def filled(title: str, content: str) -> str:
 
 
 def check_kind(name: str, value: Any, kind: type) -> None:
-    """None, or a result of ours."""
+    """Raise unless a value is None, or a result of ours."""
     if value is not None and not isinstance(value, kind):
         raise TypeError(f"{name} must be a {kind.__name__}, got {brief(value)}")
 
 
 def _check_same(selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None) -> None:
-    """Errors where findings are those of another result."""
+    """Raise where findings are those of another result."""
     if stability is not None and stability.subset != selection.subset:
         raise ValueError(
             f"stability is of {names_text(stability.subset)}, but the selection is {names_text(selection.subset)}; "
@@ -92,15 +124,14 @@ def _check_same(selection: Selection, stability: Stability | None, diagnosis: Di
             f"diagnosis is of {len(diagnosis.collapse):,} points, but the selection has {len(selection.points):,}; "
             "diagnose this selection"
         )
-    own, found = (
-        unit_mean_square(on_host(Y)) for Y in (selection.coordinates[:, list(diagnosis.subset)], diagnosis.embedding)
-    )
+    pair = (selection.coordinates[:, list(diagnosis.subset)], diagnosis.embedding)
+    own, found = (unit_mean_square(on_host(Y)) for Y in pair)
     if not np.allclose(own, found, atol=1e-6):
         raise ValueError("diagnosis is of other coordinates than the selection has; diagnose this selection")
 
 
 def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
-    """The points of the run, as numbers on the host."""
+    """Return the points of the run, as numbers on the host."""
     X = on_host(check_real_array(name, points, 2))
     if X.shape[1] < 1:
         raise ValueError(f"{name} must have columns, got shape {X.shape}")
@@ -111,32 +142,28 @@ def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
 def _second(
     other: Selection, first: Selection, name: str, rows: np.ndarray, columns: int, X: np.ndarray | None, colors: Any
 ) -> dict[str, Any]:
-    """The run beside the first. Where it has the same points, the same are drawn; of others, only the map."""
-    notes, colours, points = [], list[Colouring](), None
+    """Return the run beside the first. Where it has the same points, the same are drawn; of others, only the map."""
+    notes, colours = [], []
     same = np.array_equal(on_host(other.points), on_host(first.points))
+    digests = [selection.diagnostics.get("points_digest") for selection in (first, other)]
     if not same:
         rows = shown_rows(other, 2, columns)
     try:
         if X is not None:
             used_points(other, X, "points")
-        elif same and _digest(other) and _digest(first) and _digest(other) != _digest(first):
+        elif same and all(digests) and digests[0] != digests[1]:
             raise ValueError("its points are others")
-        points = X
     except ValueError:
         what = " and ".join(name for name, given in (("input", X), ("colours", colors)) if given is not None)
         if what:
             verb = "is" if what == "input" else "are"
             notes.append(f"This run was made from other points: the {what} of the first run {verb} not shown here.")
-        colors = None
+        X = colors = None
     try:
         colours = colours_for(colors, other)
     except ValueError as error:
         notes.append(f"The colours are of the first run only: {error}.")
-    return content_of(other, name, rows, points=points, colours=colours, stability=None, diagnosis=None, notes=notes)
-
-
-def _digest(selection: Selection) -> str | None:
-    return selection.diagnostics.get("points_digest")
+    return content_of(other, name, rows, points=X, colours=colours, notes=notes)
 
 
 def _text(name: str) -> str:

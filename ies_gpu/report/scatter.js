@@ -143,9 +143,12 @@ class Scatter {
     if (this.width !== width || this.height !== height || this.ratio !== ratio) {
       Object.assign(this, { width, height, ratio });
       this.renderer.setPixelRatio(ratio);
-      this.renderer.setSize(width, height);
+      this.renderer.setSize(width, height, false);
     }
-    Object.assign(this.canvas.style, { left: `${m.left}px`, top: `${m.top}px` });
+    // in shares of the frame, so that paper of another width scales points and labels alike
+    const frame = [width + m.left + m.right, height + m.top + m.bottom], share = (part, whole) => `${(100 * part) / whole}%`;
+    Object.assign(this.canvas.style, { left: share(m.left, frame[0]), top: share(m.top, frame[1]), width: share(width, frame[0]), height: share(height, frame[1]) });
+    this.overlay.setAttribute("viewBox", `0 0 ${frame.join(" ")}`);
     let reach = this.space ? 1.72 / Math.min(1, width / height / 1.05) : 1.04;
     let wide = this.space ? (reach * width) / height : reach;
     if (this.toScale) {

@@ -9,13 +9,14 @@ import pytest
 
 from ies_gpu import diagnose, laplacian_of_points, select_coordinates, selection_stability
 from ies_gpu.analysis.volumes import volume_histogram
-from ies_gpu.findings import light
+from ies_gpu.findings import grave, light
 from ies_gpu.report.page import write_report
 from tests.report.conftest import HOSTILE
 
 TOLD = {
-    "automatic": {"verdict": "likely", "chosen": {"bandwidth": 0.6}, "fvu": 0.1},
-    "findings": [asdict(light("choice.one", "one reason")), asdict(light("choice.other", "another"))],
+    "verdict": "doubtful",
+    "judgement": {"shape": {"level": "bad", "figure": 2.0, "text": "one reason"}},
+    "findings": [asdict(grave("shape.knot", "one reason")), asdict(light("choice.other", "another"))],
 }
 pytestmark = pytest.mark.usefixtures("plain_kernels")
 
@@ -107,11 +108,11 @@ def test_the_network_is_refused(fresh):
 def test_names_are_words_never_markup(page):
     assert page.find_element("id", "title").text == HOSTILE
     assert page.title == HOSTILE
-    options = page.find_elements("css selector", ".map option")
+    options = page.find_elements("css selector", ".colours option")
     assert HOSTILE in [option.get_attribute("textContent") for option in options]
     assert page.find_elements("css selector", ".key b, .key script, option script, h1 script") == []
     page.execute_script("const r = report.runs[0]; r.colour = r.colours.find(c => c.label === 'side'); r.paint()")
-    shown = [item.text for item in page.find_elements("css selector", ".map .key li")]
+    shown = [item.text for item in page.find_elements("css selector", ".colours .key li")]
     assert shown == [HOSTILE, "left & <b>bold</b>"]
 
 
@@ -198,6 +199,11 @@ def drag(browser, panel, tool, steps):
     browser.execute_async_script(READY)
 
 
+def show_input(browser):
+    browser.find_element("css selector", ".first option[value=input]").click()
+    browser.execute_async_script(READY)
+
+
 def marked_rows(browser):
     text = browser.find_element("id", "marked-rows").get_property("value")
     return np.array([int(word) for word in text.split(",")]) if text else np.array([], dtype=int)
@@ -205,16 +211,17 @@ def marked_rows(browser):
 
 @pytest.mark.parametrize(
     ("tool", "steps"),
-    [("box", [(0.05, 0.02), (0.5, 0.99)]), ("lasso", [(0.05, 0.02), (0.5, 0.02), (0.5, 0.99), (0.05, 0.99)])],
+    [("box", [(0.05, 0.02), (0.53, 0.99)]), ("lasso", [(0.05, 0.02), (0.53, 0.02), (0.53, 0.99), (0.05, 0.99)])],
 )
 def test_what_is_marked_in_one_view_is_marked_in_all(fresh, strip, tool, steps):
     X = strip[1]
-    drag(fresh, ".second", tool, steps)  # the input: half of the strip
+    show_input(fresh)
+    drag(fresh, ".first", tool, steps)  # half of the strip
     rows = marked_rows(fresh)
     left = np.flatnonzero(X[:, 0] < np.median(X[:, 0]))
     assert len(rows) > 300
     assert set(rows) <= set(np.flatnonzero(X[:, 0] < 2.0)) and len(set(rows) & set(left)) > 0.85 * len(left)
-    for panel in (".map", ".second"):
+    for panel in (".map", ".first"):
         assert int(fresh.find_element("css selector", f"{panel} .view").get_attribute("data-marked")) == len(rows)
     np.testing.assert_array_equal(
         fresh.execute_script("return report.runs[0].marks.map(i => report.runs[0].rows[i])"), rows
@@ -226,16 +233,22 @@ def test_what_is_marked_in_one_view_is_marked_in_all(fresh, strip, tool, steps):
     assert not fresh.find_element("id", "marked").is_displayed()
 
 
-def test_diagnosis_and_stability_are_told_and_marked(fresh, diagnosis):
-    assert diagnosis.verdict in fresh.find_element("css selector", ".diagnosis .verdict").text
-    assert fresh.find_element("css selector", ".stability .verdict").text
-    for line in fresh.find_elements("css selector", ".stability .bar-line"):  # a share of all, not of the largest
+def test_lamps_lead_to_what_was_found(fresh, diagnosis, strip):
+    for line in fresh.find_elements("css selector", ".stable .bar-line"):  # a share of all, not of the largest
         fill = line.find_element("css selector", "i").get_attribute("style")
         assert float(fill.removeprefix("width: ").removesuffix("%;")) == pytest.approx(
             float(line.text.split()[-2]), abs=0.51
         )
-    fresh.find_element("css selector", ".diagnosis button").click()
-    assert current_set(run_of(fresh)) == (0, 1)
+    lamps = fresh.find_elements("css selector", ".lamps button")
+    levels = {name: strip[0].judgement[name].level for name in ("rank", "shape", "stable")}
+    assert [lamp.get_attribute("data-level") for lamp in lamps] == list(levels.values())
+    lamps[2].click()
+    assert "pointed" in fresh.find_element("css selector", ".stable").get_attribute("class")
+    run = run_of(fresh)
+    assert "other" not in run.get_attribute("class").split()
+    fresh.find_element("css selector", ".shape button").click()
+    assert current_set(run) == (0, 1)
+    assert "other" in run.get_attribute("class").split()  # what is said of the chosen set is dimmed
     kinds = fresh.execute_script(
         "const c = report.runs[0].colour.of(); return Array.from(c.values, (_, i) => Math.round(valueOf(c, i)))"
     )
@@ -244,12 +257,13 @@ def test_diagnosis_and_stability_are_told_and_marked(fresh, diagnosis):
 
 def test_the_input_is_drawn_to_scale(fresh, strip):
     """A unit of length has as many pixels along the strip as across it."""
+    show_input(fresh)
     pixels = fresh.execute_script(
-        "const second = report.runs[0].second; return second.axes.map((axis, k) => "
-        "(k ? second.height / (second.camera.top - second.camera.bottom)"
-        " : second.width / (second.camera.right - second.camera.left)) * 2 / (axis.high - axis.low))"
+        "const view = report.runs[0].first; return view.axes.map((axis, k) => "
+        "(k ? view.height / (view.camera.top - view.camera.bottom)"
+        " : view.width / (view.camera.right - view.camera.left)) * 2 / (axis.high - axis.low))"
     )
-    assert fresh.execute_script("return report.runs[0].second.axes.map((axis) => axis.name)") == ["x1", "x2"]
+    assert fresh.execute_script("return report.runs[0].first.axes.map((axis) => axis.name)") == ["x1", "x2"]
     assert len(pixels) == 2 and pixels[0] == pytest.approx(pixels[1], rel=1e-6)
     assert fresh.execute_script("return report.runs[0].map.toScale") is False  # coordinates have no common unit
 
@@ -262,6 +276,12 @@ def test_two_runs_side_by_side_share_their_marks(browser, strip, torus, tmp_path
     assert [current_set(run_of(browser, k)) for k in (0, 1)] == [torus.subset, strip[0].subset]
     assert browser.find_elements("css selector", ".run-name")[1].text == HOSTILE
     assert browser.execute_script("return report.runs.map(r => r.map.space)") == [True, False]
+    differ = browser.find_element("id", "differ")
+    assert differ.location["y"] < run_of(browser).location["y"] and differ.find_element("css selector", "td").text
+    slide(browser, 900)
+    free = [run_of(browser, k).get_attribute("data-zeta") for k in (0, 1)]
+    values = [float(zeta) * found.eigenvalues[0] for zeta, found in zip(free, (torus, strip[0]), strict=True)]
+    assert values[0] == pytest.approx(values[1])  # sliders are linked where zeta has no unit
     browser.execute_script("report.marked.set([1, 5, 800], false)")  # the torus has only 700 points
     assert browser.execute_script("return report.runs.map(r => r.marks.length)") == [2, 3]
 
@@ -302,11 +322,36 @@ def test_the_theme_follows_the_reader(fresh):
     assert seen["dark"] > 1.5  # the smallest value must be seen on a dark page too
 
 
-def test_the_verdict_on_an_automatic_choice_is_told(browser, strip, tmp_path):
-    selection = replace(strip[0], diagnostics=strip[0].diagnostics | TOLD)
-    write_report(selection, tmp_path / "report.html")
-    words = opened(browser, tmp_path / "report.html").find_element("css selector", ".warnings").text
-    assert "The choice is likely: one reason; another." in words
+def test_the_answer_is_the_heading(browser, strip, tmp_path):
+    write_report(replace(strip[0], diagnostics=strip[0].diagnostics | TOLD), tmp_path / "report.html")
+    opened(browser, tmp_path / "report.html")
+    lines = browser.find_element("css selector", ".answer").text.splitlines()
+    assert (
+        lines[0] == "{φ₁, φ₇} doubtful"
+        and "(shape): one reason" in lines[1]
+        and "Not checked: rank, stable" in lines[1]
+    )
+    assert any("another" in line for line in lines)
+    squares = [view.rect for view in browser.find_elements("css selector", ".square .view")]
+    assert all(view["width"] == pytest.approx(view["height"], abs=1) for view in squares)
+    assert squares[0]["width"] == squares[1]["width"]
+    assert browser.execute_script("return report.runs[0].colour.key") == "volume"  # which is no axis
+
+
+def test_paper_crops_nothing_and_is_white(fresh):
+    """A page narrower than the window scales the points, the axes and the charts alike."""
+    fresh.execute_script("document.documentElement.dataset.theme = 'dark'; dispatchEvent(new Event('beforeprint'))")
+    fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    fresh.execute_script("document.body.style.width = '700px'")
+    cropped = """return [...document.querySelectorAll('.view canvas, .view svg, .chart svg')].filter((part) => {
+      const box = part.getBoundingClientRect(), panel = part.closest('.panel').getBoundingClientRect();
+      return box.right > panel.right + 1 || box.bottom > panel.bottom + 1 }).length"""
+    assert fresh.execute_script(cropped) == 0
+    clear = "const gl = report.runs[0].map.renderer.getContext(); return [...gl.getParameter(gl.COLOR_CLEAR_VALUE)]"
+    assert fresh.execute_script(clear) == [1, 1, 1, 1]
+    fresh.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    fresh.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert fresh.execute_script("return document.documentElement.dataset.theme") == "dark"
 
 
 def test_it_opens_with_a_column_that_tells_points_apart_and_joined_classes_are_grey(browser, strip, tmp_path):

@@ -7,6 +7,7 @@ import re
 from dataclasses import asdict, replace
 
 from ies_gpu import diagnose, selection_stability
+from ies_gpu.choice.naming import in_symbols
 from ies_gpu.findings import warning
 from tests.report.conftest import HOSTILE
 
@@ -14,7 +15,8 @@ from tests.report.conftest import HOSTILE
 def test_a_selection_shows_its_names_warnings_and_pictures(strip):
     selection = replace(strip[0], diagnostics=strip[0].diagnostics | {"findings": [asdict(warning("a.b", HOSTILE))]})
     card = selection._repr_html_()
-    assert "Selection of phi1" in card and f"zeta {selection.zeta:.4g}" in card
+    order = [card.index(word) for word in ("{φ₁, φ₇}", f">{selection.verdict}<", ">rank<", ">shape<", ">stable<")]
+    assert order == sorted(order) and f"zeta {selection.zeta:.4g}" in card
     assert html.escape(HOSTILE) in card and HOSTILE not in card
     assert card.count("data:image/png") == 2
     assert "<style" not in card  # a notebook's own look stays as it is
@@ -22,9 +24,9 @@ def test_a_selection_shows_its_names_warnings_and_pictures(strip):
 
 def test_stability_and_diagnosis_show_their_verdicts(strip):
     stability = selection_stability(strip[0], n_bootstrap=10, n_refits=0)
-    assert html.escape(stability.verdict) in stability._repr_html_()
+    assert html.escape(in_symbols(stability.verdict)) in stability._repr_html_()
     diagnosis = diagnose(strip[0])
-    assert html.escape(diagnosis.verdict) in diagnosis._repr_html_()
+    assert html.escape(in_symbols(diagnosis.verdict)) in diagnosis._repr_html_()
     assert "data:image/png" in diagnosis._repr_html_()
 
 
