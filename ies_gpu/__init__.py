@@ -29,6 +29,7 @@ _HOME = {
     "laplacian_of_points": "embedding.points",
     "Embedding": "embedding.diffusion",
     "diffusion_map": "embedding.diffusion",
+    "smallest_eigenpairs": "embedding.smallest",
     "cometric": "choice.rmetric",
     "riemannian_metric": "choice.rmetric",
     "RiemannianMetric": "choice.rmetric",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from .embedding.graph import knn_graph, radius_graph
     from .embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
     from .embedding.points import laplacian_of_points
+    from .embedding.smallest import smallest_eigenpairs
     from .errors import (
         CheckpointWarning,
         ClusterError,

@@ -65,6 +65,12 @@ class Embedding:
         """An array that lives where the map does."""
         return self.vectors
 
+    @property
+    @at_home
+    def multiplicities(self) -> Array:
+        """How many of the eigenvalues are copies of each; of the last there may be more beyond them."""
+        return (abs(self.eigenvalues[:, None] - self.eigenvalues) < self.gaps[:, None]).sum(axis=1)
+
     @cached_property
     @at_home
     def coordinates(self) -> Array:

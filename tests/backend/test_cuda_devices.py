@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse.csgraph
 
 import ies_gpu
 from ies_gpu import datasets, select_coordinates
@@ -25,7 +26,7 @@ from ies_gpu.backend import get_backend
 from ies_gpu.choice.greedy import greedy_order
 from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.parameters.explained import unexplained_variance
-from tests.backends import needs_cupy
+from tests.backends import needs_cupy, sent
 from tests.real_cupy import plugged_in
 
 pytestmark = [needs_cupy, pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")]
@@ -47,6 +48,7 @@ ON_DEVICE = {
     "Laplacian.weights": lambda at: at.laplacian.weights,
     "Laplacian.anchor": lambda at: at.laplacian.anchor,
     "diffusion_map": lambda at: ies_gpu.diffusion_map(at.laplacian, n_components=6),
+    "smallest_eigenpairs": lambda at: ies_gpu.smallest_eigenpairs(at.combinatorial, 3),
     "cometric": lambda at: ies_gpu.cometric(at.Y, at.laplacian),
     "tangent_bases": lambda at: ies_gpu.tangent_bases(at.Y, at.laplacian, intrinsic_dim=2),
     "riemannian_metric": lambda at: ies_gpu.riemannian_metric(at.Y, at.laplacian, intrinsic_dim=2),
@@ -224,6 +226,8 @@ def at(tmp_path_factory):
             graph = ies_gpu.radius_graph(X, radius=3 * BANDWIDTH)
             kernel = ies_gpu.gaussian_kernel(graph, bandwidth=BANDWIDTH)
             laplacian = ies_gpu.graph_laplacian(kernel, bandwidth=BANDWIDTH)
+            weights = ies_gpu.radius_graph(on_the_cpu()[0], radius=3 * BANDWIDTH)
+            combinatorial = sent(scipy.sparse.csgraph.laplacian(weights).tocsr(), get_backend("cuda:1"))
             selection = select_coordinates(X, **ALL)
             fitted = {
                 "DiffusionMap": ies_gpu.DiffusionMap(**GIVEN).fit(X),
@@ -233,6 +237,7 @@ def at(tmp_path_factory):
             sparse_X = sys.modules["cupyx.scipy.sparse"].csr_matrix(X)
         assert machine.current == 0
         made = {"X": X, "Y": Y, "values": values, "U": U, "R": R, "graph": graph, "kernel": kernel}
+        made["combinatorial"] = combinatorial
         made |= {
             "laplacian": laplacian,
             "selection": selection,

@@ -76,6 +76,7 @@ def sound() -> dict[str, Any]:
         "X": X, "graph": graph, "kernel": kernel, "laplacian": laplacian, "selection": selection, "model": model,
         "coordinates": selection.coordinates, "eigenvalues": selection.eigenvalues, "bases": selection.bases,
         "subsets": subsets, "scores": ies_gpu.score_subsets(selection.bases, subsets), "folder": folder,
+        "combinatorial": scipy.sparse.csgraph.laplacian(kernel).tocsr(),
     }  # fmt: skip
 
 
@@ -108,6 +109,7 @@ def calls() -> dict[str, tuple[Any, dict[str, Any]]]:
         "graph_laplacian": {"kernel": s["kernel"]},
         "laplacian_of_points": {"X": X, "bandwidth": EPS},
         "diffusion_map": {"laplacian": L, "n_components": 6},
+        "smallest_eigenpairs": {"laplacian": s["combinatorial"], "k": 3},
         "cometric": {"coordinates": Y, "laplacian": L},
         "tangent_bases": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},
         "riemannian_metric": {"coordinates": Y, "laplacian": L, "intrinsic_dim": 2},

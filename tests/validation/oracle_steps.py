@@ -51,6 +51,14 @@ def diffusion_map(p: Problem) -> None:
     check_pairs(p, p.map.coordinates, p.map.eigenvalues)
 
 
+def smallest_eigenpairs(p: Problem) -> None:
+    kernel = p.K - np.eye(p.n)
+    L = np.diag(kernel.sum(axis=1)) - kernel
+    found = ies_gpu.smallest_eigenpairs(scipy.sparse.csr_array(L), p.m)
+    assert_allclose(found.eigenvalues, np.linalg.eigvalsh(L)[: p.m], rtol=1e-6, atol=1e-9)
+    same(L @ found.vectors, found.vectors * found.eigenvalues)
+
+
 def check_pairs(p: Problem, Y: np.ndarray, values: np.ndarray) -> None:
     """The smallest eigenvalues beside 0, small residuals, orthogonal in the weights."""
     assert_allclose(values, p.eigenvalues[1 : p.m + 1], rtol=1e-6, atol=1e-9)

@@ -6,6 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
+import scipy.sparse.csgraph
 
 import ies_gpu
 from ies_gpu import (
@@ -13,13 +14,16 @@ from ies_gpu import (
     datasets,
     diffusion_map,
     laplacian_of_points,
+    radius_graph,
     select_coordinates,
+    smallest_eigenpairs,
     tangent_bases,
 )
 
 X = datasets.load("D1", n_samples=400).X
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 6, "bandwidth": 1.2}
 LAPLACIAN = laplacian_of_points(X, bandwidth=1.2)
+COMBINATORIAL = scipy.sparse.csgraph.laplacian(radius_graph(X, radius=1.2))
 SELECTION = select_coordinates(X, device="cpu", **SIZES)
 PHI = SELECTION.coordinates
 BASES = tangent_bases(PHI, LAPLACIAN, intrinsic_dim=2)
@@ -37,6 +41,7 @@ CALLS = {
     "selection_stability": lambda state: (
         ies_gpu.selection_stability(SELECTION, X=X, n_bootstrap=5, n_refits=0, random_state=state).random_state
     ),
+    "smallest_eigenpairs": lambda state: smallest_eigenpairs(COMBINATORIAL, 4, random_state=state).vectors,
     "umap_init": lambda state: ies_gpu.umap_init(SELECTION, random_state=state),
 }
 

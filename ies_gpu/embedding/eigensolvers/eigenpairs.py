@@ -17,7 +17,7 @@ from ...errors import NotConvergedError
 from ..laplacian import Laplacian
 from .accuracy import ANGLE, ROUNDING, Accuracy, accuracy_of, closeness, measure, separated
 from .coarsest import ends_here, last_level_pairs
-from .factorised import factorised_eigenpairs, symmetric_on_host
+from .factorised import ShiftedInverse, factorised_eigenpairs, symmetric_on_host
 from .lanczos import TooSlowError, is_small, krylov
 from .looks import Cost, Factorisation, expected_seconds, factor_cost
 from .multilevel import LanczosIsSoonerError, beside_top, multilevel_eigenpairs
@@ -41,6 +41,8 @@ class SymmetricTransition:
         ``sqrt(wt)``, scaled to mean 1.
     products : int
         Columns multiplied so far.
+    inverse : ShiftedInverse or None
+        The factorised shifted matrix, where there already is one.
     """
 
     def __init__(self, laplacian: Laplacian, backend: Backend) -> None:
@@ -54,6 +56,7 @@ class SymmetricTransition:
         self.root = self.root / self.root.mean()
         self.products = 0
         self._cost: Cost | None = None
+        self.inverse: ShiftedInverse | None = None
 
     def __call__(self, V: Array) -> Any:
         """``S V`` for a vector (n,) or a block (n, k)."""

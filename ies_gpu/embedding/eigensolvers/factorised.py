@@ -74,7 +74,7 @@ def factorised_eigenpairs(
     with here.active():
         top, begin = host(operator.top), host(start)
         try:
-            inverse = ShiftedInverse(S, top, here)
+            inverse = getattr(operator, "inverse", None) or ShiftedInverse(S, top, here)
         except RuntimeError as failure:  # SuperLU: "Factor is exactly singular"
             raise NotConvergedError(f"the factorisation failed: {failure}") from failure
         values, vectors = _around(inverse, top, count, begin, tol)

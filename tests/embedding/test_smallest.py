@@ -1,0 +1,202 @@
+"""The smallest eigenpairs of Laplacians of all kinds, by closed forms and by dense algebra."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product as product_of
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse.csgraph import laplacian as laplacian_of
+
+from ies_gpu import smallest_eigenpairs
+
+METHODS = ["auto", "lanczos", "multilevel", "factorised"]
+
+
+def ring(m: int) -> scipy.sparse.csr_matrix:
+    A = scipy.sparse.diags([np.ones(m - 1)], [1], shape=(m, m), format="lil")
+    A[0, m - 1] = 1
+    return (A + A.T).tocsr()
+
+
+def line(m: int) -> scipy.sparse.csr_matrix:
+    return scipy.sparse.diags([np.ones(m - 1), np.ones(m - 1)], [-1, 1], format="csr")
+
+
+def product(*parts: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """The Laplacian of a product of graphs, whose eigenvalues are sums of those of the factors; rows shuffled."""
+    L = laplacian_of(parts[0])
+    for part in parts[1:]:
+        L = scipy.sparse.kronsum(L, laplacian_of(part))
+    shuffle = np.random.default_rng(0).permutation(L.shape[0])
+    return L.tocsr()[shuffle][:, shuffle]
+
+
+def of_ring(m: int) -> np.ndarray:
+    return 2 - 2 * np.cos(2 * np.pi * np.arange(m) / m)
+
+
+def of_line(m: int) -> np.ndarray:
+    return 2 - 2 * np.cos(np.pi * np.arange(m) / m)
+
+
+def sums(*values: np.ndarray) -> np.ndarray:
+    return np.sort(sum(np.meshgrid(*values)).ravel())
+
+
+def multiplicities(values: np.ndarray, k: int) -> np.ndarray:
+    """How often each of the first k values is among them, to nine digits of the largest."""
+    rounded = (values[:k] / values[-1]).round(9)
+    return (rounded[:, None] == rounded).sum(axis=0)
+
+
+def kernel(n: int, dim: int = 2, seed: int = 0) -> scipy.sparse.csr_matrix:
+    """Weights of a connected graph of random points, as different as those of kernels are."""
+    X = np.random.default_rng(seed).uniform(size=(n, dim))
+    squares = ((X[:, None] - X[None]) ** 2).sum(axis=-1)
+    near = np.sort(squares, axis=1)[:, 9]
+    W = np.where(squares <= np.maximum(near[:, None], near), np.exp(-squares / np.median(near)), 0.0)
+    np.fill_diagonal(W, 0.0)
+    W[np.arange(n - 1), np.arange(1, n)] += 1e-3
+    return scipy.sparse.csr_matrix(np.maximum(W, W.T))
+
+
+def check(L: scipy.sparse.csr_matrix, found, exact: np.ndarray, tol: float = 1e-8) -> None:
+    """Eigenvalues are the exact ones, vectors orthonormal eigenvectors, and what is said of them is true."""
+    k, scale = len(found.eigenvalues), abs(L).sum(axis=1).max()
+    assert found.eigenvalues == pytest.approx(exact[:k], abs=1e-10 * scale)
+    V = found.vectors
+    assert np.abs(V.T @ V - np.eye(k)).max() < 1e-8
+    residuals = np.linalg.norm(L @ V - V * found.eigenvalues, axis=0)
+    assert residuals.max() <= tol * scale
+    assert found.residuals == pytest.approx(residuals, abs=1e-12 * scale)
+    assert (found.angles < 0.01).all()
+
+
+CLOSED = {
+    "ring": (lambda: product(ring(700)), lambda: np.sort(of_ring(700))),
+    "path": (lambda: product(line(1500)), lambda: of_line(1500)),
+    "grid": (lambda: product(line(40), line(40)), lambda: sums(of_line(40), of_line(40))),
+    "torus": (lambda: product(ring(90), ring(90)), lambda: sums(of_ring(90), of_ring(90))),
+    "cube": (lambda: product(ring(12), ring(12), ring(12)), lambda: sums(of_ring(12), of_ring(12), of_ring(12))),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "solver"), [pair for pair in product_of(CLOSED, METHODS[:2] + METHODS[3:]) if pair != ("path", "lanczos")]
+)
+def test_combinatorial_laplacians_have_the_eigenvalues_of_their_closed_forms(name, solver):
+    L, exact = (part() for part in CLOSED[name])
+    found = smallest_eigenpairs(L, 15, solver=solver)
+    check(L, found, exact)
+    assert (found.multiplicities == multiplicities(exact, 15)).all()
+    assert found.info["method"] == solver or solver == "auto"
+    gaps = [abs(exact[j] - exact[abs(exact - exact[j]) > 1e-9 * exact[-1]]).min() for j in range(15)]
+    assert found.gaps[:12] == pytest.approx(gaps[:12], rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", METHODS)
+def test_it_takes_the_method_that_is_asked_for(solver):
+    L = product(line(120), line(60))
+    found = smallest_eigenpairs(L, 8, solver=solver)
+    check(L, found, sums(of_line(120), of_line(60)))
+    assert found.info["method"] == solver or solver == "auto"
+
+
+@pytest.mark.parametrize("n", [150, 900])
+@pytest.mark.parametrize("given", [True, False])
+def test_a_normalised_laplacian_of_a_weighted_graph(n, given):
+    L, root = laplacian_of(kernel(n), normed=True, return_diag=True)
+    found = smallest_eigenpairs(L, 10, null=root if given else None)
+    check(L, found, np.linalg.eigvalsh(L.toarray()))
+    assert abs(found.vectors[:, 0] @ root) == pytest.approx(np.linalg.norm(root), rel=1e-9)
+
+
+def test_the_null_vector_of_equal_weights_is_not_computed():
+    W = (kernel(900) > 0).astype(float)
+    found = smallest_eigenpairs(L := laplacian_of(W, normed=True), 5)
+    check(L, found, np.linalg.eigvalsh(L.toarray()))
+    assert found.info["parts"] == 1
+
+
+@pytest.mark.parametrize("m", [11, 45])
+def test_dirichlet_conditions_leave_no_zero(m):
+    one = scipy.sparse.diags([-np.ones(m - 1), 2 * np.ones(m), -np.ones(m - 1)], [-1, 0, 1])
+    exact = 2 - 2 * np.cos(np.pi * np.arange(1, m + 1) / (m + 1))
+    L = scipy.sparse.kronsum(one, one).tocsr()
+    found = smallest_eigenpairs(L, 6)
+    check(L, found, sums(exact, exact))
+    assert found.multiplicities.tolist() == [1, 2, 2, 1, 2, 2]
+
+
+def test_a_mesh_whose_obtuse_angles_give_weights_of_either_sign():
+    X = np.stack(np.meshgrid(np.arange(30) * 1.0, np.arange(30) * 0.3), axis=-1).reshape(-1, 2)
+    X += np.random.default_rng(0).uniform(-0.1, 0.1, X.shape)
+    a = np.arange(900).reshape(30, 30)
+    faces = np.concatenate(
+        [np.stack([a[:-1, :-1], a[1:, :-1], a[:-1, 1:]], -1), np.stack([a[1:, 1:], a[:-1, 1:], a[1:, :-1]], -1)]
+    )
+    faces = faces.reshape(-1, 3)
+    W = scipy.sparse.csr_matrix((900, 900))
+    for turn in range(3):
+        i, j, o = np.roll(faces, turn, axis=1).T
+        u, v = X[i] - X[o], X[j] - X[o]
+        cotangent = (u * v).sum(axis=1) / abs(u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0])
+        W = W + scipy.sparse.coo_matrix((0.5 * cotangent, (i, j)), shape=W.shape)
+    W = (W + W.T).tocsr()
+    assert (W.data < -0.01).any()
+    L = (scipy.sparse.diags(np.asarray(W.sum(axis=1)).ravel()) - W).tocsr()
+    found = smallest_eigenpairs(L, 12)
+    check(L, found, np.linalg.eigvalsh(L.toarray()))
+
+
+@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("k", [2, 3, 9])
+def test_each_part_of_a_graph_has_its_own_zero(normed, k):
+    W = scipy.sparse.block_diag([kernel(450), ring(7), scipy.sparse.csr_matrix((1, 1))], format="csr")
+    shuffle = np.random.default_rng(1).permutation(W.shape[0])
+    L = laplacian_of(W[shuffle][:, shuffle], normed=normed)
+    found = smallest_eigenpairs(L, k)
+    check(L, found, np.linalg.eigvalsh(L.toarray()))
+    assert found.info["parts"] == 3
+    assert found.multiplicities[0] == min(k, 3)
+    assert found.eigenvalues[: min(k, 3)] == pytest.approx(0.0, abs=1e-14)
+
+
+def test_what_is_no_symmetric_laplacian_is_refused():
+    L = laplacian_of(kernel(60))
+    walk = scipy.sparse.diags(1 / L.diagonal()) @ L
+    indefinite = scipy.sparse.csr_matrix(np.cos(np.add.outer(np.arange(60.0), np.arange(60.0))) + 2 * np.eye(60))
+    cases = {
+        "laplacian.asymmetric": (walk, {}),
+        "laplacian.sign": (-L, {}),
+        "laplacian.top": (indefinite, {}),
+        "null.vector": (L, {"null": np.arange(60.0)}),
+    }
+    for code, (matrix, options) in cases.items():
+        with pytest.raises(ValueError, match="laplacian") as error:
+            smallest_eigenpairs(matrix, 3, **options)
+        assert error.value.finding.code == code
+
+
+def test_parts_that_hang_by_a_thread_below_the_tolerance_are_told_apart_or_told_of():
+    W = scipy.sparse.block_diag([kernel(500, seed=s) for s in range(3)], format="lil")
+    W[0, 500] = W[500, 0] = 1e-9
+    W[500, 1000] = W[1000, 500] = 3e-9
+    L = laplacian_of(W.tocsr())
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = smallest_eigenpairs(L, 6)
+    values, vectors = np.linalg.eigh(L.toarray())
+    overlap = np.abs(np.sum(vectors[:, :6] * found.vectors, axis=0))
+    assert said or (overlap > 0.99995).all()
+    assert found.eigenvalues[1:3] == pytest.approx(values[1:3], rel=1e-3)
+
+
+def test_every_backend_gives_them(on):
+    L = laplacian_of(kernel(405), normed=True).tocsr()
+    check(L, on(smallest_eigenpairs)(L, 3), np.linalg.eigvalsh(L.toarray()))
+    parts = scipy.sparse.block_diag([product(line(9), line(6)), laplacian_of(ring(5))], format="csr")
+    check(parts, on(smallest_eigenpairs)(parts, 5), np.append(0, sums(of_line(9), of_line(6))))
