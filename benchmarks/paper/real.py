@@ -13,7 +13,7 @@ from ies_gpu import IESWarning, Selection, diagnose
 from ies_gpu.choice.naming import set_text
 from ies_gpu.plot.panels import coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
 from ies_gpu.plot.style import styled
-from ies_gpu.system.memory import peak_memory
+from ies_gpu.system import peak_memory
 
 from .book import Book
 from .panels import add_map

@@ -134,9 +134,6 @@ class Backend(InPieces):
         """Say why the first run takes longer than all others, if this one does: a sentence, or nothing."""
         return ""
 
-    def prepare(self) -> None:
-        """Begin with what a run needs later, such as compiling, where that can be done beside its first stages."""
-
     def synchronise(self) -> None:
         """Wait until all work that was begun is done."""
 

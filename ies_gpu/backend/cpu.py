@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.spatial
 
-from ..errors import OutOfMemoryError
-from ..system import cgroup
-from ..system.memory import headroom
+from .. import system
 from .array import Array
 from .base import Backend
 from .blas import single_thread
@@ -26,13 +23,11 @@ from .forks import cached_property, loading
 from .kernels import plain
 from .nearest import without_self
 
-KERNELS = 300 << 20  # of address space, to load Numba, LLVM and the compiled kernels
-
 
 def available_threads() -> int:
     """Threads this process may use: affinity, the cgroup's quota and ``OMP_NUM_THREADS``, whichever is least."""
     counts = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
-    if (quota := cgroup.processors()) is not None:
+    if (quota := system.processors()) is not None:
         counts.append(quota)
     with contextlib.suppress(KeyError, ValueError):
         counts.append(max(1, int(os.environ["OMP_NUM_THREADS"].split(",")[0])))
@@ -40,12 +35,13 @@ def available_threads() -> int:
 
 
 def available_memory() -> int:
-    """Bytes this process could still take: the kernel's estimate, the cgroup's limit and ``ulimit -v``, if any."""
+    """Bytes this process could still take: the kernel's estimate, and the cgroup's limit, if any."""
     sizes = []
     with contextlib.suppress(OSError, ValueError, StopIteration, IndexError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         sizes.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
-    sizes += [left for left in (cgroup.memory_left(), headroom()) if left is not None]
+    if (left := system.memory_left()) is not None:
+        sizes.append(left)
     if not sizes:  # no Linux: total memory is the best that the standard library knows
         sizes.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 4 << 30)
     return max(min(sizes), 64 << 20)
@@ -58,12 +54,6 @@ def load_kernels() -> Any:
         raise ValueError(f"the environment variable IES_GPU_KERNELS must be 'plain' or empty, got {asked!r}")
     if asked:
         return plain
-    left = headroom()
-    if left is not None and left < KERNELS and "numba" not in sys.modules:  # LLVM would end the process
-        raise OutOfMemoryError(
-            f"the limit on the address space (ulimit -v) leaves {left / 1e6:.0f} MB, but loading the compiled kernels "
-            f"takes {KERNELS / 1e6:.0f} MB; raise it, or set IES_GPU_KERNELS=plain"
-        )
     try:
         with loading:
             from .kernels import fused
@@ -144,10 +134,6 @@ class CpuBackend(Backend):
 
     def first_run(self) -> str:
         return COMPILING if compiles_first() else ""
-
-    def prepare(self) -> None:
-        if self.kernels is not plain:
-            self.kernels.ahead.begin(self.n_threads)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"kernels": self.kernels.NAME, "n_threads": self.n_threads}

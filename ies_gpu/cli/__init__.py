@@ -14,20 +14,20 @@ import tomllib
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 from .. import __version__
 from ..findings import code_of, finding_of
-from . import data, demo, doctor, fit, flags, plot, report, show, transform
-from .address_space import check_address_space
+from . import flags
 from .console import Console
 from .options import WRONG_USE, Parser, WrongUse
 from .signals import Terminated, stopped_once
 
 FAILED, INTERRUPTED, BROKEN_PIPE, TERMINATED = 1, 130, 141, 143
 SILENT = logging.NullHandler()  # without a handler, what libraries log (tracebacks too) would be printed
-COMMANDS = (fit, show, plot, report, transform, data, demo, doctor)
+COMMANDS = ("fit", "show", "plot", "report", "transform", "data", "demo", "doctor")
 # errors whose message is written for the user; for others the kind is shown too
 EXPECTED = ("ValueError", "TypeError", "OSError", "ImportError", "DeviceError", "ClusterError", "NotConvergedError")
 
@@ -42,9 +42,7 @@ def program() -> None:
     status = main()
     if status in (INTERRUPTED, TERMINATED):
         # Everything is cleaned up. Python would now wait for its threads, but one that was just starting when the
-        # signal came may never end. What it would do then is the process that compiles kernels.
-        if (ahead := sys.modules.get("ies_gpu.backend.kernels.fused.ahead")) is not None:
-            ahead.stop()
+        # signal came may never end.
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
@@ -52,18 +50,18 @@ def program() -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command; returns the exit status."""
-    console = Console(sys.stderr, early_style(sys.argv[1:] if argv is None else argv))
-    debug, known = False, frozenset[str]()
+    words = sys.argv[1:] if argv is None else argv
+    console, debug, known = Console(sys.stderr, early_style(words)), False, frozenset[str]()
     try:
-        parser = build_parser()
-        complete(parser)
-        args = parser.parse_args(or_help(sys.argv[1:] if argv is None else argv))
+        if "_ARGCOMPLETE" in os.environ:  # the shell asks how a line may go on
+            complete()
+        words = or_help(words)
+        args = build_parser(words[0]).parse_args(words)
         console, debug = Console(sys.stderr, style_of(args)), args.debug
         known = frozenset(args.parser._option_string_actions)
         if not debug:
             logging.getLogger().addHandler(SILENT)
         with shown_warnings(console, known), stopped_once():
-            check_address_space()
             status = args.run(args, console)
             console.close()
             console.end("done" if status == 0 else "failed", status)
@@ -154,17 +152,16 @@ def early_style(argv: list[str]) -> str:
     return "json" if asked == "json" else "lines"
 
 
-def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell if it asks how a line may go on, and end; the shell sets the variable."""
-    if "_ARGCOMPLETE" in os.environ:
-        with suppress(ImportError):
-            import argcomplete
+def complete() -> None:
+    """Answer the shell and end, if argcomplete is installed."""
+    with suppress(ImportError):
+        import argcomplete
 
-            argcomplete.autocomplete(parser)
+        argcomplete.autocomplete(build_parser())
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+def build_parser(command: str = "") -> argparse.ArgumentParser:
+    """Return the parser of one command, or of all of them."""
     parser = Parser(
         prog="ies-gpu",
         description="Choose the few coordinates of a diffusion map that give a complete map of a manifold, even a "
@@ -175,6 +172,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"ies-gpu {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add(commands)
+    for name in (command,) if command in COMMANDS else COMMANDS:
+        import_module(f".{name}", __name__).add(commands)
     return parser

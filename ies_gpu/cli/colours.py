@@ -14,52 +14,36 @@ PANELS = 9  # of one picture
 
 
 def add_color(option: Callable[..., Any], table: str) -> None:
-    """The option; ``table`` is what the command calls the points, or nothing if it does not know them."""
+    """Add the option; ``table`` is what the command calls the points, or nothing if it does not know them."""
     also = f"; or columns of {table} by name, such as type,age" if table else ""
-    option(
-        "--color",
-        metavar="COLUMNS" if table else "COLUMNS.CSV",
-        help=f"what to colour the points by: a table with one row per point (.csv, .parquet, .h5ad, ...){also}",
-    )
+    about = f"what to colour the points by: a table with one row per point (.csv, .parquet, .h5ad, ...){also}"
+    option("--color", metavar="COLUMNS" if table else "COLUMNS.CSV", help=about)
 
 
-def is_file(color: str) -> bool:
-    """Whether a file with columns is meant, not columns of the points."""
-    return is_table(color) or (os.path.splitext(color)[1] != "" and os.path.isfile(color))
+def read_colors(color: str, points: str | None, values: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Read the columns of a file, or those of the points that are named; ``values`` are the latter if known."""
+    from ..files.points import is_table, read_columns
 
-
-def is_table(points: str) -> bool:
-    """Whether the points are in a file that has columns of other kinds too."""
-    from ..files.points import TABLES
-
-    return os.path.splitext(shown(points))[1].lower() in TABLES
-
-
-def read_colors(color: str, points: str | None, table: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The columns of a file, or those of the points that are named; ``table`` has the latter if they were read."""
-    from ..files.points import read_columns
-
-    if is_file(color):
+    if is_table(color) or (os.path.splitext(color)[1] and os.path.isfile(color)):
         return read_columns(color)
-    if not table and (points is None or not is_table(points)):
+    if not values and (points is None or not is_table(points)):
         source = "standard input" if points == "-" else shown(points or "")
         where = "no table is given" if points is None else f"{source} has no columns to colour by"
         raise ValueError(
             f"--color {color} would be a column of the points, but {where}; give a table with one row per point "
             "instead, such as a .csv file"
         )
-
     names = column_names(color)
-    if not table:
+    if not values:
         return read_columns(str(points), names)
     for name in names:
-        if name not in table:
-            raise ValueError(f"{shown(str(points))} has no column {name!r}; its columns are {', '.join(table)}")
-    return {name: table[name] for name in names}
+        if name not in values:
+            raise ValueError(f"{shown(str(points))} has no column {name!r}; its columns are {', '.join(values)}")
+    return {name: values[name] for name in names}
 
 
 def check_length(color: str, colors: dict[str, Any], n: int) -> None:
-    """One row per point; asked before long work."""
+    """Check before long work that there is one row per point."""
     rows = len(next(iter(colors.values())))
     if rows != n:
         raise ValueError(
@@ -68,7 +52,7 @@ def check_length(color: str, colors: dict[str, Any], n: int) -> None:
 
 
 def for_picture(colors: dict[str, Any] | None, console: Console) -> dict[str, Any] | None:
-    """As many columns as a picture has room for, without those that name each point."""
+    """Return as many columns as a picture has room for, without those that name each point."""
     if colors is None:
         return None
     kept = {name: v for name, v in colors.items() if v.dtype.kind != "O" or len(set(v)) < len(v)} or colors
@@ -78,7 +62,7 @@ def for_picture(colors: dict[str, Any] | None, console: Console) -> dict[str, An
 
 
 def by_name(colors: dict[str, Any], selection: Any) -> dict[str, Any]:
-    """Columns in the order of the points, if one of them holds their names in another order.
+    """Return columns in the order of the points, if one of them holds their names in another order.
 
     Numbers may be ranks, which hold the names of rows 1, 2, ... too: they are names in the first column only.
     """

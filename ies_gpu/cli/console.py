@@ -10,9 +10,8 @@ import time
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from ..system.memory import peak_memory, resident_memory
+from ..system import peak_memory, resident_memory
 
-UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
 EVERY = 0.5  # seconds between two JSON lines of one stage
 COLOURS = {"error": "31", "warning": "33", "heading": "1"}  # red, yellow, bold
 
@@ -54,75 +53,43 @@ class Console:
         self.stream, self.style = stream, style
         self.stage = ""
         self.begin = self.last = 0.0
-        self.reached: tuple[int, int | None] = (0, None)
+        self.reached: tuple[int, int | None] = (0, None)  # a total of None is unknown
         self.bar: Any = None
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Follow ``(stage, 0, 0)`` at the beginning of a stage to ``(stage, 1, 1)`` at its end."""
-        if self.style == "quiet":
-            return
+        now, ended = time.perf_counter(), (done, total) == (1, 1)
         if (done, total) == (0, 0):
-            self._close_bar()
-            self.stage, self.begin, self.last = stage, time.perf_counter(), 0.0
-            self.reached = (0, None)
-            if self.style == "json":
-                self._stand()
-            elif self.style == "bar":
-                self._open_bar()
-        elif stage == self.stage and (done, total) == (1, 1):
-            self._finish()
-        elif stage == self.stage:
+            self.stage, self.begin, self.last, self.reached = stage, now, -EVERY, (0, None)
+        if stage != self.stage or self.style == "quiet":
+            return
+        if ended:
+            most = self.reached[1] or self.reached[0] or 1
+            self.reached = (most, most)
+        elif done or total:
             self.reached = (done, total or None)
-            if self.style == "bar":
-                self._move_bar()
-            elif self.style == "json" and time.perf_counter() - self.last >= EVERY:
-                self._stand()
+        if self.style == "bar":
+            self._move_bar(stage, done, total)
+        if self.style == "json" and (ended or now - self.last >= EVERY):
+            self.last = now
+            about = {"stage": stage, "done": self.reached[0], "total": self.reached[1]}
+            self._event("info", **about, seconds=round(now - self.begin, 3))
+        if ended and self.style != "json":
+            self._write(f"{stage:<24}{now - self.begin:8.2f} s")
+        self.stage = "" if ended else stage
 
-    def _stand(self) -> None:
-        """Report how far the stage is; a total of null is unknown."""
-        self.last = time.perf_counter()
-        done, total = self.reached
-        self._event("info", stage=self.stage, done=done, total=total, seconds=round(self.last - self.begin, 3))
+    def _move_bar(self, stage: str, done: int, total: int) -> None:
+        if self.bar is None:
+            from ..run.progress import Bar, tqdm
 
-    def _finish(self) -> None:
-        self._close_bar()
-        if self.style == "json":
-            end = self.reached[1] or self.reached[0] or 1
-            self.reached = (end, end)
-            self._stand()
-        else:
-            self._write(f"{self.stage:<24}{time.perf_counter() - self.begin:8.2f} s")
-        self.stage = ""
-
-    def _open_bar(self) -> None:
-        from tqdm import tqdm
-
-        tqdm.monitor_interval = 0  # no thread of its own: stages report often enough
-        self.bar = tqdm(
-            desc=f"{self.stage:<24}",
-            unit=UNITS.get(self.stage, ""),
-            unit_scale=True,
-            bar_format="{desc}[{elapsed}]",
-            dynamic_ncols=True,
-            leave=False,  # the line with the seconds takes its place
-            file=self.stream,
-        )
-
-    def _move_bar(self) -> None:
-        done, total = self.reached
-        known = "{desc}{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}, {rate_fmt}]"
-        self.bar.bar_format = known if total else "{desc}{n_fmt}{unit} [{elapsed}, {rate_fmt}]"
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
-
-    def _close_bar(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
-            self.bar = None
+            tqdm().monitor_interval = 0  # no thread of its own: stages report often enough
+            self.bar = Bar(self.stream)
+        self.bar(stage, done, total)
 
     def close(self) -> None:
         """Clean up the line, wherever the run ended."""
-        self._close_bar()
+        if self.bar is not None:
+            self.bar.close()
         self.stage = ""
 
     def note(self, text: str) -> None:
@@ -140,12 +107,12 @@ class Console:
 
     def end(self, message: str, status: int) -> None:
         """Write the last JSON line: how the run ended, unless by an error. People see that without it."""
-        self._close_bar()
         if self.style == "json":
             self._event("info" if status == 0 else "error", message=message, status=status)
 
     def _say(self, level: str, message: str, **more: Any) -> None:
-        self._close_bar()
+        if self.bar is not None:
+            self.bar.close()
         message = " ".join(message.split())
         if self.style == "json":
             self._event(level, message=message, **more)

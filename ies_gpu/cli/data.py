@@ -7,14 +7,13 @@ import shlex
 from typing import Any
 
 from .console import Console
-from .options import add_command, add_talk, check_table, count, seed
+from .options import add_command, add_talk, check_ending, count, seed
 from .output import say
 
 
 def add(commands: Any) -> None:
-    data = add_command(
-        commands, "data", run, "generate one of the paper's data sets, or list them", "ies-gpu data D1 -o d1.npy"
-    )
+    about = "generate one of the paper's data sets, or list them"
+    data = add_command(commands, "data", run, about, "ies-gpu data D1 -o d1.npy")
     data.add_argument("name", metavar="NAME", nargs="?", help="D1 to D13; without it, list them")
     data.add_argument("-o", "--output", metavar="FILE.NPY", help="file for the points (.npy, .csv, .parquet or .h5ad)")
     data.add_argument("-n", "--n", type=count, metavar="N", help="number of points (as in the paper)")
@@ -24,16 +23,20 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     from ..datasets.synthetic import TABLE, load
-    from ..files.writing import check_table_output, write_table
+    from ..files.writing import WRITTEN, check_table_output, write_table
 
     if args.name is None:
         if args.output:
             args.parser.error("which data set? put its NAME before -o")
-        return list_data(TABLE)
+        say("name  manifold                  points  d  s  bandwidth  the paper chooses", heading=True)
+        for name, (title, _, bandwidth, d, s, chosen, n) in TABLE.items():
+            say(f"{name:<5} {title:<24} {n:>7,}  {d}  {s}  {bandwidth:>9g}  {named(chosen)}")
+        say("\nGenerate one with: ies-gpu data D1 -o d1.npy")
+        return 0
     name = args.name.upper()
     if name not in TABLE:
         args.parser.error(f"there is no data set {args.name!r}; choose from {', '.join(TABLE)}")
-    check_table(args.parser, "-o", args.output)
+    check_ending(args.parser, "-o", args.output, *WRITTEN)
     output = args.output or f"{name.lower()}.npy"
     if args.output:
         check_table_output(output)
@@ -41,7 +44,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         write_table(output, found.X, [f"x{k + 1}" for k in range(found.X.shape[1])])
         say(f"{output}: {found.X.shape[0]:,} points with {found.X.shape[1]} columns ({name}, {found.title})")
     _, _, bandwidth, d, s, chosen, usual = TABLE[name]
-    say(f"the paper chooses {', '.join(f'phi{k}' for k in chosen)}")
+    say(f"the paper chooses {named(chosen)}")
     if args.n and args.n != usual:
         bandwidth = float(f"{bandwidth * (usual / args.n) ** (1 / d):.2g}")
         say(f"bandwidth adapted to the number of points ({usual:,} in the paper) to keep the number of neighbours")
@@ -52,10 +55,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def list_data(table: dict[str, Any]) -> int:
-    say("name  manifold                  points  d  s  bandwidth  the paper chooses", heading=True)
-    for name, (title, _, bandwidth, d, s, chosen, n) in table.items():
-        names = ", ".join(f"phi{k}" for k in chosen)
-        say(f"{name:<5} {title:<24} {n:>7,}  {d}  {s}  {bandwidth:>9g}  {names}")
-    say("\nGenerate one with: ies-gpu data D1 -o d1.npy")
-    return 0
+def named(chosen: tuple[int, ...]) -> str:
+    """Return the names of coordinates that are counted from 1."""
+    return ", ".join(f"phi{k}" for k in chosen)

@@ -17,9 +17,7 @@ from ..options import Options, check_on_cluster
 from . import flags
 from .colours import add_color, by_name, check_length, for_picture, read_colors
 from .console import Console
-from .dry_run import say_how_long, tell_needs
-from .job_file import layered
-from .molecule import add_molecule, check_molecule, is_molecule, read_frames
+from .molecule import add_molecule, is_molecule, read_frames
 from .options import (
     DETAILS,
     add_command,
@@ -28,10 +26,10 @@ from .options import (
     add_talk,
     check_different,
     check_ending,
-    check_table,
     chosen_of,
     count,
     options_of,
+    read_also_from_job_files,
 )
 from .output import announce_compiling, say, say_json
 from .plot import check_picture, draw
@@ -40,31 +38,29 @@ from .report import address, check_page, name_of
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
+# what is written, by its flag: the name of the argument, and the label in the summary
+OUTPUTS = {
+    "-o": ("output", "saved"),
+    "--model": ("model", "model"),
+    "--plot": ("plot", "picture"),
+    "--coordinates": ("coordinates", "coordinates"),
+    "--report": ("report", "report"),
+}
+
 
 def add(commands: Any) -> None:
-    fit = add_command(
-        commands, "fit", run, "choose coordinates for points in a file",
-        "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz",
-    )  # fmt: skip
-    fit.add_argument(
-        "points",
-        metavar="POINTS",
-        help="file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...), or - for standard input",
-    )
+    example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
+    fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example)
+    about = "file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...), or - for standard input"
+    fit.add_argument("points", metavar="POINTS", help=about)
     problem = fit.add_argument_group("the problem")
     add_options(problem, "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
-    problem.add_argument(
-        "--each-part",
-        action="store_true",
-        help="one map per part of the graph: writes run.part1.npz, run.part2.npz, ...",
-    )
+    about = "one map per part of the graph: writes run.part1.npz, run.part2.npz, ..."
+    problem.add_argument("--each-part", action="store_true", help=about)
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
-    option(
-        "--coordinates",
-        metavar="MAP.CSV",
-        help="file for the chosen coordinates (.npy, .csv, .parquet or .h5ad; .npy or .zarr with a cluster)",
-    )
+    about = "file for the chosen coordinates (.npy, .csv, .parquet or .h5ad; .npy or .zarr with a cluster)"
+    option("--coordinates", metavar="MAP.CSV", help=about)
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
     option("--report", metavar="REPORT.HTML", help="file for an interactive report, a page for your browser")
@@ -82,44 +78,17 @@ def add(commands: Any) -> None:
     job.add_argument("--config", metavar="JOB.TOML", help="TOML file with options, such as bandwidth = 0.25")
     add_options(job, "checkpoint", "resume")
     add_talk(fit, as_json="print the result as one JSON object")
-    layered(fit)
+    read_also_from_job_files(fit)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     check_options(args)
-    if args.workers and args.scheduler:
-        args.parser.error("--workers starts a cluster here and --scheduler uses another; pass only one of them")
-    for option, output in (("-o", args.output), ("--model", args.model)):
-        check_ending(args.parser, option, output, ".npz")
-    if not by_block(args):
-        check_table(args.parser, "--coordinates", args.coordinates)
-    outputs = {"-o": args.output, "--model": args.model, "--plot": args.plot, "--report": args.report}
-    outputs |= {"--coordinates": args.coordinates}
-    check_different(args.parser, {"POINTS": args.points, **outputs})
-    check_different(args.parser, {"--color": args.color, **outputs})
-    if args.color and not (args.plot or args.report):
-        args.parser.error("--color is for the pictures of --plot and --report; give one of them")
-    if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
-        args.parser.error("--quiet without -o would produce nothing; add -o or --json")
-    if is_remote(args.checkpoint):
-        args.parser.error(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
     molecule = is_molecule(args)
-    if molecule:
-        check_molecule(args)
+    check_outputs(args)
     from ..files.points import unchanged
-    from ..files.writing import check_output, check_table_output
     from ..results.assembly import labelled
+    from .dry_run import say_how_long, tell_needs
 
-    for output in filter(None, (args.output, args.model)):
-        check_output(output, ".npz")
-    check_picture(args.parser, "--plot", args.plot)
-    if by_block(args):
-        from ..cluster.returned import check_rows_output
-
-        check_rows_output(Path(args.coordinates))
-    elif args.coordinates:
-        check_table_output(args.coordinates)
-    check_page(args.parser, "--report", args.report)
     begin = time.perf_counter()
     console.progress("read", 0, 0)
     given = read_given(args, molecule)
@@ -138,10 +107,67 @@ def run(args: argparse.Namespace, console: Console) -> int:
         with unchanged(given.points):
             found = select(given.points, args, console, client)
         parts = [labelled(part, given.rows) for part in (found if isinstance(found, list) else [found])]
-        saved = [written(part, given, args, console) for part in parts]
+        saved = [write(part, given, args, console) for part in parts]
         console.close()
         tell(parts, saved, args, time.perf_counter() - begin)
     return 0
+
+
+# --- before the run --------------------------------------------------------------------------------------------------
+
+
+def check_options(args: argparse.Namespace) -> None:
+    """Check by the table that the options fit together, before anything is read."""
+    wrong = args.parser.error
+    cluster = "--workers" if args.workers else "--scheduler" if args.scheduler else ""
+    if args.workers and args.scheduler:
+        wrong("--workers starts a cluster here and --scheduler uses another; pass only one of them")
+    if cluster and args.dry_run:
+        wrong(f"--dry-run tells what one process needs; leave out {cluster}")
+    if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
+        wrong("--model needs one bandwidth for all points; pass a number, or leave --neighbors out")
+    if args.model and args.bandwidth == "auto":
+        args.bandwidth = "fixed"  # which new points have a place with
+    if args.workers and args.n_threads:
+        wrong("--workers start with one thread each; leave out --threads, and start more workers instead")
+    if args.each_part and (cluster or args.checkpoint or args.disconnected != "auto"):
+        other = cluster or ("--checkpoint" if args.checkpoint else "--disconnected")
+        wrong(f"{other} is for one map, and --each-part makes one per part; leave one of them out")
+    if is_remote(args.checkpoint):
+        wrong(f"--checkpoint must be a local folder, got {shown(args.checkpoint)}; mount a volume instead")
+    try:
+        options = Options(**asked_of(args))
+        if cluster:
+            check_on_cluster(options)
+    except (TypeError, ValueError) as error:
+        found = finding_of(error)
+        wrong(str(error) if found is None else flags.say(found))
+
+
+def check_outputs(args: argparse.Namespace) -> None:
+    """Check that every output can be written, and is not an input or another output."""
+    outputs = {flag: getattr(args, name) for flag, (name, _) in OUTPUTS.items()}
+    for flag in ("-o", "--model"):
+        check_ending(args.parser, flag, outputs[flag], ".npz")
+    check_different(args.parser, {"POINTS": args.points, **outputs})
+    check_different(args.parser, {"--color": args.color, **outputs})
+    if args.color and not (args.plot or args.report):
+        args.parser.error("--color is for the pictures of --plot and --report; give one of them")
+    if args.quiet and not (any(outputs.values()) or args.json or args.dry_run):
+        args.parser.error("--quiet without -o would produce nothing; add -o or --json")
+    from ..files.writing import WRITTEN, check_output, check_table_output
+
+    for output in filter(None, (args.output, args.model)):
+        check_output(output, ".npz")
+    check_picture(args.parser, "--plot", args.plot)
+    if by_block(args):
+        from ..cluster.returned import check_rows_output
+
+        check_rows_output(Path(args.coordinates))
+    elif args.coordinates:
+        check_ending(args.parser, "--coordinates", args.coordinates, *WRITTEN)
+        check_table_output(args.coordinates)
+    check_page(args.parser, "--report", args.report)
 
 
 class Given(NamedTuple):
@@ -176,119 +202,16 @@ def read_given(args: argparse.Namespace, molecule: bool) -> Given:
     return given._replace(colors=colors)
 
 
-def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argparse.Namespace, seconds: float) -> None:
-    """Print the results."""
-    from ..results.text import as_plain
-
-    if args.json:
-        names = [
-            {"output": own["-o"] and shown(own["-o"]), "model": own["--model"] and shown(own["--model"])}
-            for own in saved
-        ]
-        plain = [as_plain(part, flags.in_flags, **own) for part, own in zip(parts, names, strict=True)]
-        say_json(plain if args.each_part else plain[0])
-    elif not args.quiet:
-        for part, own in zip(parts, saved, strict=True):
-            summarise(part, own, seconds)
+# --- the run ---------------------------------------------------------------------------------------------------------
 
 
-def summarise(selection: Selection, own: dict[str, str | None], seconds: float) -> None:
-    """Print a result and the names of its files."""
-    from ..results.text import summary
-
-    say(summary(selection, flags.say), heading=True)
-    say(f"  time            {seconds:.1f} s")
-    for label, option in (
-        ("saved", "-o"),
-        ("model", "--model"),
-        ("picture", "--plot"),
-        ("coordinates", "--coordinates"),
-    ):
-        place = own[option]
-        if place:
-            size = None if os.path.isdir(place) else file_size(place)
-            say(f"  {label:<16}{shown(place)}" + ("" if size is None else f" ({in_bytes(size)})"))
-    report = own["--report"]
-    if report:
-        say(f"  report          {address(report)}")
-
-
-def written(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
-    """Write what was asked for of one result; returns the names of its files by option."""
-    selection.diagnostics["configuration"] = args.configuration
-    if given.features is not None:
-        selection.diagnostics["features"] = given.features
-    part = selection.diagnostics.get("part")
-    own = {
-        option: name if name is None or part is None else part_name(name, part["number"])
-        for option, name in (
-            ("-o", args.output),
-            ("--model", args.model),
-            ("--plot", args.plot),
-            ("--report", args.report),
-            ("--coordinates", args.coordinates),
-        )
-    }
-    if own["-o"]:
-        console.progress("write", 0, 0)
-        selection.save(own["-o"])
-        console.progress("write", 1, 1)
-    if own["--model"]:
-        selection.model(given.points, feature_names=given.columns).save(own["--model"])
-    if own["--coordinates"]:
-        from ..cluster.returned import len_of, padded, write_rows
-        from ..files.writing import write_table
-        from ..results.text import in_input_rows
-
-        n = len_of(given.points) if stays_away(args) else len(given.points)
-        if by_block(args):
-            write_rows(padded(selection.embedding, selection.points, n), own["--coordinates"])
-        else:
-            write_table(
-                own["--coordinates"], in_input_rows(selection, n), selection.names, rows=given.rows, obsm="X_ies"
-            )
-    colors = None if given.colors is None else by_name(given.colors, selection)
-    if own["--plot"]:
-        draw(selection, own["--plot"], colors=for_picture(colors, console))
-    if own["--report"]:
-        selection.to_html(own["--report"], points=given.points, colors=colors, title=name_of(args.points))
-    return own
-
-
-def part_name(name: str, number: int) -> str:
-    """The file of a part: run.part1.npz for run.npz."""
-    stem, ending = os.path.splitext(name)
-    return f"{stem}.part{number}{ending}"
-
-
-def check_options(args: argparse.Namespace) -> None:
-    """Check by the table that the options fit together, before anything is read."""
-    cluster = "--workers" if args.workers else "--scheduler" if args.scheduler else ""
-    if cluster and args.dry_run:
-        args.parser.error(f"--dry-run tells what one process needs; leave out {cluster}")
-    if args.model and (args.bandwidth == "local" or (args.n_neighbors and not isinstance(args.bandwidth, float))):
-        args.parser.error("--model needs one bandwidth for all points; pass a number, or leave --neighbors out")
-    if args.model and args.bandwidth == "auto":
-        args.bandwidth = "fixed"  # which new points have a place with
-    if args.workers and args.n_threads:
-        args.parser.error("--workers start with one thread each; leave out --threads, and start more workers instead")
-    if args.each_part and (cluster or args.checkpoint or args.disconnected != "auto"):
-        other = cluster or ("--checkpoint" if args.checkpoint else "--disconnected")
-        args.parser.error(f"{other} is for one map, and --each-part makes one per part; leave one of them out")
-    asked = options_of(args)
-    if args.workers:  # each of them has it, see cluster_of
-        asked["memory_limit"] = None
-    try:
-        options = Options(**asked)
-        if cluster:
-            check_on_cluster(options)
-    except (TypeError, ValueError) as error:
-        found = finding_of(error)
-        args.parser.error(str(error) if found is None else flags.say(found))
+def asked_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options for ``select_coordinates``; of a limit on memory, each worker here has its own."""
+    return options_of(args) | ({"memory_limit": None} if args.workers else {})
 
 
 def stays_away(args: argparse.Namespace) -> bool:
-    """Whether the points are read by the workers only: a cluster, a file in rows, and nothing that needs them here."""
+    """Return whether only workers read the points: a cluster, a file in rows, and nothing that needs them here."""
     if not (args.workers or args.scheduler) or is_remote(args.points):
         return False
     here = (args.model, args.plot, args.report, *chosen_of(args).values())
@@ -296,7 +219,7 @@ def stays_away(args: argparse.Namespace) -> bool:
 
 
 def by_block(args: argparse.Namespace) -> bool:
-    """Whether the workers write the coordinates."""
+    """Return whether the workers write the coordinates."""
     if not args.coordinates or is_remote(args.coordinates):
         return False
     return stays_away(args) and Path(args.coordinates).suffix in (".npy", ".zarr")
@@ -304,7 +227,7 @@ def by_block(args: argparse.Namespace) -> bool:
 
 @contextmanager
 def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
-    """The client of the cluster that was asked for, or None; its dashboard is announced."""
+    """Connect to the cluster that was asked for, or to none; its dashboard is announced."""
     if not (args.workers or args.scheduler):
         yield None
         return
@@ -318,12 +241,10 @@ def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
 
 
 def select(points: Any, args: argparse.Namespace, console: Console, client: Any) -> Selection | list[Selection]:
-    """``select_coordinates`` with the options of ``fit``."""
+    """Call ``select_coordinates`` with the options of ``fit``."""
     from ..select import select_coordinates, select_each_part
 
-    asked = options_of(args) | {"progress": console.progress}
-    if args.workers:  # each of them has it, see cluster_of
-        asked["memory_limit"] = None
+    asked = asked_of(args) | {"progress": console.progress}
     if stays_away(args) and (args.output or (args.coordinates and not by_block(args))):
         from ..cluster.returned import check_room_for
 
@@ -332,3 +253,68 @@ def select(points: Any, args: argparse.Namespace, console: Console, client: Any)
         del asked["disconnected"], asked["checkpoint"], asked["resume"]
         return select_each_part(points, **asked)
     return select_coordinates(points, **asked, client=client)
+
+
+# --- after the run ---------------------------------------------------------------------------------------------------
+
+
+def write(selection: Selection, given: Given, args: argparse.Namespace, console: Console) -> dict[str, str | None]:
+    """Write what was asked for of one result; return the names of its files by flag."""
+    selection.diagnostics["configuration"] = args.configuration
+    if given.features is not None:
+        selection.diagnostics["features"] = given.features
+    part = selection.diagnostics.get("part")
+    own = {flag: part_name(getattr(args, name), part) for flag, (name, _) in OUTPUTS.items()}
+    if own["-o"]:
+        console.progress("write", 0, 0)
+        selection.save(own["-o"])
+        console.progress("write", 1, 1)
+    if own["--model"]:
+        selection.model(given.points, feature_names=given.columns).save(own["--model"])
+    if own["--coordinates"]:
+        write_coordinates(selection, given, args, own["--coordinates"])
+    colors = None if given.colors is None else by_name(given.colors, selection)
+    if own["--plot"]:
+        draw(selection, own["--plot"], colors=for_picture(colors, console))
+    if own["--report"]:
+        selection.to_html(own["--report"], points=given.points, colors=colors, title=name_of(args.points))
+    return own
+
+
+def write_coordinates(selection: Selection, given: Given, args: argparse.Namespace, path: str) -> None:
+    """Write the chosen coordinates, with a row for every point of the input."""
+    from ..cluster.returned import len_of, padded, write_rows
+    from ..files.writing import write_table
+    from ..results.text import in_input_rows
+
+    n = len_of(given.points) if stays_away(args) else len(given.points)
+    if by_block(args):
+        write_rows(padded(selection.embedding, selection.points, n), path)
+    else:
+        write_table(path, in_input_rows(selection, n), selection.names, rows=given.rows, obsm="X_ies")
+
+
+def part_name(name: str | None, part: dict[str, Any] | None) -> str | None:
+    """Return the file of a part: run.part1.npz for run.npz."""
+    if name is None or part is None:
+        return name
+    stem, ending = os.path.splitext(name)
+    return f"{stem}.part{part['number']}{ending}"
+
+
+def tell(parts: list[Selection], saved: list[dict[str, str | None]], args: argparse.Namespace, seconds: float) -> None:
+    """Print the results and the names of their files."""
+    from ..results.text import as_plain, summary
+
+    if args.json:
+        names = [{OUTPUTS[flag][0]: shown(own[flag] or "") or None for flag in ("-o", "--model")} for own in saved]
+        plain = [as_plain(part, flags.in_flags, **own) for part, own in zip(parts, names, strict=True)]
+        say_json(plain if args.each_part else plain[0])
+    for selection, own in zip(parts, saved, strict=True) if not (args.json or args.quiet) else ():
+        say(summary(selection, flags.say), heading=True)
+        say(f"  time            {seconds:.1f} s")
+        for flag, (_, label) in OUTPUTS.items():
+            if path := own[flag]:
+                size = None if flag == "--report" or os.path.isdir(path) else file_size(path)
+                place = address(path) if flag == "--report" else shown(path)
+                say(f"  {label:<16}{place}" + ("" if size is None else f" ({in_bytes(size)})"))

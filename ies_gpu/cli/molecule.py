@@ -35,41 +35,43 @@ class Frames(NamedTuple):
 
 
 def add_molecule(option: Callable[..., Any]) -> None:
-    option(
-        "--topology",
-        metavar="TOP.PDB",
-        help="file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)",
-    )
+    """Add the options that a molecule has."""
+    about = "file with the atoms, if POINTS is a trajectory such as traj.xtc (needs MDAnalysis)"
+    option("--topology", metavar="TOP.PDB", help=about)
     option("--atoms", type=atoms, metavar="A,B-C", help="atoms to use, by number from 0, such as 0-21 (all)")
-    option(
-        "--features",
-        choices=tuple(WORDS),
-        help="what describes the shape of a frame (angles); only torsions tell it from its mirror image",
-    )
+    about = "what describes the shape of a frame (angles); only torsions tell it from its mirror image"
+    option("--features", choices=tuple(WORDS), help=about)
+
+
+def atoms(text: str) -> tuple[int, ...]:
+    """Return the numbers in a list of numbers and ranges, both ends included: 0-8,12."""
+    found: list[int] = []
+    for part in text.split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
+            raise argparse.ArgumentTypeError(f"must be numbers from 0 and rising ranges, such as 0-8,12, got {text!r}")
+        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
+    return tuple(found)
 
 
 def is_molecule(args: argparse.Namespace) -> bool:
-    """Whether the points are frames of a molecule; what only a molecule has is refused otherwise."""
-    from ..datasets.trajectories import holds_molecule
+    """Return whether the points are frames of a molecule; refuse what does not go with what they are."""
+    from ..files.points import holds_molecule
 
     found = args.topology is not None or (args.key is None and holds_molecule(args.points))
     given = [option for option, value in (("--atoms", args.atoms), ("--features", args.features)) if value is not None]
     if given and not found:
         args.parser.error(f"{shown(args.points)} is no molecule; leave out {' and '.join(given)}")
-    return found
-
-
-def check_molecule(args: argparse.Namespace) -> None:
-    """Check that what was asked for works with a molecule."""
-    if args.model:
+    if found and args.model:
         args.parser.error(
             "--model does not work with a molecule, because new frames would need the same principal components; "
             "docs/data.md shows how in Python"
         )
-    if any(value is not None for value in chosen_of(args).values()):
+    if found and any(value is not None for value in chosen_of(args).values()):
         args.parser.error("--key, --columns and --index-col are for tables, not for molecules")
-    if is_remote(args.points):
+    if found and is_remote(args.points):
         args.parser.error(f"a molecule must be a local file, got {shown(args.points)}; download it first")
+    return found
 
 
 def read_frames(args: argparse.Namespace) -> Frames:
@@ -90,11 +92,11 @@ def read_frames(args: argparse.Namespace) -> Frames:
 
 
 def reduced(molecule: Trajectory, kind: str) -> tuple[Any, Any]:
-    """Principal components of the features, and scikit-learn's fit, which has seen a sample of many frames."""
+    """Return principal components of the features, and scikit-learn's fit, which has seen a sample of many frames."""
     import numpy as np
     from sklearn.decomposition import PCA
 
-    make, width = described(molecule, kind)
+    make, width = describer(molecule, kind)
     most = max(2 * COLUMNS, int(SAMPLE / width))
     rng, n = np.random.default_rng(0), len(molecule)
     sample = make(molecule.R[np.sort(rng.choice(n, most, replace=False))] if n > most else molecule.R)
@@ -104,8 +106,8 @@ def reduced(molecule: Trajectory, kind: str) -> tuple[Any, Any]:
     return np.concatenate(blocks), found
 
 
-def described(molecule: Trajectory, kind: str) -> tuple[Callable[[Any], Any], int]:
-    """What makes the features of some frames, and how many there are of each."""
+def describer(molecule: Trajectory, kind: str) -> tuple[Callable[[Any], Any], int]:
+    """Return what makes the features of some frames, and how many there are of each."""
     from ..datasets.molecules import bonded_chains, pairwise_distances, planar_angles, torsion_features
 
     if kind == "torsions":
@@ -117,14 +119,3 @@ def described(molecule: Trajectory, kind: str) -> tuple[Callable[[Any], Any], in
         way = "--atoms" if kind == "distances" else "--features distances or torsions, or --atoms"
         raise ValueError(f"{count:,} atoms have {width:,} {kind}, more than {MOST:,}; use {way}")
     return (pairwise_distances if kind == "distances" else planar_angles), width
-
-
-def atoms(text: str) -> tuple[int, ...]:
-    """Numbers and ranges of numbers, both ends included: 0-8,12."""
-    found: list[int] = []
-    for part in text.split(","):
-        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
-            raise argparse.ArgumentTypeError(f"must be numbers from 0 and rising ranges, such as 0-8,12, got {text!r}")
-        found += range(int(ends[1]), int(ends[2] or ends[1]) + 1)
-    return tuple(found)

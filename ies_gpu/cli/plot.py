@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from .colours import add_color, by_name, for_picture, read_colors
 from .console import Console
-from .options import add_command, add_talk
+from .options import add_command, add_talk, check_ending
 from .output import say
 
 if TYPE_CHECKING:
     from ..results.selection import Selection
 
 KINDS = ("embedding", "path", "volumes")
-ENDINGS = (".png", ".pdf", ".svg")
 
 
 def add(commands: Any) -> None:
@@ -43,17 +42,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def check_picture(parser: argparse.ArgumentParser, option: str, path: str | None) -> None:
-    """A picture that can be drawn and written; asked before long work."""
-    if not path:
-        return
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in ENDINGS:
-        parser.error(f"{option} must name a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file, got {path}")
-    from ..files.writing import check_output
-    from ..plot.style import styled
+    """Check before long work that a picture can be drawn and written."""
+    check_ending(parser, option, path, ".png", ".pdf", ".svg")
+    if path:
+        from ..files.writing import check_output
+        from ..plot.style import styled
 
-    with styled():  # Matplotlib is there
-        check_output(path, ending)
+        with styled():  # Matplotlib is there
+            check_output(path, os.path.splitext(path)[1].lower())
 
 
 def draw(selection: Selection, path: str, kind: str = "embedding", **options: Any) -> None:

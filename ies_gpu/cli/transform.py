@@ -9,42 +9,33 @@ from typing import Any
 
 from ..files.remote import shown
 from .console import Console
-from .options import add_command, add_options, add_reading, add_talk, check_different, check_table, chosen_of
+from .options import add_command, add_options, add_reading, add_talk, check_different, check_ending, chosen_of
 from .output import say, say_json
 
 
 def add(commands: Any) -> None:
-    transform = add_command(
-        commands, "transform", run, "place new points in the map of a model",
-        "ies-gpu transform model.npz new.npy -o new_phi.npy",
-    )  # fmt: skip
-    transform.add_argument("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
-    transform.add_argument("points", metavar="POINTS", help="file with the same columns, or - for standard input")
-    transform.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="PHI.NPY",
-        help="file for the coordinates (.npy, .csv, .parquet or .h5ad)",
-    )
-    transform.add_argument("--every", action="store_true", help="write all coordinates, not only the chosen ones")
-    transform.add_argument(
-        "--isolated",
-        choices=("nan", "nearest"),
-        default="nan",
-        help="value for points far from the training points (nan)",
-    )
+    about = "place new points in the map of a model"
+    transform = add_command(commands, "transform", run, about, "ies-gpu transform model.npz new.npy -o new_phi.npy")
+    option = transform.add_argument
+    option("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
+    option("points", metavar="POINTS", help="file with the same columns, or - for standard input")
+    about = "file for the coordinates (.npy, .csv, .parquet or .h5ad)"
+    option("-o", "--output", required=True, metavar="PHI.NPY", help=about)
+    option("--every", action="store_true", help="write all coordinates, not only the chosen ones")
+    about = "value for points far from the training points (nan)"
+    option("--isolated", choices=("nan", "nearest"), default="nan", help=about)
     add_reading(transform.add_argument_group("the file").add_argument)
     add_options(transform.add_argument_group("the machine"), "device", "memory_limit", "n_threads")
     add_talk(transform, as_json="print a summary as one JSON object")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    check_table(args.parser, "-o", args.output)
+    from ..files.writing import WRITTEN, check_table_output, write_table
+
+    check_ending(args.parser, "-o", args.output, *WRITTEN)
     check_different(args.parser, {"MODEL.NPZ": args.model, "POINTS": args.points, "-o": args.output})
     from ..choice.naming import coordinate_names
     from ..files.points import read_table
-    from ..files.writing import check_table_output, write_table
     from ..results.model import Model
     from ..results.storage import load_as
 
@@ -54,15 +45,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     points, rows, found_names = read_table(args.points, **chosen_of(args))
     check_columns(args.points, model.feature_names, found_names)
     columns = range(model.coordinates.shape[1]) if args.every else model.subset
-    found = model.transform(
-        points,
-        columns=columns,
-        isolated=args.isolated,
-        device=args.device,
-        memory_limit=args.memory_limit,
-        n_threads=args.n_threads,
-        progress=console.progress,
-    )
+    machine = {"device": args.device, "memory_limit": args.memory_limit, "n_threads": args.n_threads}
+    found = model.transform(points, columns=columns, isolated=args.isolated, **machine, progress=console.progress)
     names = coordinate_names(columns)
     write_table(args.output, found, names, rows=rows, obsm="X_ies")
     console.close()
@@ -74,7 +58,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
 
 def check_columns(path: str, wanted: Sequence[str] | None, found: Sequence[str] | None) -> None:
-    """The columns of the training points in their order, where both files name theirs."""
+    """Check that the columns are those of the training points in their order, where both files name theirs."""
     from ..files.points import TABULAR
     from ..results.column_names import check_names
 

@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import brief, one_line
-from ..files.chosen import NAMES, needs
-from ..files.points import check_readable, listed, npz_shapes, read_numbers
+from ..files.chosen import needs
+from ..files.points import POSITIONS, XYZ, check_readable, read_numbers
 from ..files.writing import check_path
 from ..validation import check_integer, check_members
 from .molecules import ELEMENTS
 
-XYZ = (".xyz", ".extxyz")
-POSITIONS = ("R", "coords", "positions")  # sGDML and MD17; rMD17; others
 NUMBERS = ("z", "nuclear_charges", "numbers", "atomic_numbers")
 
 
@@ -101,16 +99,6 @@ def load_molecule(
     return Trajectory(found.R[:, kept], found.z[kept], found.values, found.path if name == "source" else name)
 
 
-def holds_molecule(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a molecule: by its ending, or an ``.npz`` with positions (n, atoms, 3) and no points."""
-    path = Path(path)
-    if path.suffix.lower() != ".npz":
-        return path.suffix.lower() in XYZ
-    shapes = npz_shapes(path) if path.is_file() else {}
-    placed = any(len(shapes.get(name, ())) == 3 and shapes[name][2] == 3 for name in POSITIONS)
-    return placed and not any(len(shapes.get(name, ())) == 2 for name in NAMES)
-
-
 def _opened(path: Path, topology: str | os.PathLike[str] | None) -> Any:
     """What a file holds: a trajectory, or what the library made of it that reads such files."""
     check_readable(path)
@@ -151,7 +139,7 @@ def _read(path: Path, library: str, read: Callable[[], Any]) -> Any:
 
 def _read_npz(path: Path) -> Trajectory:
     arrays = read_numbers(path)
-    there = listed(arrays)
+    there = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
     R = next((arrays.pop(name) for name in POSITIONS if name in arrays), None)
     if R is None or R.ndim != 3:
         raise ValueError(

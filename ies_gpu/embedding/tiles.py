@@ -15,7 +15,6 @@ import numpy as np
 
 from ..backend import Backend, Block, backend_of
 from ..backend.array import Array
-from ..system.memory import room_for_threads
 from .graph import Cells
 from .order import cell_starts, n_levels
 from .transition import Kernel, Transition
@@ -117,7 +116,6 @@ class TiledKernel(Kernel):
         """``K V``; each tile serves its rows and its columns."""
         xp = self.backend.xp
         workers = self.backend.n_threads or 1
-        workers = workers if room_for_threads(workers) else 1
 
         def share(pairs: list[tuple[int, int]]) -> Array:
             out = xp.zeros(V.shape, dtype=xp.float64)

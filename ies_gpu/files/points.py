@@ -19,7 +19,7 @@ import numpy as np
 
 from ..backend.cpu import available_memory
 from ..errors import one_line
-from .chosen import Choice, ContentError, Opened, PointFile, only_points
+from .chosen import NAMES, Choice, ContentError, Opened, PointFile, only_points
 from .containers import cells, hdf5_array, zarr_array
 from .remote import check_local, fetched, is_remote, shown
 from .tables import open_cells, open_parquet
@@ -35,6 +35,8 @@ OTHERWISE = {
     ".gz": "unpack it once: gunzip '{0}.gz'",
     **dict.fromkeys((".xtc", ".trr", ".dcd", ".nc", ".pdb", ".gro"), "use 'ies-gpu fit' with --topology"),
 }
+XYZ = (".xyz", ".extxyz")
+POSITIONS = ("R", "coords", "positions")  # of molecules in sGDML and MD17; rMD17; others
 HEADER = "header.json"  # the first member of what ``storage.save`` writes
 
 # what a damaged file may raise, depending on where it was cut or changed
@@ -279,16 +281,20 @@ def read_numbers(path: Path) -> dict[str, np.ndarray]:
         return _unpacked(path, Opened(total, lambda: {name: read_member(archive, f"{name}.npy") for name in numbers}))
 
 
-def npz_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays in an ``.npz`` by name; none if the file is not sound, which its reader says."""
-    with contextlib.suppress(ContentError), open_npz(path) as (_, headers):
-        return {name: header.shape for name, header in headers.items()}
-    return {}
+def holds_molecule(path: str) -> bool:
+    """Return whether a file is a molecule: by its ending, or an ``.npz`` with positions (n, atoms, 3) and no points."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending != ".npz" or not os.path.isfile(path):
+        return ending in XYZ
+    with contextlib.suppress(ContentError), open_npz(Path(path)) as (_, headers):
+        placed = any(name in headers and headers[name].shape[1:][1:] == (3,) for name in POSITIONS)
+        return placed and not any(name in headers and len(headers[name].shape) == 2 for name in NAMES)
+    return False  # the file is not sound, which its reader says
 
 
-def listed(arrays: dict[str, np.ndarray]) -> str:
-    """Return names and shapes, for messages."""
-    return ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "none"
+def is_table(path: str) -> bool:
+    """Return whether a file, by its ending, has columns of other kinds beside the points."""
+    return os.path.splitext(shown(path))[1].lower() in TABLES
 
 
 ARRAYS = {

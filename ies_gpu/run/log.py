@@ -11,7 +11,7 @@ from typing import Any
 
 from ..backend.steps import Report
 from ..findings import Finding, teller, without_repeats
-from ..system.memory import peak_memory
+from ..system import peak_memory
 from .progress import Bar, Progress, listener, say
 
 LONG = 10.0  # seconds from which on work is announced

@@ -7,27 +7,34 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import IO, Any
 
 from ..findings import refusal
 
 Progress = Callable[[str, int, int], None]
 
 
+UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
+BEGUN, COUNTED = "{desc}[{elapsed}]", "{desc}{n_fmt}{unit} [{elapsed}, {rate_fmt}]"
+SHARE = "{desc}{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}, {rate_fmt}]"
+
+
 class Bar:
     """What ``progress(stage, done, total)`` reports as a bar of tqdm, which leaves nothing behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self.stream = stream
         self.bar: Any = None
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         if (done, total) == (0, 0) or self.bar is None:
             self.close()
-            self.bar = tqdm()(desc=stage, leave=False, dynamic_ncols=True, bar_format="{desc} [{elapsed}]")
+            about = {"desc": f"{stage:<24}", "unit": UNITS.get(stage, ""), "unit_scale": True, "bar_format": BEGUN}
+            self.bar = tqdm()(**about, leave=False, dynamic_ncols=True, file=self.stream)
         if (done, total) == (1, 1):
             self.close()
-        elif total:
-            self.bar.total, self.bar.bar_format = total, None
+        elif done or total:
+            self.bar.total, self.bar.bar_format = total or None, SHARE if total else COUNTED
             self.bar.update(done - self.bar.n)
 
     def close(self) -> None:

@@ -62,7 +62,6 @@ class Run:
     def __enter__(self) -> Self:
         if longer := self.backend.first_run():
             say(f"ies_gpu: {longer}", visibly=isinstance(self.log.progress, Bar))
-        self.backend.prepare()
         with ExitStack() as stack:
             stack.enter_context(self.backend.active())
             if self.options.checkpoint is not None:

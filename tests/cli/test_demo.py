@@ -59,7 +59,7 @@ def test_the_story_fits_the_run(story):
     ],
 )
 def test_each_sentence_only_where_it_is_true(chosen, lost, found, likeness, expected, absent):
-    told = " ".join(demo.verdict(chosen, (0, 1), lost, found, likeness))
+    told = " ".join(demo.conclude(chosen, lost, found, likeness))
     assert expected in told and absent not in told
 
 

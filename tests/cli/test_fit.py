@@ -30,11 +30,12 @@ def test_fit_saves_and_prints_a_summary(points, tmp_path, capsys):
     assert all(re.fullmatch(r"\w+ +\d+\.\d\d s", line) for line in lines)
 
 
-def test_options_reach_the_selection(points, tmp_path):
+def test_options_reach_the_selection(points, tmp_path, capsys):
     path = str(tmp_path / "run.npz")
     more = ["-m", "12", "--zeta", "5.5", "--radius", "2", "--dtype", "float32", "--device", "cpu", "--threads", "1"]
     more += ["--memory-limit", "500M", "--seed", "3", "--tol", "1e-9", "--percentile", "60", "--quiet"]
     assert cli.main(["fit", points, *FIT, *more, "-o", path]) == 0
+    assert capsys.readouterr() == ("", "")  # quiet is silent
     found = load(path)
     assert found.zeta == 5.5 and found.coordinates.shape == (1500, 12) and found.bases.dtype == np.float32
     assert found.diagnostics["parameters"]["radius"] == 2.0 and found.diagnostics["n_threads"] == 1
@@ -71,26 +72,11 @@ def test_json_is_one_strict_object(points, capsys):
     assert len(found["eigenvalues"]) == 20
 
 
-def test_quiet_is_silent(points, tmp_path, capsys):
-    assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "run.npz"), "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-
-
-def test_another_search_is_proposed_as_an_option(points, capsys):
-    assert cli.main(["fit", points, "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "0.6"]) == 2
-    assert "or use --search greedy" in capsys.readouterr().err
-
-
 def test_the_output_is_checked_before_the_work(points, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli.fit, "select", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("work began"))
     assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "no" / "run.npz")]) == 1
     (tmp_path / "folder.npz").mkdir()
     assert cli.main(["fit", points, *FIT, "-o", str(tmp_path / "folder.npz")]) == 1
-
-
-def test_a_missing_file_is_reported_before_a_missing_output(capsys):
-    assert cli.main(["fit", "nowhere.npy", *FIT]) == 1
-    assert "no -o" not in capsys.readouterr().err
 
 
 def test_pictures_of_a_fit_and_of_a_saved_run(points, tmp_path, capsys):

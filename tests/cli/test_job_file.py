@@ -30,8 +30,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 def written(content, name="job.toml"):
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in content.items()]  # numbers, text, true: TOML as well
-    with open(name, "w") as file:
-        file.writelines(lines)
+    Path(name).write_text("".join(lines))
     return name
 
 
@@ -40,7 +39,7 @@ def flags(content):
 
 
 def resolved(*arguments):
-    return build_parser().parse_args(["fit", *arguments])
+    return build_parser("fit").parse_args(["fit", *arguments])
 
 
 def test_file_environment_and_flags_give_the_same_bits(monkeypatch):
@@ -58,39 +57,29 @@ def test_file_environment_and_flags_give_the_same_bits(monkeypatch):
     assert sources == [{"value": 0.6, "from": where} for where in ("file job.toml", "environment", "flag")]
     assert a.diagnostics["configuration"]["tol"] == {"value": 1e-8, "from": "default"}
     assert a.diagnostics["configuration"]["device"] == {"value": "cpu", "from": "environment"}
-    assert "requested by the environment variable IES_GPU_DEVICE=cpu" in a.diagnostics["device_reason"]
+    assert "IES_GPU_DEVICE=cpu" in a.diagnostics["device_reason"]
 
 
 def test_priority_rises_from_file_to_environment_to_flags(monkeypatch):
-    path = written(JOB | {"points": "points.npy", "zeta": 5, "tol": 1e-7})
+    path = written(JOB | {"points": "points.npy", "zeta": 5, "tol": 1e-7, "resume": True, "checkpoint": "saved"})
     monkeypatch.setenv("IES_GPU_ZETA", "6")
     monkeypatch.setenv("IES_GPU_TOL", "1e-6")
+    monkeypatch.setenv("IES_GPU_BANDWIDTH", "")  # counts as not set
     args = resolved("--config", path, "--zeta", "7")
     assert (args.zeta, args.tol, args.bandwidth, args.disconnected) == (7.0, 1e-6, 0.6, "auto")
     told = {key: args.configuration[key]["from"] for key in ("zeta", "tol", "bandwidth", "disconnected")}
     assert list(told.values()) == ["flag", "environment", "file job.toml", "default"]
-    # a flag that repeats the default is a flag
-    assert resolved("--config", path, "--zeta", "auto").zeta == "auto"
-
-
-def test_the_file_may_be_named_by_the_environment(monkeypatch):
-    monkeypatch.setenv("IES_GPU_CONFIG", written(JOB | {"points": "points.npy", "resume": True, "checkpoint": "saved"}))
-    args = resolved()
-    assert args.points == "points.npy" and args.resume is True and args.config == "job.toml"
+    assert resolved("--config", path, "--zeta", "auto").zeta == "auto"  # a flag that repeats the default is a flag
+    monkeypatch.setenv("IES_GPU_CONFIG", path)
+    assert resolved().resume is True and resolved().config == "job.toml"
     monkeypatch.setenv("IES_GPU_RESUME", "no")
     assert resolved().resume is False
 
 
-def test_underscores_and_empty_variables(monkeypatch):
-    monkeypatch.setenv("IES_GPU_BANDWIDTH", "")
-    path = written({"intrinsic_dim": 2, "subset_size": 3, "bandwidth": "0.7", "points": "p.npy"})
-    args = resolved("--config", path)
-    assert (args.intrinsic_dim, args.subset_size, args.bandwidth) == (2, 3, 0.7)
-
-
 def test_the_device_variable_keeps_its_meaning(monkeypatch):
-    path = written(JOB | {"points": "points.npy", "device": "cuda:1"})
+    path = written({"intrinsic_dim": 2, "bandwidth": "0.7", "points": "points.npy", "device": "cuda:1"})
     args = resolved("--config", path)
+    assert (args.intrinsic_dim, args.bandwidth) == (2, 0.7)
     # stronger than the file; it is still the variable that decides, and is told as the reason
     assert args.device == "auto" and args.configuration["device"]["value"] == "cpu"
     assert resolved("--config", path, "--device", "cuda").device == "cuda"
@@ -105,56 +94,64 @@ def test_secrets_in_urls_are_not_stored():
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        ("bandwith = 0.6", "job.toml: 'bandwith' is not an option; did you mean 'bandwidth'?"),
-        ("qqq = 1", "job.toml: 'qqq' is not an option; valid options are points, intrinsic-dim"),
-        ("[fit]\nbandwidth = 0.6", "job.toml: [fit] is a table; put the options at the top level"),
-        ("bandwidth = -1", "job.toml: bandwidth: must be a finite number greater than 0"),
-        ("bandwidth = true", "job.toml: bandwidth must be a number or text, got True"),
-        ("bandwidth = [1]", "must be a number or text, got [1]"),
-        ("bandwidth = nan", "must be a finite number greater than 0, got nan"),
-        ("intrinsic-dim = 2.5", "must be an integer, at least 1, or 'auto', got '2.5'"),
+        ("bandwith = 0.6", "did you mean 'bandwidth'?"),
+        ("qqq = 1", "valid options are points, intrinsic-dim"),
+        ("[fit]\nbandwidth = 0.6", "[fit] is a table"),
+        ("bandwidth = -1", "job.toml: bandwidth: must be"),
+        ("bandwidth = true", "job.toml: bandwidth: must be"),
+        ("bandwidth = [1]", "got '[1]'"),
+        ("bandwidth = nan", "got nan"),
+        ("intrinsic-dim = 2.5", "got '2.5'"),
         ("intrinsic-dim = 2\nintrinsic_dim = 2", "is given twice"),
-        ("dtype = 'float16'", "job.toml: dtype must be one of float64, mixed, float32, got 'float16'"),
-        ("resume = 1", "resume must be true or false, got 1"),
+        ("dtype = 'float16'", "job.toml: dtype: 'float16'"),
+        ("resume = 'perhaps'", "resume must be true or false"),
         ("config = 'other.toml'", "'config' is not an option"),
         ("bandwidth = = 3", "job.toml is not a TOML file"),
-        ("", "the following arguments are required: POINTS"),
+        ("", "required: POINTS"),
     ],
 )
-def test_a_wrong_file_is_wrong_use(content, message, capsys):
-    with open("job.toml", "w") as file:
-        file.write(content)
+def test_a_wrong_file_is_wrong_use(content, named, capsys):
+    Path("job.toml").write_text(content)
     assert cli.main(["fit", "--config", "job.toml"]) == 2
-    err = capsys.readouterr().err
-    assert message in err and err.count("\n") == 1
+    err = " ".join(capsys.readouterr().err.split())
+    assert named in err and err.startswith("ies-gpu: error: ")
 
 
-def test_wrong_variables_are_wrong_use(monkeypatch, capsys):
-    arguments = ["fit", "points.npy", *flags(JOB)]
-    for variable, value, message in (
-        ("IES_GPU_TOL", "small", "IES_GPU_TOL: must be a finite number greater than 0 and below 1, got 'small'"),
-        ("IES_GPU_RESUME", "perhaps", "IES_GPU_RESUME must be true or false"),
-        ("IES_GPU_BANDWITH", "1", "IES_GPU_BANDWITH is not an option; did you mean IES_GPU_BANDWIDTH?"),
-        ("IES_GPU_DEVICE", "tpu", "IES_GPU_DEVICE: must be 'auto', 'cpu', 'cuda' or 'cuda:N'"),
-        ("IES_GPU_CONFIG", "nowhere.toml", "nowhere.toml: No such file"),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setenv(variable, value)
-            assert cli.main(arguments) == 2
-            assert message in capsys.readouterr().err
-    with monkeypatch.context() as patch:  # of the library, which tells of it itself
-        patch.setenv("IES_GPU_KERNELS", "fast")
-        assert cli.main(arguments) == 1
-        assert "IES_GPU_KERNELS must be 'plain' or empty, got 'fast'" in capsys.readouterr().err
-    monkeypatch.setenv("IES_GPU_SHARED_DATA", "somewhere")  # a variable of something else
-    assert cli.main([*arguments, "--json"]) == 0
+@pytest.mark.parametrize(
+    ("variable", "value", "status", "named"),
+    [
+        ("IES_GPU_TOL", "small", 2, "IES_GPU_TOL: must be"),
+        ("IES_GPU_RESUME", "perhaps", 2, "IES_GPU_RESUME must be true or false"),
+        ("IES_GPU_BANDWITH", "1", 2, "did you mean IES_GPU_BANDWIDTH?"),
+        ("IES_GPU_DEVICE", "tpu", 2, "IES_GPU_DEVICE: must be"),
+        ("IES_GPU_CONFIG", "nowhere.toml", 2, "nowhere.toml: No such file"),
+        ("IES_GPU_KERNELS", "fast", 1, "IES_GPU_KERNELS must be"),  # of the library, which tells of it itself
+        ("IES_GPU_SHARED_DATA", "somewhere", 0, ""),  # of something else
+    ],
+)
+def test_wrong_variables_are_named(variable, value, status, named, monkeypatch, capsys):
+    monkeypatch.setenv(variable, value)
+    assert cli.main(["fit", "points.npy", *flags(JOB), "--json"]) == status
+    assert named in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="open files as paths")
+def test_a_job_that_comes_through_a_pipe_is_read(capsys):
+    """As ``--config <(command)`` gives it: a second look finds nothing."""
+    out, into = os.pipe()
+    os.write(into, b"bandwith = 1")
+    os.close(into)
+    try:
+        assert cli.main(["fit", "points.npy", "--config", f"/dev/fd/{out}"]) == 2
+    finally:
+        os.close(out)
+    assert "'bandwith' is not an option" in capsys.readouterr().err
 
 
 def test_the_example_of_the_documentation_is_valid():
     page = Path(__file__).parents[2] / "docs" / "jobs.md"
-    example = page.read_text().partition("```toml\n")[2].partition("```")[0]
-    Path("job.toml").write_text(example)
+    Path("job.toml").write_text(page.read_text().partition("```toml\n")[2].partition("```")[0])
     args = resolved("--config", "job.toml")
     assert args.bandwidth == 0.25 and args.resume and args.points.startswith("s3://")

@@ -137,7 +137,7 @@ GOOGLE = [
 
 @both
 def test_what_is_wrong_is_said_before_the_work(store, monkeypatch, capsys):  # noqa: F811
-    monkeypatch.setattr(cli.fit, "select", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr("ies_gpu.cli.fit.select", lambda *_: pytest.fail("work began"))
     store.put("in/bad.npy", b"no array")
     for arguments, words in WRONG + (GOOGLE if store.scheme == "gs" else []):
         assert cli.main(["fit", *(part.replace("SCHEME", store.scheme) for part in arguments), *FIT]) == 1

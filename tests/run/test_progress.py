@@ -45,7 +45,7 @@ def bars(monkeypatch):
 @pytest.mark.usefixtures("plain_kernels")
 def test_a_bar_per_stage(bars):
     found = select_coordinates(X, **OPTIONS, progress=True)
-    assert {"graph", "eigenvectors", "tangents", "search"} <= {bar.desc for bar in bars.made}
+    assert {"graph", "eigenvectors", "tangents", "search"} <= {bar.desc.strip() for bar in bars.made}
     assert not any(bar.open for bar in bars.made)
     assert any(bar.total and bar.n == bar.total for bar in bars.made) and bars.lines == []
     assert found.subset == select_coordinates(X, **OPTIONS, progress=False).subset

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .. import kernels_in
 from .. import of_plain as __getattr__  # where there is no fused loop
-from . import ahead, matching, multilevel, neighbours, order, products, scores, tangent
+from . import matching, multilevel, neighbours, order, products, scores, tangent
 from .tasks import threads as threads
 
 globals().update(kernels_in(matching, multilevel, neighbours, order, products, scores, tangent))

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...array import Array
 from ..plain import FLOOR
-from . import ahead
 from .lanes import LANES, aligned, lanes_of, load, store, where
 from .tasks import compiled, in_threads
 
@@ -88,7 +87,6 @@ def scratch(m: int, d: int, s: int) -> tuple[Array, Array, Array, Array]:
 
 def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> None:
     """See :func:`.plain.score_block`; computed in float64."""
-    ahead.finish()
     U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
     sizes = U.shape[1], U.shape[2], subsets.shape[1]
     which, score, table = np.zeros(len(U), dtype=np.int64), np.empty(len(U)), np.empty((0, 0))
@@ -113,7 +111,6 @@ def score_block(U: Array, subsets: Array, totals: Array, best: Array, best_score
 
 def log_volumes(U: Array, subsets: Array) -> Array:
     """See :func:`.plain.log_volumes`; computed in float64."""
-    ahead.finish()
     U, subsets = np.ascontiguousarray(U), np.ascontiguousarray(subsets, dtype=np.int64)
     table = np.empty((len(U), len(subsets)))
     sizes = U.shape[1], U.shape[2], subsets.shape[1]

@@ -13,7 +13,6 @@ import numpy as np
 
 from ...array import Array
 from .. import plain
-from . import ahead
 from .lanes import LANES, WIDE_REGISTERS, aligned, any_of, lanes_of, load, load_apart, load_one, store, where
 from .tasks import compiled, in_threads
 
@@ -380,7 +379,6 @@ def tangent_bytes(m: int, d: int, degree: float) -> float:
 
 def tangent_rows(indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, d: int) -> tuple[Array, Array]:
     """See :func:`.plain.tangent_rows`; computed in float64, returned in the dtype of Y."""
-    ahead.finish()
     indptr, indices, weights, Y = (np.ascontiguousarray(array) for array in (indptr, indices, weights, Y))
     rows = np.ascontiguousarray(rows, dtype=np.int64)
     starts, stops = indptr[rows].astype(np.int64), indptr[rows + 1].astype(np.int64)

@@ -13,8 +13,6 @@ from typing import Any
 
 import numba
 
-from ....system.memory import room_for_threads
-
 SPARSE_CHUNK = 1024  # rows of a sparse pass, for in_threads
 
 # Not Numba's own number: asking for that takes a lock shared with forked processes, which a fork at that moment never
@@ -81,8 +79,6 @@ def in_threads(task: Callable[[int, int], Any], count: int, size: int) -> list[A
     """
     ranges = [(first, min(count, first + size)) for first in range(0, count, size)]
     workers = min(thread_count(), len(ranges))
-    if workers > 1 and not room_for_threads(workers - 1):
-        workers = 1
     results: list[Any] = [None] * len(ranges)
     following = itertools.count()
     failed: list[bool] = []
