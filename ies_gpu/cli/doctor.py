@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..findings import render
-from ..results.text import plain
 from .console import Console
 from .flags import in_flags
 from .options import add_command, add_talk, check_ending, count, device
@@ -132,6 +131,8 @@ def make_report(
     facts: dict[str, Any], reference: Side, tested: Side, points: int, outcomes: list[Outcome]
 ) -> dict[str, Any]:
     """Everything, as strict JSON; seconds are by side."""
+    from ..results.text import plain
+
     stages = [
         {
             **{name: value for name, value in outcome._asdict().items() if name != "seconds"},
@@ -162,6 +163,7 @@ def examine(device: str = "auto") -> dict[str, Any]:
 
     from ..backend import get_backend
     from ..backend.cpu import CpuBackend, available_memory, available_threads
+    from ..results.text import plain
 
     optional = {"numba": "slower without it", "matplotlib": "for pictures", "cupy": "for CUDA devices"}
     found, missing = {"ies_gpu": __version__, "python": platform.python_version()}, {}
