@@ -9,7 +9,6 @@ from __future__ import annotations
 from .judgement import diagnosis, stability
 from .maps import embedding, points
 from .panels import set_label
-from .path_and_regret import path
-from .volume_histograms import volumes
+from .path_and_regret import path, volumes
 
 __all__ = ["diagnosis", "embedding", "path", "points", "set_label", "stability", "volumes"]

@@ -12,6 +12,7 @@ from ..errors import brief
 from ..validation import check_number
 from .colours import GREY, Colouring
 from .panels import as_written, label_axes, mark_size, new_figure, scatter
+from .style import CYCLIC
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,27 +24,15 @@ WORTH = 2.5  # times as wide must the picture be with the strays for them to be 
 
 @dataclass(frozen=True)
 class Marks:
-    """How points are drawn.
+    """How points are drawn: the name of a colour map for numbers, the area and the opacity of a mark, or None each."""
 
-    Attributes
-    ----------
-    cmap : str
-        Colour map for numbers.
-    size : float, optional
-        Area of a mark in points squared; follows from the number of points unless given.
-    alpha : float, optional
-        Opacity, from 0 to 1.
-    """
-
-    cmap: str = "viridis"
+    cmap: str | None = None
     size: float | None = None
     alpha: float | None = None
 
     def __post_init__(self) -> None:
-        from matplotlib import colormaps
-
-        if not isinstance(self.cmap, str) or self.cmap not in colormaps:
-            raise ValueError(f"cmap must be the name of a colour map, such as 'viridis', got {brief(self.cmap)}")
+        if self.cmap is not None:
+            check_cmap(self.cmap)
         if self.size is not None:
             check_number("size", self.size)
         if self.alpha is not None:
@@ -52,6 +41,22 @@ class Marks:
     def of(self, n: int) -> dict[str, Any]:
         """Options for the marks of a cloud of n points."""
         return {"s": mark_size(n) if self.size is None else self.size, "alpha": self.alpha}
+
+
+def check_cmap(name: Any) -> Any:
+    """Return the colour map of a name."""
+    from matplotlib import colormaps
+
+    if not isinstance(name, str) or name not in colormaps:
+        raise ValueError(f"cmap must be the name of a colour map, such as 'viridis', got {brief(name)}")
+    return colormaps[name]
+
+
+def map_of(colouring: Colouring, cmap: str | None) -> Any:
+    """Return the colour map for numbers: the one that was asked for, or one that suits them."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return cmap or (LinearSegmentedColormap.from_list("cyclic", CYCLIC) if colouring.is_angle else "viridis")
 
 
 def near(Y: np.ndarray) -> np.ndarray:
@@ -85,7 +90,7 @@ def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> 
     if not known.any():
         return None
     if colouring.classes is None:
-        return scatter(axes, Y[known], values[known], marks.cmap, **options)
+        return scatter(axes, Y[known], values[known], map_of(colouring, marks.cmap), **options)
     # one call, in the order of the rows: a class must not cover those before it
     scatter(axes, Y[known], c=[colouring.tint(code) for code in values[known].astype(int).tolist()], **options)
     return None
@@ -112,27 +117,18 @@ def legend_of(colouring: Colouring) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def legend_width(colouring: Colouring) -> float:
-    """Inches that a legend takes beyond the room that a colour bar has."""
-    names = colouring.classes or ()
-    return max(0.0, 0.08 * max(map(len, names)) - 0.3) if names else 0.0
-
-
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
     """A colour bar or a legend to the right of axes."""
     space = axes.name == "3d"
     roomy = axes.figure.get_layout_engine() is not None  # a figure without one makes no room beside its axes
-    if colouring.classes is not None and roomy:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.15 if space else 1.01, 1), **legend_of(colouring))
-    elif colouring.classes is not None:
-        axes.legend(loc="upper right", **legend_of(colouring) | {"frameon": True})
-    elif drawn is not None and (space or not roomy):
-        axes.figure.colorbar(drawn, ax=axes, shrink=0.7 if space else 1, pad=0.14 if space else 0.02).set_label(
-            key_title(colouring)
-        )
-    elif drawn is not None:  # a bar inside the axes' frame keeps their height, to scale or not
-        bar = axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))
-        axes.figure.colorbar(drawn, cax=bar).set_label(key_title(colouring))
+    if colouring.classes is not None:
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.15 if space else 1.01, 1)}
+        axes.legend(**legend_of(colouring) | (beside if roomy else {"loc": "upper right", "frameon": True}))
+    elif drawn is not None:
+        # a bar inside the axes' frame keeps their height, to scale or not
+        inside = {"cax": axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))} if roomy and not space else {}
+        room = {"ax": axes, "shrink": 0.7 if space else 1, "pad": 0.14 if space else 0.02}
+        axes.figure.colorbar(drawn, **inside or room).set_label(key_title(colouring))
 
 
 def draw_panel(
@@ -143,7 +139,7 @@ def draw_panel(
     drawn = draw_cloud(axes, Y[inside], colouring.of(inside), marks)
     label_axes(axes, labels)
     if not inside.all():
-        axes.set_title(outside_text(inside), fontsize=9, color="0.35", loc="right")
+        axes.set_title(outside_text(inside), fontsize=9, loc="right")
     add_key(axes, colouring, drawn, wide=wide)
 
 
@@ -155,7 +151,8 @@ def panels(
     wide = to_scale and Y.shape[1] == 2 and spread[0] > 2 * spread[1]
     columns = 1 if wide else count if count < 4 else 2 if count == 4 else 3
     rows = -(-count // columns)
-    each = 4.8 + max(legend_width(colouring) for colouring in colours)
+    longest = max((len(name) for colouring in colours for name in colouring.classes or ()), default=0)
+    each = 4.8 + max(0.0, 0.08 * longest - 0.3)  # inches; a legend is wider than a colour bar
     size = (9.0, (7.5 * spread[1] / spread[0] + 0.9) * count + 0.4) if wide else (each * columns + 0.4, 4.4 * rows)
     figure = new_figure(*size, wspace=0.06)
     space = {"projection": "3d"} if Y.shape[1] == 3 else {}
@@ -183,7 +180,7 @@ def pairs(Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], ma
     for part, colouring in zip(parts.flat, colours, strict=False):
         _triangle(part, Y[inside], labels, colouring.of(inside), marks)
     if not inside.all():
-        figure.supxlabel(outside_text(inside), fontsize=9, color="0.35", x=0.99, ha="right")
+        figure.supxlabel(outside_text(inside), fontsize=9, x=0.99, ha="right")
     return figure
 
 

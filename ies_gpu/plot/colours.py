@@ -15,9 +15,10 @@ from ..results.same_points import is_whole, rows_by_name
 from ..results.selection import Selection
 from ..validation import LARGEST
 from .panels import on_host
-from .style import COLORS
+from .style import COLORS, tint
 
 GREY = "0.75"
+ENDS = 0.02  # of a turn that angles may leave free at both ends
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,20 @@ class Colouring:
         count = len(self.classes) + max(0, self.joined - 1)
         return count > 1 and count == len(self.values) - self.missing
 
+    @property
+    def is_angle(self) -> bool:
+        """Whether the numbers fill one turn, in radians or degrees, from 0 or from minus half of it."""
+        if self.values is None or self.classes is not None or self.missing == len(self.values):
+            return False
+        low, high = float(np.nanmin(self.values)), float(np.nanmax(self.values))
+        turns = ((start * whole, whole) for whole in (2 * np.pi, 360.0) for start in (0.0, -0.5))
+        return any(
+            abs(low - start) < ENDS * whole and abs(high - start - whole) < ENDS * whole for start, whole in turns
+        )
+
     def tint(self, code: int) -> str:
         """The colour of a class; what is joined is grey."""
-        return GREY if self.joined and code == len(self.classes or ()) - 1 else COLORS[code % len(COLORS)]
+        return GREY if self.joined and code == len(self.classes or ()) - 1 else tint(code)
 
 
 def colourings(colors: Any, n: int, rows: np.ndarray | None = None, most: int = len(COLORS)) -> list[Colouring]:
@@ -94,11 +106,8 @@ def colourings_of(colors: Any, selection: Selection, most: int = len(COLORS)) ->
 
 def _in_order(values: Any, selection: Selection) -> Any:
     """What pandas names the rows of, in the order of the points; anything else as it is."""
-    if not any(kind.__module__.partition(".")[0] == "pandas" for kind in type(values).__mro__) or not hasattr(
-        values, "iloc"
-    ):
-        return values
-    rows = rows_by_name(selection, values.index)
+    of_pandas = any(kind.__module__.partition(".")[0] == "pandas" for kind in type(values).__mro__)
+    rows = rows_by_name(selection, values.index) if of_pandas and hasattr(values, "iloc") else None
     return values if rows is None else values.iloc[rows]
 
 
@@ -154,16 +163,14 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
     return _used(found, [str(names[k]) for k in order], most)
 
 
-def _natural(word: str) -> tuple[bool, float, list[tuple[str, int, str]], str]:
+def _natural(word: str) -> tuple[bool, float, list[tuple[str, int, str]]]:
     """The order a person expects: numbers by size, then words, and digits in words by size too ("c2" before "c10")."""
     try:
-        return False, float(word), [], word
+        return False, float(word), []
     except ValueError:
-        parts = re.findall(r"([^0-9]*)([0-9]*)", word)
         # of two numbers without leading zeros the longer is larger: Python converts no more than 4,300 digits
-        sized = [(text, digits.lstrip("0")) for text, digits in parts]
-        lengths = [len(digits) if whole else -1 for (_, whole), (_, digits) in zip(parts, sized, strict=True)]
-        return True, 0.0, [(text, size, digits) for (text, digits), size in zip(sized, lengths, strict=True)], word
+        parts = ((text, whole, whole.lstrip("0")) for text, whole in re.findall(r"([^0-9]*)([0-9]*)", word))
+        return True, 0.0, [(text, len(digits) if whole else -1, digits) for text, whole, digits in parts]
 
 
 def _is_missing(value: Any) -> bool:

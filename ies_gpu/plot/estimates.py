@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..choice.naming import set_text
 from ..parameters.dimension import DOUBTFUL, THRESHOLD
-from .panels import new_figure
-from .style import COLORS, styled
+from .panels import new_figure, set_label
+from .style import COLORS, drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +16,7 @@ DIMENSION_LABELS = {
     "levina_bickel": ("neighbours $k$", "Levina-Bickel estimate"),
     "two_nn": (r"$\log(r_2 / r_1)$", r"$-\log(1 - F)$, whose slope is the dimension"),
 }
+LOST = "variance lost along the worst local direction"
 UNEXPLAINED = "unexplained fraction of the variance of $X$"
 
 
@@ -32,10 +32,10 @@ def logarithmic(axes: Any, values: Any) -> None:
 def name_sets(axes: Any, x: Any, y: Any, subsets: Any, lift: int) -> None:
     """Write each set, where there are any, a little above its point."""
     for place, subset in zip(zip(x, y, strict=True), subsets, strict=False):
-        axes.annotate(set_text(subset), place, xytext=(0, lift), textcoords="offset points", ha="center", fontsize=9)
+        axes.annotate(set_label(subset), place, xytext=(0, lift), textcoords="offset points", ha="center", fontsize=9)
 
 
-@styled()
+@drawing
 def dimension_figure(estimate: Any) -> Figure:
     """The spectrum or curve behind a dimension."""
     figure = new_figure(6.4, 4.2)
@@ -68,7 +68,7 @@ def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
     axes.set_ylim(0, 1.05 * max(1.0, *spectrum))
 
 
-@styled()
+@drawing
 def parameters_figure(found: Any) -> Figure:
     """What an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
     panels = [draw_scan] * (len(found.basis["scan"]) > 1) + [draw_directions] * bool(found.basis["spectrum"])
@@ -80,9 +80,9 @@ def parameters_figure(found: Any) -> Figure:
 
 
 def draw_scan(axes: Any, found: Any) -> None:
-    """Draw what the set chosen at each bandwidth leaves unexplained."""
+    """Draw what the set chosen at each bandwidth loses of the worst direction, by which they are compared."""
     rows = found.basis["scan"]
-    x, y = [row["bandwidth"] for row in rows], [row["fvu"] for row in rows]
+    x, y = [row["bandwidth"] for row in rows], [row["lost"] for row in rows]
     axes.plot(x, y, "o-", color=COLORS[0])
     name_sets(axes, x, y, [row["subset"] for row in rows], 7)
     chosen = found.bandwidth
@@ -91,7 +91,7 @@ def draw_scan(axes: Any, found: Any) -> None:
     logarithmic(axes, x)
     axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets
     shown = chosen if isinstance(chosen, str) else f"{chosen:.4g}"
-    axes.set(title=f"Bandwidth: {shown}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=UNEXPLAINED)
+    axes.set(title=f"Bandwidth: {shown}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=LOST)
 
 
 def draw_directions(axes: Any, found: Any) -> None:

@@ -24,7 +24,7 @@ from .panels import (
     set_label,
     unit_mean_square,
 )
-from .style import styled
+from .style import drawing, ink
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ SETS = 6  # rivals in the picture of a stability
 TINTS = ("#56B4E9", "#0072B2")
 
 
-@styled()
+@drawing
 def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] | None = None, ax: Any = None) -> Figure:
     """Draw where a map fails. Crossing points are joined to their partners.
 
@@ -100,7 +100,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
     return figure
 
 
-@styled()
+@drawing
 def stability(found: Stability, *, ax: Any = None) -> Figure:
     """Draw how often resamples and subsamples choose each set.
 
@@ -136,7 +136,7 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     made = {name: shares for name, (shares, count) in kinds.items() if count}
     highest = {s: max(shares.get(s, 0.0) for shares in made.values()) for shares in made.values() for s in shares}
     sets = sorted({found.subset, *highest}, key=lambda s: (s != found.subset, -highest.get(s, 0.0)))[:SETS]
-    axes: Any = new_figure(7, 1.4 + 0.45 * len(sets)).subplots() if ax is None else ax
+    axes: Any = new_figure(7, 1.4 + 0.45 * max(len(sets), 3)).subplots() if ax is None else ax
     places = np.arange(len(sets))
     for number, (name, shares) in enumerate(made.items()):
         widths, shift = [100 * shares.get(s, 0.0) for s in sets], (number - 0.5 * (len(made) - 1)) * 0.36
@@ -146,7 +146,7 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
         )
     names = ["a set with no counterpart" if -1 in s else set_label(s) for s in sets]
     axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
-    axes.invert_yaxis()
+    axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # thin bars, and room for the legend
     axes.set(xlim=(0, 112), xticks=range(0, 101, 25), xlabel="share that chooses the set (%)")
     axes.set_title("Would another sample choose the same set?", fontsize=12)
     axes.legend(frameon=False, loc="lower right")
@@ -178,7 +178,7 @@ def _histogram(axes: Any, found: Diagnosis) -> None:
     axes.hist(np.clip(found.collapse, 0.5, top), edges, color="0.6")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.axvline(1.0, color="0.2", linestyle=":", linewidth=1)
+    axes.axvline(1.0, color=ink(), linestyle=":", linewidth=1)
     ticks = [t for t in (0.5, 1, 2, 3, 5, 10, 20, 50, 100, 200) if t <= top]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.minorticks_off()

@@ -23,7 +23,7 @@ from .panels import (
     set_label,
     unit_mean_square,
 )
-from .style import styled
+from .style import drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from ..results.selection import Selection
 
 
-@styled()
+@drawing
 def embedding(
     selection: Selection,
     subset: Sequence[int | str] | None = None,
     *,
     colors: Any = None,
     title: str | None = None,
-    cmap: str = "viridis",
+    cmap: str | None = None,
     size: float | None = None,
     alpha: float | None = None,
     ax: Any = None,
@@ -62,8 +62,8 @@ def embedding(
         column is the label.
     title : str, optional
         By default it names the coordinates.
-    cmap : str, default "viridis"
-        Matplotlib's name of the colour map for numbers.
+    cmap : str, optional
+        Matplotlib's name of the colour map for numbers. By default "viridis", and a cyclic one for angles.
     size : float, optional
         Area of a mark in points squared. By default it follows from the number of points.
     alpha : float, optional
@@ -103,13 +103,13 @@ def embedding(
     return figure
 
 
-@styled()
+@drawing
 def points(
     X: Any,
     *,
     colors: Any = None,
     title: str | None = None,
-    cmap: str = "viridis",
+    cmap: str | None = None,
     size: float | None = None,
     alpha: float | None = None,
     ax: Any = None,
@@ -127,8 +127,8 @@ def points(
         As in :func:`ies_gpu.plot.embedding`, or the name of a column of the frame ``X``.
     title : str, optional
         None by default, or which columns are drawn.
-    cmap : str, default "viridis"
-        Matplotlib's name of the colour map for numbers.
+    cmap : str, optional
+        Matplotlib's name of the colour map for numbers. By default "viridis", and a cyclic one for angles.
     size : float, optional
         Area of a mark in points squared. By default it follows from the number of points.
     alpha : float, optional

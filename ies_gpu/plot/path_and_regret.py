@@ -1,16 +1,19 @@
-"""Pictures of the regularization path and of the leave-one-out regret of its sets."""
+"""Pictures of why a set was chosen: the path, the leave-one-out regret of its sets, and volumes."""
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..choice.naming import coordinate_numbers
 from ..choice.regularization import TOLERANCE
 from ..results.selection import check_selection
 from ..validation import check_members
 from .panels import check_axes, heading, new_figure, on_host, set_label
-from .style import COLORS, styled
+from .style import COLORS, drawing, ink, tint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 MAX_BOXES = len(COLORS)  # sets of the path that are shown
 
 
-@styled()
+@drawing
 def path(selection: Selection, *, title: str | None = None, ax: Any = None) -> Figure:
     """Draw the regularization path, and box plots of the leave-one-out regret of each set on it.
 
@@ -86,14 +89,15 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     low, high = selection.zeta_interval
     axes.axvspan(low, end if high is None else high, color="0.5", alpha=0.15, linewidth=0)
     where = np.array([0, end])
-    for segment, tint in zip(segments, COLORS, strict=False):
-        axes.plot(where, segment.score - where * segment.penalty, color=tint, linewidth=0.8, alpha=0.6)
+    for number, segment in enumerate(segments):
+        colour = tint(number)
+        axes.plot(where, segment.score - where * segment.penalty, color=colour, linewidth=0.8, alpha=0.6)
         best = np.array([segment.low, min(segment.high, end)])
         label = set_label(segment.subset)
-        axes.plot(best, segment.score - best * segment.penalty, color=tint, linewidth=3, label=label)
+        axes.plot(best, segment.score - best * segment.penalty, color=colour, linewidth=3, label=label)
     for value in breaks:
-        axes.axvline(value, color="0.4", linewidth=0.8, linestyle=":")
-    axes.axvline(selection.zeta, color="0.2", linewidth=1.0, linestyle="--")
+        axes.axvline(value, color="0.5", linewidth=0.8, linestyle=":")
+    axes.axvline(selection.zeta, color=ink(), linewidth=1.0, linestyle="--")
     name, place = rf"$\zeta_* = {selection.zeta:.4g}$", (selection.zeta, 0.02)
     axes.annotate(name, place, xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points")
     # the envelope falls and is convex: with the frame drawn around it the corner of the legend is free
@@ -112,19 +116,18 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     spots = np.arange(1, len(percentiles) + 1)
     boxes = axes.boxplot(
         regrets, positions=spots, widths=0.55, patch_artist=True, whis=(5, 95), showfliers=False,
-        medianprops={"color": "black", "linewidth": 1.5},
+        medianprops={"color": ink(), "linewidth": 1.5},
     )  # fmt: skip
-    for box, tint in zip(boxes["boxes"], COLORS, strict=False):
-        box.set(facecolor=tint, alpha=0.45, edgecolor=tint)
-    axes.axhline(0, color="0.2", linewidth=1.0)
+    for number, box in enumerate(boxes["boxes"]):
+        box.set(facecolor=tint(number), alpha=0.45, edgecolor=tint(number))
+    axes.axhline(0, color=ink(), linewidth=1.0)
     alpha = selection.diagnostics.get("parameters", {}).get("percentile")
     name = "deciding percentile" if alpha is None else f"percentile {alpha:g}"
     passed = percentiles <= TOLERANCE
-    for ok, fill, verdict in ((~passed, "white", "positive: fails"), (passed, "black", "not positive: passes")):
+    for ok, fill, verdict in ((~passed, "none", "positive: fails"), (passed, ink(), "not positive: passes")):
         if ok.any():
-            label = f"{name} {verdict}"
-            mark = {"s": 36, "c": fill, "marker": "D", "edgecolors": "black"}
-            axes.scatter(spots[ok], percentiles[ok], zorder=5, label=label, **mark)
+            mark = {"s": 36, "facecolors": fill, "marker": "D", "edgecolors": ink()}
+            axes.scatter(spots[ok], percentiles[ok], zorder=5, label=f"{name} {verdict}", **mark)
     names = [set_label(segment.subset) for segment in selection.path[shown]]
     crowded = len(names) * len(selection.subset) > 10
     axes.set_xticks(spots, names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
@@ -135,3 +138,64 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
         axes.set_ylim(-1, 1)
     axes.set_ylim(top=axes.get_ylim()[1] + 0.2 * np.ptp(axes.get_ylim()))  # room for the legend above the boxes
     axes.legend(frameon=False, loc="upper right")
+
+
+@drawing
+def volumes(
+    selection: Selection, subsets: Sequence[Any] | None = None, *, title: str | None = None, ax: Any = None
+) -> Figure:
+    """Draw histograms of ``exp R(S; i)``, the volume that the tangent vectors at a point span in the coordinates S.
+
+    Near 0 the map has lost a dimension there; 1 is best. Other sets than the chosen one need the tangent bases.
+
+    Parameters
+    ----------
+    selection : Selection
+        The result of :func:`ies_gpu.select_coordinates`.
+    subsets : sequence of sets, or one set, optional
+        0-based numbers or names. By default the chosen set.
+    title : str, optional
+        By default "Volume of the tangent space in the embedding".
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, which belongs to no window. A notebook shows it.
+
+    See Also
+    --------
+    ies_gpu.Selection.score : The numbers behind the picture.
+
+    Examples
+    --------
+    >>> from ies_gpu import datasets, plot, select_coordinates
+    >>> X = datasets.load("D1", n_samples=500).X
+    >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
+    >>> figure = plot.volumes(selection, [("phi1", "phi2"), selection.subset])
+    """
+    m = check_selection(selection).coordinates.shape[1]
+    if subsets is not None:
+        subsets = check_members("subsets", subsets, "sets of coordinates")
+    if subsets and all(isinstance(member, numbers.Integral | str) for member in subsets):
+        subsets = [subsets]  # one set alone
+    title = heading(title, "Volume of the tangent space in the embedding")
+    if ax is not None:
+        check_axes(ax, 2)
+    sets = [coordinate_numbers(members, m) for members in (subsets if subsets is not None else [selection.subset])]
+    axes: Any = new_figure(7, 4.2).subplots() if ax is None else ax
+    edges = np.linspace(0, 1, 51)
+    for number, chosen in enumerate(sets):
+        logs = selection.log_volumes if chosen == selection.subset else selection.score(chosen)
+        values, colour = np.exp(on_host(logs)), tint(number)
+        label = f"{set_label(chosen)}: mean {values.mean():.2f}"
+        share = np.full(len(values), 100 / len(values))
+        axes.hist(values, edges, weights=share, color=colour, alpha=0.3 if len(sets) < 3 else 0.12)
+        axes.hist(values, edges, weights=share, color=colour, histtype="step", linewidth=1.5, label=label)
+    axes.set(xlim=(0, 1), ylim=(0, axes.get_ylim()[1] * (1.05 + 0.07 * len(sets))))  # room for the legend
+    axes.set_xlabel(r"volume $\exp R(S; i)$ at a point (0: a dimension is lost, 1: best)")
+    axes.set_ylabel("share of points (%)")
+    axes.legend(frameon=False, loc="upper right")
+    axes.set_title(title, fontsize=12)
+    return axes.figure

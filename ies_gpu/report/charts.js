@@ -3,8 +3,9 @@
 
 const STEPS = 65534, MISSING = 65535;
 const VIRIDIS = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59", "#b4de2c", "#fde725"];
-// The colours of plot/style.py, safe for colour-blind readers. Black turns light on a dark page.
+// The colours of plot/style.py, safe for colour-blind readers, and others for those that are too dark for a dark page.
 const CLASSES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B45AFF", "#E1004B", "#5A3C00", "#1E2D96", "#A6D854"];
+const ON_DARK = {"#000000": "#BFFFDF", "#5A3C00": "#FFFF00", "#1E2D96": "#00FF9F"};
 const GREY = "#a8a8a8";
 
 function element(tag, attributes = {}, text = null) {
@@ -26,7 +27,7 @@ const theme = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const hexBytes = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
 const classColour = (k) => {
   const colour = CLASSES[k % CLASSES.length];
-  return colour === "#000000" && document.documentElement.dataset.theme === "dark" ? "#f2f2f2" : colour;
+  return document.documentElement.dataset.theme === "dark" ? ON_DARK[colour] ?? colour : colour;
 };
 
 // the darkest colours of viridis cannot be seen on a dark page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -14,8 +15,10 @@ from ..choice.naming import in_symbols, page_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
 from ..findings import Answer
+from ..plot.clouds import check_cmap
 from ..plot.colours import Colouring, colourings_of
 from ..plot.panels import on_host
+from ..plot.style import CYCLIC, styled
 from ..results.selection import Selection
 from ..results.text import ASKED, ON_PAGE, facts, verdict_text
 from .packing import packed, packed_coordinate, packed_integers
@@ -27,6 +30,7 @@ BEST = 20  # of the ranking with volumes in the page, besides those on the path
 CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
 FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
+STOPS = 33  # colours that the page is given of a colour map
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
 LEVELS = {"unchecked": 0, "good": 0, "fair": 1, "bad": 2}
 WORDS = ("sure", "likely", "doubtful")
@@ -35,7 +39,7 @@ WORDS = ("sure", "likely", "doubtful")
 def content_of(
     selection: Selection, name: str, rows: np.ndarray, *, points: np.ndarray | None = None,
     colours: list[Colouring] | None = None, stability: Stability | None = None, diagnosis: Diagnosis | None = None,
-    notes: list[str] | None = None,
+    cmap: Any = None, notes: list[str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return all that the page knows of a result, as values for JSON."""
     Y, numbers, colours = on_host(selection.coordinates), on_host(selection.points), colours or []
@@ -62,7 +66,7 @@ def content_of(
         "path": _path(selection, rows),
         "ranking": _ranking(selection),
         "volumes": _volumes(selection, rows),
-        "columns": [_column(colouring.of(rows)) for colouring in colours],
+        "columns": [_column(colouring.of(rows), ramp_of(colouring, cmap)) for colouring in colours],
         # names of points say nothing in colours
         "opened": next((k for k, colouring in enumerate(colours) if not colouring.all_differ), 0),
         "input": None if points is None else _input(points, numbers, rows),
@@ -140,12 +144,23 @@ def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
     return found
 
 
-def _column(colouring: Colouring) -> dict[str, Any]:
+def _column(colouring: Colouring, ramp: Sequence[str] | None) -> dict[str, Any]:
     name, values = colouring.name or "colour", np.asarray(colouring.values)
     if colouring.classes is None:
-        return {"name": name, "values": packed(values)}
+        return {"name": name, "ramp": ramp, "values": packed(values)}
     last = float(max(1, len(colouring.classes) - 1))
     return {"name": name, "classes": colouring.classes, "joined": colouring.joined, "values": packed(values, 0.0, last)}
+
+
+def ramp_of(colouring: Colouring, cmap: Any) -> Sequence[str] | None:
+    """Return the colours for a column of numbers; None for those that the page has."""
+    name = cmap.get(colouring.name) if isinstance(cmap, Mapping) else cmap
+    if name is None:
+        return CYCLIC if colouring.is_angle else None
+    with styled():
+        from matplotlib.colors import to_hex
+
+        return [to_hex(tint) for tint in check_cmap(name)(np.linspace(0, 1, STOPS))]
 
 
 def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Run {
   colourings() {
     const content = this.content, named = (column) => ({ ...column, values: new Column(column.values) });
     this.colours = [
-      { key: "volume", label: "volume of the set (0: a dimension is lost, 1: best)", of: (set) => (this.volumes(set) ?? this.volumes(content.subset)).values, why: "" },
+      { key: "volume", label: "volume of the set", about: " (0: a dimension is lost, 1: best)", of: (set) => (this.volumes(set) ?? this.volumes(content.subset)).values, why: "" },
       { key: "regret", label: "regret of the set", of: () => this.segmentOf(this.state.set)?.regrets, why: "Regrets are known for the sets on the path only." },
     ];
     const add = (column, group) => this.colours.push({ ...column, key: `${group}${this.colours.length}`, label: column.name, of: () => column.values, group });
@@ -166,7 +166,7 @@ class Run {
     } else {
       const ramp = element("div", { class: "ramp" }), ends = element("div", { class: "ends" });
       ramp.style.background = `linear-gradient(to right, ${rampStops(this.colour.ramp).join(", ")})`;
-      ends.append(element("span", {}, shortNumber(column.low)), element("span", {}, this.colour.label), element("span", {}, shortNumber(column.high)));
+      ends.append(element("span", {}, shortNumber(column.low)), element("span", {}, this.colour.label + (this.colour.about ?? "")), element("span", {}, shortNumber(column.high)));
       holder.append(ramp, ends);
     }
     const outside = Math.max(0, ...(this.map.axes ?? []).map((axis) => axis.outside));

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -16,9 +15,7 @@ from ..analysis.stability.result import Stability
 from ..choice.naming import in_symbols, names_text, page_text
 from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
-from ..plot.clouds import Marks
 from ..plot.panels import heading, on_host, unit_mean_square
-from ..plot.style import styled
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
 from ..results.text import ON_PAGE, PRINTED, facts, short
@@ -27,7 +24,6 @@ from .content import COLUMNS, colours_for, content_of, shown_rows
 from .packing import as_script
 
 SCRIPTS = ("three.min.js", "scatter.js", "charts.js", "page.js")
-STOPS = 33  # colours that the page is given of a colour map
 
 
 def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any) -> None:
@@ -39,7 +35,7 @@ def write_report(selection: Selection, path: str | os.PathLike[str], **more: Any
 
 
 def report_page(
-    selection: Selection, *, points: Any = None, colors: Any = None, cmap: Any = "viridis",
+    selection: Selection, *, points: Any = None, colors: Any = None, cmap: Any = None,
     compare: Selection | None = None, stability: Stability | None = None, diagnosis: Diagnosis | None = None,
     title: str | None = None, names: tuple[str, str] = ("first run", "second run"),
 ) -> str:  # fmt: skip
@@ -53,12 +49,10 @@ def report_page(
     colours = colours_for(colors, selection)
     columns = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1]))
     rows = shown_rows(selection, len(selections), columns)
-    judged: dict[str, Any] = {"stability": stability, "diagnosis": diagnosis}
-    runs = [content_of(selection, names[0], rows, points=X, colours=colours, **judged)]
+    more: dict[str, Any] = {"stability": stability, "diagnosis": diagnosis, "cmap": cmap}
+    runs = [content_of(selection, names[0], rows, points=X, colours=colours, **more)]
     if compare is not None:
-        runs.append(_second(compare, selection, names[1], rows, columns, X, colors))
-    for column in (column for run in runs for column in run["columns"] if "classes" not in column):
-        column["ramp"] = ramp_of(cmap.get(column["name"], "viridis") if isinstance(cmap, Mapping) else cmap)
+        runs.append(_second(compare, selection, names[1], rows, columns, X, colors, cmap))
     differ = [] if compare is None else differences(selection, compare)
     return filled(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
 
@@ -76,17 +70,6 @@ def differences(first: Selection, second: Selection) -> list[tuple[str, str, str
     order = dict.fromkeys(["set", *PRINTED, "points", *rest])
     both = [(label, *(one.get(label, "none") for one in each)) for label in order]
     return [(label, a, b) for label, a, b in both if a != b]
-
-
-def ramp_of(cmap: Any) -> list[str] | None:
-    """Return colours of one of Matplotlib's colour maps; None for the one that the page has."""
-    if cmap == "viridis":
-        return None
-    with styled():
-        from matplotlib import colormaps, colors
-
-        tints = colormaps[Marks(cmap).cmap](np.linspace(0, 1, STOPS))
-        return [colors.to_hex(tint) for tint in tints]
 
 
 def filled(title: str, content: str) -> str:
@@ -140,7 +123,14 @@ def check_rows(name: str, points: Any, selection: Selection) -> np.ndarray:
 
 
 def _second(
-    other: Selection, first: Selection, name: str, rows: np.ndarray, columns: int, X: np.ndarray | None, colors: Any
+    other: Selection,
+    first: Selection,
+    name: str,
+    rows: np.ndarray,
+    columns: int,
+    X: np.ndarray | None,
+    colors: Any,
+    cmap: Any,
 ) -> dict[str, Any]:
     """Return the run beside the first. Where it has the same points, the same are drawn; of others, only the map."""
     notes, colours = [], []
@@ -163,7 +153,7 @@ def _second(
         colours = colours_for(colors, other)
     except ValueError as error:
         notes.append(f"The colours are of the first run only: {error}.")
-    return content_of(other, name, rows, points=X, colours=colours, notes=notes)
+    return content_of(other, name, rows, points=X, colours=colours, cmap=cmap, notes=notes)
 
 
 def _text(name: str) -> str:

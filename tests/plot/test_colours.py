@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from ies_gpu import datasets, plot, select_coordinates
 from ies_gpu.plot.clouds import near
 from ies_gpu.plot.colours import GREY, colourings, colourings_of
-from ies_gpu.plot.style import COLORS
+from ies_gpu.plot.style import COLORS, ON_DARK
 from tests.thorough import first_of
 
 from .pictures import drawn
@@ -144,17 +144,32 @@ def lab_of(tints, vision):
     return np.column_stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])])
 
 
+@pytest.mark.parametrize("back", ["white", "#1c2024"])
 @pytest.mark.parametrize("vision", VISION)
-def test_no_two_colours_of_classes_look_alike(vision):
+def test_no_two_colours_of_classes_look_alike(vision, back):
     """Nor does one look like the grey of missing values, or like paper. Two greens were once 6 apart for tritans."""
-    seen = lab_of([*COLORS, GREY, "white"], VISION[vision])
+    tints = COLORS if back == "white" else [ON_DARK.get(colour, colour) for colour in COLORS]
+    seen = lab_of([*tints, GREY, back], VISION[vision])
     apart = np.linalg.norm(seen[: len(COLORS), None] - seen, axis=2)[np.triu_indices(len(COLORS), 1, len(seen))]
     assert apart.min() > (25 if vision == "normal" else 14)
 
 
 def test_the_report_has_the_same_colours():
     text = (Path(plot.__file__).parents[1] / "report" / "charts.js").read_text()
-    assert f"const CLASSES = {json.dumps(COLORS)};" in text
+    assert f"const CLASSES = {json.dumps(COLORS)};" in text and f"const ON_DARK = {json.dumps(ON_DARK)};" in text
+
+
+def test_angles_get_a_colour_map_that_closes(selection):
+    turn = np.linspace(0, 1, N)
+    for values in (2 * np.pi * turn, 2 * np.pi * turn - np.pi, 360 * turn, 360 * turn - 180):
+        cyclic = drawn(plot.embedding(selection, colors=values)).axes[0].collections[0].get_cmap()
+        np.testing.assert_allclose(cyclic(0.0), cyclic(1.0))
+    for values in (turn, 6 * turn, 350 * turn):
+        assert not colourings(values, N)[0].is_angle
+    assert (
+        drawn(plot.embedding(selection, colors=360 * turn, cmap="magma")).axes[0].collections[0].get_cmap().name
+        == "magma"
+    )
 
 
 def test_dates_are_refused(selection):

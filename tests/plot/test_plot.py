@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from ies_gpu import datasets, diagnose, plot, select_coordinates
@@ -196,10 +197,16 @@ def test_pictures_can_be_drawn_into_own_axes(selection):
         plot.diagnosis(found, ax=Figure().add_subplot(projection="3d"))
 
 
-def test_a_dark_style_of_the_user_does_not_hide_black_marks(selection):
+@pytest.mark.parametrize("own", [False, True], ids=["style", "axes"])
+def test_nothing_is_lost_on_a_dark_background(selection, own):
+    """Lines, words and marks differ from the background, in a dark style and in dark axes of the user."""
     import matplotlib.style
 
     with matplotlib.style.context("dark_background"):
-        figure = drawn(plot.path(selection))
-    assert figure.get_facecolor() == (1, 1, 1, 1) == figure.axes[0].get_facecolor()
-    assert {text.get_color() for text in figure.axes[0].get_xticklabels()} == {"black"}
+        figure = drawn(plot.path(selection, ax=Figure().subplots(1, 2) if own else None))
+    for axes in figure.axes:
+        assert axes.get_facecolor() == (0, 0, 0, 1)
+        words = [*axes.get_xticklabels(), *axes.get_yticklabels(), *axes.get_legend().get_texts(), axes.title]
+        inks = [part.get_color() for part in (*words, *axes.lines, axes.xaxis.label)]
+        inks += [edge for marks in axes.collections for edge in marks.get_edgecolors()]
+        assert min(max(to_rgb(colour)) for colour in inks) > 0.4
