@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import OutOfMemoryError
 from ..findings import option, refusal
@@ -47,6 +47,8 @@ class InPieces:
     """Work in blocks of rows that fit into memory, and work that is tried again; the base of every backend."""
 
     device: str
+    xp: Any
+    kernels: Any
 
     def block_bytes(self) -> int:
         """Bytes for the temporaries of one block."""
@@ -85,6 +87,59 @@ class InPieces:
                 raise self._too_little(stage, block.failed)
             step = max(1, (block.rows.stop - start) // 2)
             smallest = start if step == 1 else -1
+
+    def sweep(
+        self,
+        work: Callable[..., Any],
+        *tall: Any,
+        bytes_per_row: float | Callable[[Any], float],
+        stage: str,
+        sums: int = 0,
+        rows: int = 0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Any]:
+        """Work through tall arrays, which have one row per point, by blocks of rows.
+
+        Parameters
+        ----------
+        work : callable
+            ``work(backend, *blocks)`` returns ``sums`` arrays that are added over all blocks, and then ``rows`` arrays
+            with the rows of the block. It asks only the backend that it is given: on a cluster that is a worker's.
+        *tall : array
+            Arrays of equal length.
+        bytes_per_row : float or callable
+            Temporaries of the work for one row, or what gives them for the kernels of a backend.
+        stage : str
+            The name for an error.
+        sums, rows : int
+            How many results of either kind there are.
+        progress : callable, optional
+            Called with the number of rows that are done, and of all.
+
+        Returns
+        -------
+        list of array
+            The sums, and then the rows of all blocks.
+        """
+        n, out = len(tall[0]), []
+        for block in self.blocks(n, bytes_per_row(self.kernels) if callable(bytes_per_row) else bytes_per_row, stage):
+            with block as part:
+                found = list(work(self, *(array[part] for array in tall)))
+                if part == slice(0, n):
+                    out = found
+                else:
+                    out = out or [0.0] * sums + [self.xp.empty((n, *own.shape[1:]), own.dtype) for own in found[sums:]]
+                    for whole, own in zip(out[sums:], found[sums:], strict=True):
+                        whole[part] = own
+                    # last, and not in place: a block in which memory runs out is repeated
+                    out[:sums] = [total + own for total, own in zip(out[:sums], found[:sums], strict=True)]
+                if progress is not None:
+                    progress(part.stop, n)
+        return out
+
+    def percentile(self, table: Any, percent: float) -> Any:
+        """The percentile of each column of a tall array (n, k)."""
+        return self.xp.percentile(table, percent, axis=0)
 
     def retried(self, stage: str, work: Callable[[], Result]) -> Result:
         """``work()``, and once more with all that was cached given back; for work that is not done in blocks."""

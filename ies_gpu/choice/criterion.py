@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home, backend_of, to_host
+from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..errors import brief
 from ..findings import option, refusal
@@ -131,23 +131,20 @@ class Scores(NamedTuple):
 
 
 def score_pass(bases: Array, subsets: Array, progress: Callable[[int, int], None] | None = None) -> Scores:
-    """Totals of all sets and the best set of each point; the (n, q) table never exists."""
-    backend = backend_of(bases)
-    xp = backend.xp
-    n, _, d = bases.shape
-    sets = backend.asarray(subsets)
-    q, s = subsets.shape
-    totals = xp.zeros(q)
-    best, best_scores = xp.empty(n, dtype=xp.int32), xp.empty(n)
+    """Return the totals of all sets and the best set of each point; the (n, q) table never exists."""
+    (q, s), d, backend = subsets.shape, bases.shape[2], backend_of(bases)
+
+    def scored(backend: Backend, U: Array) -> Scores:
+        xp = backend.xp
+        found = Scores(xp.zeros(q), xp.empty(len(U), dtype=xp.int32), xp.empty(len(U)))
+        backend.kernels.score_block(U, backend.asarray(subsets), *found)
+        return found
+
     with backend.active():
-        for block in backend.blocks(n, backend.kernels.score_bytes(q, s, d), "search"):
-            with block as rows:
-                share = xp.zeros(q)  # added at the end: a block in which memory runs out is repeated
-                backend.kernels.score_block(bases[rows], sets, share, best[rows], best_scores[rows])
-                totals += share
-                if progress is not None:
-                    progress(rows.stop, n)
-    return Scores(totals, best, best_scores)
+        return Scores(*backend.sweep(
+            scored, bases, bytes_per_row=lambda kernels: kernels.score_bytes(q, s, d), stage="search", sums=1, rows=2,
+            progress=progress,
+        ))  # fmt: skip
 
 
 @at_home
@@ -189,16 +186,15 @@ def score_subsets(bases: Array, subsets: Array, *, per_point: bool = False) -> A
 
 
 def log_volumes(bases: Array, subsets: Array) -> Array:
-    """``R(S; i)`` of given sets at every point: (n, q)."""
-    backend = backend_of(bases)
-    n, _, d = bases.shape
+    """Return ``R(S; i)`` of given sets at every point: (n, q)."""
+    (q, s), d, backend = subsets.shape, bases.shape[2], backend_of(bases)
+
+    def volumes(backend: Backend, U: Array) -> tuple[Array]:
+        return (backend.kernels.log_volumes(U, backend.asarray(subsets)),)
+
     with backend.active():
-        sets = backend.asarray(subsets)
-        table = backend.xp.empty((n, len(sets)))
-        for block in backend.blocks(n, backend.kernels.table_bytes(len(sets), sets.shape[1], d), "search"):
-            with block as rows:
-                table[rows] = backend.kernels.log_volumes(bases[rows], sets)
-    return table
+        per_row = lambda kernels: kernels.table_bytes(q, s, d)  # noqa: E731
+        return backend.sweep(volumes, bases, bytes_per_row=per_row, stage="search", rows=1)[0]
 
 
 def penalties(subsets: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:

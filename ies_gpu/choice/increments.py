@@ -72,10 +72,8 @@ def increments(U: Array, members: Sequence[int]) -> Increments:
 
 def block_sums(bases: Array, bytes_each: float, make: Callable[[Array], Array]) -> np.ndarray:
     """Return on the host the sum over all points of what ``make`` sums over a block of them."""
-    backend, sums = backend_of(bases), 0.0
-    for block in backend.blocks(len(bases), bytes_each, "search"):
-        with block as rows:
-            sums = sums + make(bases[rows])  # not in place: a block in which memory runs out is repeated
+    backend = backend_of(bases)
+    (sums,) = backend.sweep(lambda _, U: (make(U),), bases, bytes_per_row=bytes_each, stage="search", sums=1)
     return backend.to_host(sums)
 
 

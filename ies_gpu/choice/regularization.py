@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of, to_device, to_host
+from ..backend import Backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_sums, namespace
 from ..findings import refusal
 from ..validation import check_real_array
-from .criterion import Scores, check_bases, check_spanning, check_subsets, penalties, score_pass
-from .criterion import log_volumes as volumes_of
+from .criterion import Scores, check_bases, check_spanning, check_subsets, log_volumes, penalties, score_pass
 
 TOLERANCE = 1e-10  # a percentile of the regret up to here counts as not positive
 
@@ -143,9 +142,19 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
 
 def regret_of(bases: Array, subsets: np.ndarray, candidates: np.ndarray, scores: Scores) -> Array:
     """Return the regret of sets at every point, given the scores of all candidates."""
-    own, places = volumes_of(bases, subsets), to_device(places_among(subsets, candidates), backend_of(bases))
-    sums = backend_of(bases).xp.where(places >= 0, scores.totals[places], column_sums(own))
-    return regret_at(own, sums, places, scores, len(bases))
+    n, backend = len(bases), backend_of(bases)
+    own, places, totals = log_volumes(bases, subsets), places_among(subsets, candidates), backend.to_host(scores.totals)
+    sums = totals[places]
+    limits: dict[str, Any] = {"bytes_per_row": 32.0 * len(subsets), "stage": "search"}
+    if (places < 0).any():
+        (every,) = backend.sweep(lambda _, own: (column_sums(own),), own, sums=1, **limits)
+        sums = np.where(places >= 0, sums, backend.to_host(every))
+
+    def regrets(backend: Backend, own: Array, *best: Array) -> tuple[Array]:
+        at, where, known = (backend.asarray(part) for part in (sums, places, totals))
+        return (regret_at(own, at, where, Scores(known, *best), n),)
+
+    return backend.sweep(regrets, own, scores.best, scores.best_scores, rows=1, **limits)[0]
 
 
 def regret_at(own: Array, sums: Array, places: Array, scores: Scores, n: int) -> Array:

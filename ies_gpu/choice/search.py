@@ -99,7 +99,7 @@ def independent_coordinates(
     path = regularization_path(means, sets.subsets, eigenvalues)  # the best set for every zeta
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
     regrets = regret_of(bases, on_path, sets.subsets, scores)
-    percentiles = backend.to_host(backend.xp.percentile(regrets, percentile, axis=0))
+    percentiles = backend.to_host(backend.percentile(regrets, percentile))
     return pick_segment(path, percentiles, zeta, sets, means, regrets)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from ies_gpu import (
     search_greedy,
     search_submodular,
 )
-from ies_gpu.choice import regularization
+from ies_gpu.backend import get_backend
 from ies_gpu.choice.bounds import Bounds
 from ies_gpu.choice.branch_and_bound import ROUNDING, Tree
 from ies_gpu.choice.criterion import candidate_subsets, penalties
@@ -65,15 +66,18 @@ def test_the_regret_is_exactly_zero_where_the_set_is_the_best(rng, on):
     assert (regrets[np.arange(500), best] == 0).all()
 
 
-def test_volumes_that_are_rounded_otherwise_reject_no_set(monkeypatch):
+def test_volumes_that_are_rounded_otherwise_reject_no_set():
     """As on a GPU in float32, where scores and volumes come from different kernels."""
     U, values = frames(np.random.default_rng(1), n=600, m=6)
     U[:450, :, 1] = 0
     U[:450, 3, 1] = 1  # the second direction is that of one coordinate: most points agree
     expected = search_exhaustive(U, values, subset_size=2)
-    volumes = regularization.volumes_of
-    monkeypatch.setattr(regularization, "volumes_of", lambda *given: volumes(*given).astype(np.float32).astype(float))
-    found = search_exhaustive(U, values, subset_size=2)
+    backend = get_backend("cpu")
+    kernels = vars(backend.kernels)
+    rounded = {"log_volumes": lambda *given: kernels["log_volumes"](*given).astype(np.float32).astype(float)}
+    backend.kernels = SimpleNamespace(**kernels | rounded)
+    with backend.active():
+        found = search_exhaustive(U, values, subset_size=2)
     assert expected.passed and (found.subset, found.zeta, found.passed) == (expected.subset, expected.zeta, True)
 
 
