@@ -202,12 +202,13 @@ def select_coordinates(
         resume=resume,
     )
     if client is not None:
-        from .cluster.pipeline import select_on_cluster
+        from .cluster.run import ClusterRun
 
-        return select_on_cluster(given, client, options, progress)
-    given = given.in_metric(options.metric)
-    with Run(options, given, progress, SAVED) as run:
-        selection = computed(run, given, options)
+        opened: Run = ClusterRun(client, options, given, progress)
+    else:
+        opened = Run(options, given.in_metric(options.metric), progress, SAVED)
+    with opened as run:
+        selection = computed(run, run.given, options)
     return labelled(selection, labels_of(X))
 
 
@@ -218,7 +219,7 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
         options, automatic, fitted, found = run(find_parameters, given, options)
         run.options = options
     if fitted is None or run.checkpoint is not None:  # which saves the steps one by one
-        if given.entry == "laplacian":
+        if options.entry == "laplacian":
             laplacian, embedding = run(given_map, **given.values, bandwidth=options.bandwidth, backend=run.backend)
         else:
             laplacian = run(laplacian_of, given, options)

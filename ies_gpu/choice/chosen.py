@@ -39,7 +39,7 @@ def choose_coordinates(
 ) -> SearchResult:
     """Choose among the coordinates of a map that are not stray, by Algorithm 2; what is doubtful is told of."""
     bases, values, backend = tangents.bases, embedding.eigenvalues, backend_of(tangents.bases)
-    kept = candidates(embedding.vectors, subset_size, backend)
+    kept = candidates(embedding.vectors, subset_size)
     if len(kept) < len(values):
         bases, values = bases[:, backend.asarray(kept)], values[kept]
     limits = {"random_state": random_state} if search == "submodular" else {}

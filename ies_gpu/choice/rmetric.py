@@ -184,7 +184,7 @@ def tangents(
 ) -> tuple[Array, Array]:
     """Tangent bases U (n, m, d) and singular values (n, d), the latter with the factor ``4/eps^2``."""
     xp = backend.xp
-    n, m = Y.shape
+    n, m = laplacian.shape[0], Y.shape[1]
     U, sigma = xp.empty((n, m, d), dtype=Y.dtype), xp.empty((n, d), dtype=Y.dtype)
     P = laplacian.operator
     with backend.active():

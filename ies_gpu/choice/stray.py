@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..backend import Backend
+from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_maxima, column_sums
 
@@ -16,25 +18,32 @@ def stray_limit(n: int) -> float:
     return min(FEW, n / 100)
 
 
-def stray_coordinates(coordinates: Array, backend: Backend) -> tuple[list[int], np.ndarray]:
-    """Return the numbers of the coordinates (n, m) that live on a few points only, and the rows of those points.
+def stray_coordinates(coordinates: Array) -> list[int]:
+    """Return the numbers of the coordinates (n, m) that live on a few points only.
 
     A vector lives on ``(sum v^2)^2 / sum v^4`` points: 1 for a single one, n for entries of one size. Points that hang
     on the rest by a thread have such coordinates, with small eigenvalues, and crowd out those of the shape.
     """
-    squares = (coordinates / backend.xp.maximum(column_maxima(abs(coordinates)), 1e-300)) ** 2
-    spread = backend.to_host(column_sums(squares) ** 2 / backend.xp.maximum(column_sums(squares * squares), 1e-300))
-    stray = np.flatnonzero(spread < stray_limit(len(coordinates)))
-    if len(stray) == 0:
-        return [], stray
-    squares = squares[:, backend.asarray(stray)]
-    rows = backend.xp.nonzero((squares >= 0.1 * squares.max(axis=0)).any(axis=1))[0]
-    return stray.tolist(), backend.to_host(rows)
+    n, m = coordinates.shape
+    backend = backend_of(coordinates)
+    limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search", "sums": 1}
+    (squares,) = backend.sweep(lambda _, Y: (column_sums(Y * Y),), coordinates, **limits)
+    units = np.sqrt(np.maximum(backend.to_host(squares), 1e-300))  # fourth powers neither overflow nor vanish
+    (fourth,) = backend.sweep(lambda home, Y: (column_sums((Y / home.asarray(units)) ** 4),), coordinates, **limits)
+    spread = backend.to_host(squares) ** 2 / units**4 / np.maximum(backend.to_host(fourth), 1e-300)
+    return np.flatnonzero(spread < stray_limit(n)).tolist()
 
 
-def candidates(coordinates: Array, subset_size: int, backend: Backend) -> list[int]:
+def stray_points(coordinates: Array, stray: list[int]) -> np.ndarray:
+    """Return the rows of the points on which stray coordinates live."""
+    backend = backend_of(coordinates)
+    sizes = abs(coordinates[:, backend.asarray(np.array(stray, dtype=np.int64))])
+    return backend.to_host(backend.xp.nonzero((sizes >= 0.1**0.5 * column_maxima(sizes)).any(axis=1))[0])
+
+
+def candidates(coordinates: Array, subset_size: int) -> list[int]:
     """Return the coordinates to choose from."""
-    return without_stray(stray_coordinates(coordinates, backend)[0], coordinates.shape[1], subset_size)
+    return without_stray(stray_coordinates(coordinates), coordinates.shape[1], subset_size)
 
 
 def without_stray(stray: list[int], m: int, subset_size: int) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Backend
+from ..backend.steps import step
 from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
 from .source import Source
 from .team import Team, item
@@ -41,6 +42,7 @@ class Points:
     X: Any
 
 
+@step("order")
 def shared_out(team: Team, source: Source, count: int) -> list[Any]:
     """The blocks, a power of two of them, as futures of ``Points``; none is empty."""
     step = max(1, source.n // SAMPLE)
@@ -49,7 +51,7 @@ def shared_out(team: Team, source: Source, count: int) -> list[Any]:
     sizes = np.array(team.gather(team.map(sizes_of, pieces)))
     filled = np.flatnonzero(sizes.any(axis=0)).tolist()
     team.settle(len(filled))
-    return [
+    points = [
         team.submit(
             collected,
             *(team.submit(item, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b]),
@@ -57,6 +59,9 @@ def shared_out(team: Team, source: Source, count: int) -> list[Any]:
         )
         for i, b in enumerate(filled)
     ]
+    team.wait(points)
+    source.chunks.clear()
+    return points
 
 
 def every(backend: Backend, X: np.ndarray, step: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
+from ..backend.steps import step
 from ..embedding.connectivity import (
     SAMPLE,
     SURE,
@@ -28,6 +29,7 @@ from .source import Source
 from .team import Team, member
 
 
+@step("checks")
 def check_source(team: Team, source: Source, options: Options) -> None:
     """Refuse points without a shape, and a kernel that isolates most of them or joins all: see ``sampled_degree``."""
     lows, highs = zip(*team.gather(team.map(extremes, source.chunks)), strict=True)
@@ -55,6 +57,7 @@ def check_source(team: Team, source: Source, options: Options) -> None:
         refuse_alike(float(weights.mean()) / source.n, source.n, options.bandwidth)
 
 
+@step("checks")
 def facts_of_points(team: Team, points: list[Any], used: int, n: int) -> dict[str, Any]:
     """The digest of the points in the map and the dimension that some of them have, for ``diagnostics``.
 

@@ -23,12 +23,12 @@ from ..embedding.eigensolvers.eigenpairs import (
 from ..embedding.laplacian import Laplacian
 from ..errors import ClusterError, NotConvergedError
 from .levels import TopLevel
-from .matrix import Graph
+from .matrix import BlockLaplacian
 from .team import Pieces, Team
 
 
 def eigenpairs(
-    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any = None
+    team: Team, graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any = None
 ) -> tuple[np.ndarray, Pieces, Accuracy]:
     """The ``count`` leading pairs of S: values, vectors in pieces, and how accurate they are.
 
@@ -45,7 +45,7 @@ def eigenpairs(
 
 
 def pairs_on_one(
-    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any]
+    team: Team, graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any]
 ) -> tuple[np.ndarray, Pieces, Accuracy]:
     """The same by one worker, which gets the whole matrix."""
     need, n = 40 * graph.nnz, int(graph.sizes.sum())  # the matrix, its parts on the way, and vectors
@@ -65,7 +65,7 @@ def pairs_on_one(
 
 
 def multilevel_pairs(
-    team: Team, graph: Graph, count: int, tol: float, info: dict[str, Any], progress: Any
+    team: Team, graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any
 ) -> tuple[np.ndarray, Pieces, Accuracy]:
     """The same by the multilevel method, with everything tall in pieces."""
     level = TopLevel(team, graph)

@@ -32,7 +32,7 @@ from .cells import (
     sent_to,
     smoothed_product,
 )
-from .matrix import Graph, Rows
+from .matrix import BlockLaplacian, Rows
 from .tall_arrays import TallBackend
 from .team import Call, Pieces, Team, as_it_is, item, joined, member
 
@@ -46,7 +46,7 @@ class TopLevel(Level):
         Columns of the arrays that were exchanged, by kind, and what went to the first worker and back.
     """
 
-    def __init__(self, team: Team, graph: Graph) -> None:
+    def __init__(self, team: Team, graph: BlockLaplacian) -> None:
         self.team, self.graph, self.n = team, graph, int(graph.sizes.sum())
         self.entries = team.map(symmetric_entries, graph.transitions, graph.roots)
         self.backend: Any = TallBackend(team, graph.sizes)

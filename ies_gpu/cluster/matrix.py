@@ -13,12 +13,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from ..backend import Backend
+from ..backend.steps import step
 from ..embedding.graph import in_units_of, ordered_radius_graph
 from ..embedding.laplacian import gaussian_of_distances
 from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
+from ..options import Options
 from .blocks import Points, boxes_near, boxes_of, points_near
-from .team import Call, Team, joined, member
+from .team import Call, Pieces, Team, joined, member
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,12 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Graph:
-    """The transition matrix of a connected graph on the workers.
+class BlockLaplacian:
+    """The Laplacian of a connected graph, in blocks on the workers.
 
     Attributes
     ----------
+    team : Team
     sizes : ndarray of shape (blocks,)
         Points by block.
     transitions : list of Future
@@ -57,29 +60,78 @@ class Graph:
         The root of the weights that make P symmetric, for own points and others', with mean 1.
     nnz : int
         Entries of P.
+    n_input : int
+        How many points the input has.
+    bandwidth : float
+    facts : dict
+        What is known of the graph, as plain values for ``diagnostics``.
     """
 
+    team: Team
     sizes: np.ndarray
     transitions: list[Any]
     roots: list[Any]
     nnz: int
+    n_input: int
+    bandwidth: float
+    facts: dict[str, Any]
+    rows = None  # each block knows its own
+
+    @property
+    def without_matrix(self) -> BlockLaplacian:
+        """The same: its blocks stay where they are."""
+        return self
 
 
-def kernel_blocks(
-    team: Team, points: list[Any], radius: float, bandwidth: float, storage: str, loops: bool
-) -> list[Any]:
+def packed_blocks(found: BlockLaplacian) -> dict[str, Any]:
+    """Return what a checkpoint saves of a Laplacian."""
+    team, n = found.team, int(found.sizes.sum())
+    rows = Pieces(team, team.map(packed_rows, found.transitions, found.roots), (n,))
+    small = ("sizes", "nnz", "n_input", "bandwidth", "facts")
+    return {"rows": rows, "near": team.near} | {name: getattr(found, name) for name in small}
+
+
+def unpacked_blocks(content: dict[str, Any], load: Any, given: Any, *_: Any) -> BlockLaplacian:
+    """Return the Laplacian that a checkpoint saved; the points have done their work."""
+    given.values["source"].chunks.clear()
+    rows = content.pop("rows")
+    team = rows.team
+    transitions, roots = team.map(unpacked_rows, rows.parts), team.map(unpacked_root, rows.parts)
+    exchange_by(team, content.pop("near"), team.map(member, transitions, "wants"))
+    return BlockLaplacian(team=team, transitions=transitions, roots=roots, **content)
+
+
+def packed_rows(backend: Backend, P: Rows, root: Any) -> dict[str, Any]:
+    matrix = P.matrix
+    names = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "rows": P.rows, "root": root}
+    return names | {"columns": int(matrix.shape[1]), "wants": P.wants}
+
+
+def unpacked_rows(backend: Backend, found: dict[str, Any]) -> Rows:
+    parts = tuple(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))
+    matrix = backend.sparse.csr_matrix(parts, shape=(len(found["rows"]), found["columns"]))
+    return Rows(matrix, found["rows"], {j: backend.asarray(want) for j, want in found["wants"].items()})
+
+
+def unpacked_root(backend: Backend, found: dict[str, Any]) -> Any:
+    return backend.asarray(found["root"])
+
+
+@step("graph")
+def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
     """The Gaussian kernel, and who exchanges rows with whom."""
-    boxes = team.gather(team.map(boxes_of, points))
+    boxes, radius = team.gather(team.map(boxes_of, points)), options.radius
     count = len(points)
     team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
     kernels = [
         team.submit(
-            kernel_rows, points[i], radius, bandwidth, storage, loops, team.near[i],
+            kernel_rows, points[i], radius, options.bandwidth, options.storage, options.self_loops, team.near[i],
             *(team.submit(points_near, points[j], boxes[i], radius, block=j) for j in team.near[i]), block=i,
         )
         for i in range(count)
     ]  # fmt: skip
     exchange_by(team, team.near, team.map(member, kernels, "wants"))
+    team.wait(kernels)
     return kernels
 
 
@@ -124,22 +176,12 @@ def kernel_rows(
     return Rows(matrix, points.rows, wants)
 
 
-def rows_exchanged(team: Team, graph: Graph) -> int:
-    """Rows that travel from one worker to another whenever a tall array is exchanged."""
-    counts = team.gather(team.map(counts_wanted, graph.transitions))
-    places = team.places
-    return sum(n for i, own in enumerate(counts) for j, n in own.items() if places[i] != places[j])
-
-
-def counts_wanted(backend: Backend, P: Rows) -> dict[int, int]:
-    return {j: len(want) for j, want in P.wants.items()}
-
-
 def outgoing_of(backend: Backend, j: int, askers: list[int], *wants: dict[int, Any]) -> dict[int, Any]:
     """Which rows a block sends to which other."""
     return {i: want[j] for i, want in zip(askers, wants, strict=True)}
 
 
+@step("components")
 def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.ndarray] | None]:
     """Sizes of the connected parts, and each row's part by block (None for a single one)."""
     labels = team.map(own_parts, kernels)
@@ -184,17 +226,22 @@ def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarra
     return np.bincount(own), np.stack(np.unravel_index(met, shape), axis=1)
 
 
-def transition_blocks(team: Team, kernels: list[Any]) -> Graph:
+@step("laplacian")
+def transition_blocks(
+    team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any]
+) -> BlockLaplacian:
     """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
     w_all = joined_pieces(team, team.map(row_sums, kernels))
     wt = team.map(second_sums, kernels, w_all)
     roots = [Call(root_of, (part,)) for part in wt]
     sums = team.gather(team.map(size_and_sum, roots, kernels))
     sizes = np.array([size for size, _, _ in sums])
-    mean = sum(total for _, total, _ in sums) / sizes.sum()
+    mean, nnz = sum(total for _, total, _ in sums) / sizes.sum(), sum(nnz for _, _, nnz in sums)
     roots_all = team.map(divided, joined_pieces(team, roots), float(mean))
     transitions = team.map(transition_rows, kernels, w_all, wt)
-    return Graph(sizes, transitions, roots_all, sum(nnz for _, _, nnz in sums))
+    team.wait(transitions)
+    facts = facts | {"mean_degree": nnz / int(sizes.sum()) - 1}
+    return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts)
 
 
 def joined_pieces(team: Team, pieces: list[Any]) -> list[Any]:

@@ -15,12 +15,12 @@ from ..backend import Backend, get_backend
 from ..errors import ClusterError
 from ..files.writing import check_output
 from ..options import Options
-from .matrix import Graph, Rows
-from .scores import Table, scale_factors, times
+from .matrix import BlockLaplacian, Rows
 from .source import Source, open_rows
-from .team import PARSING, Team, item
+from .team import PARSING, Pieces, Team, item
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
+VOLUMES = NAMES.index("log_volumes")
 
 
 def check_room(source: Source, options: Options) -> None:
@@ -48,55 +48,41 @@ def len_of(path: str) -> int:
     return int(open_rows(path).shape[0])
 
 
-def arrays(
-    team: Team,
-    source: Source,
-    graph: Graph,
-    coordinates: list[Any],
-    tangents: list[Any],
-    table: Table,
-    eigenvalues: np.ndarray,
-    options: Options,
-) -> dict[str, Any]:
-    """The arrays of the result by name."""
-    keep = bool(options.keep_bases)
-    if options.scale != "unit":
-        coordinates = team.map(times, coordinates, scale_factors(team, graph, coordinates, eigenvalues, options))
-    packed = team.map(packed_block, graph.transitions, coordinates, table.regrets, table.volumes, tangents, keep)
-    found = at_client(team, graph, packed) if source.local else on_workers(team, source, packed)
-    return found | ({} if keep else {"bases": None})
-
-
-def packed_block(
-    backend: Backend, P: Rows, coordinates: Any, regrets: Any, volumes: Any, tangents: tuple[Any, Any], keep: bool
-) -> tuple[np.ndarray, ...]:
-    """The rows of a block in the input, and its results on the host."""
-    bases, sigma = tangents
-    kept = (coordinates, regrets, volumes, sigma, *((bases,) if keep else ()))
-    return (P.rows, *(backend.to_host(array) for array in kept))
-
-
-def at_client(team: Team, graph: Graph, packed: list[Any]) -> dict[str, Any]:
-    """NumPy arrays, filled block by block."""
-    total, out = int(graph.sizes.sum()), {}
+def arrays(source: Source, laplacian: BlockLaplacian, tall: list[Pieces]) -> dict[str, Any]:
+    """Return arrays in pieces by name, in the order of the input, and the points of the input that they are for."""
+    team = laplacian.team
+    packed = team.map(packed_block, laplacian.transitions, *(pieces.parts for pieces in tall))
     owners = team.gather(team.map(item, packed, 0))
     points = np.sort(np.concatenate(owners))
+    found = at_client(team, packed, owners, points) if source.local else on_workers(source, packed, owners, points)
+    return found | {"points": points}
+
+
+def packed_block(backend: Backend, P: Rows, *arrays: Any) -> tuple[np.ndarray, ...]:
+    """The rows of a block in the input, and its results on the host; of volumes there is one set."""
+    host = [backend.to_host(array) for array in arrays]
+    host[VOLUMES] = np.ascontiguousarray(host[VOLUMES][:, 0])
+    return (P.rows, *host)
+
+
+def at_client(team: Team, packed: list[Any], owners: list[np.ndarray], points: np.ndarray) -> dict[str, Any]:
+    """NumPy arrays, filled block by block."""
+    out: dict[str, Any] = {}
     for block, own in zip(packed, owners, strict=True):
         places = np.searchsorted(points, own)
         for name, array in zip(NAMES, team.gather([block])[0][1:], strict=False):
             if name not in out:
-                out[name] = np.empty((total, *array.shape[1:]), dtype=array.dtype)
+                out[name] = np.empty((len(points), *array.shape[1:]), dtype=array.dtype)
             out[name][places] = array
-    return out | {"points": points}
+    return out
 
 
-def on_workers(team: Team, source: Source, packed: list[Any]) -> dict[str, Any]:
+def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], points: np.ndarray) -> dict[str, Any]:
     """Dask arrays in the chunks of the input."""
     import dask.array as da
     from dask import delayed
 
-    owners = team.gather(team.map(item, packed, 0))
-    points = np.sort(np.concatenate(owners))
+    team = source.team
     sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
     chunks = [
         team.submit(
@@ -112,7 +98,7 @@ def on_workers(team: Team, source: Source, packed: list[Any]) -> dict[str, Any]:
     ]
     shapes = team.gather([team.submit(shapes_of, packed[0], block=0)])[0]
     team.wait(chunks)
-    found: dict[str, Any] = {"points": points}
+    found: dict[str, Any] = {}
     for k, (name, (tail, dtype)) in enumerate(zip(NAMES, shapes, strict=False)):
         parts = [
             da.from_delayed(delayed(getitem)(chunk, k), shape=(size, *tail), dtype=dtype)

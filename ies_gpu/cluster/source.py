@@ -36,6 +36,7 @@ class Source:
     """
 
     def __init__(self, team: Team, X: Any) -> None:
+        self.team = team
         kind = "path" if isinstance(X, (str, os.PathLike)) else "dask" if hasattr(X, "to_delayed") else "array"
         shape, dtype = self._shape(X, kind)
         check_unmasked("X", X)

@@ -265,6 +265,12 @@ class Team:
             for i in range(len(pieces))
         ]
 
+    def rows_exchanged(self) -> int:
+        """Rows that travel from one worker to another whenever a tall array is exchanged."""
+        counts = self.gather(self.map(lengths, self.outgoing))
+        pairs = ((i, j, n) for j, own in enumerate(counts) for i, n in own.items())
+        return sum(n for i, j, n in pairs if self.place(i) != self.place(j))
+
 
 @dataclass(frozen=True)
 class Work:
@@ -321,6 +327,10 @@ def sent(backend: Backend, own: Any, outgoing: dict[int, Any], to: int) -> Any:
     return own[backend.to_host(index) if isinstance(own, np.ndarray) else index]  # labels are exchanged on the host
 
 
+def lengths(backend: Backend, rows: dict[int, Any]) -> dict[int, int]:
+    return {i: len(own) for i, own in rows.items()}
+
+
 def joined(backend: Backend, own: Any, *others: Any) -> Any:
     """A block's rows, and those of others that it needs, in the order of its columns."""
     return backend.xp.concatenate([own, *others]) if others else own
@@ -341,9 +351,9 @@ class Pieces:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, index: tuple[slice, slice]) -> Pieces:
+    def __getitem__(self, index: tuple[slice, Any]) -> Pieces:
         columns = index[1]
-        width = len(range(*columns.indices(self.shape[1])))
+        width = len(range(self.shape[1])[columns] if isinstance(columns, slice) else columns)
         return self._of([Call(taken_columns, (part, columns)) for part in self.parts], width)
 
     def __setitem__(self, index: tuple[slice, slice], other: Pieces) -> None:
@@ -361,7 +371,7 @@ class Pieces:
         return self._of(self.team.map(converted, self.parts, dtype), self.shape[1])
 
     def _of(self, parts: list[Any], width: int) -> Pieces:
-        return Pieces(self.team, parts, (self.shape[0], width))
+        return Pieces(self.team, parts, (self.shape[0], width, *self.shape[2:]))
 
 
 def item(backend: Backend, values: Any, i: int) -> Any:
@@ -379,9 +389,9 @@ def as_it_is(backend: Backend, value: Any) -> Any:
     return value
 
 
-def taken_columns(backend: Backend, V: Any, columns: slice) -> Any:
+def taken_columns(backend: Backend, V: Any, columns: Any) -> Any:
     """Some columns, as an array of their own."""
-    return backend.xp.ascontiguousarray(V[:, columns])
+    return backend.xp.ascontiguousarray(V[:, columns if isinstance(columns, slice) else backend.asarray(columns)])
 
 
 def converted(backend: Backend, V: Any, dtype: str) -> Any:

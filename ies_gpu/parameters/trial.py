@@ -145,7 +145,7 @@ class Trial:
 
     def first(self, s: int) -> tuple[int, ...]:
         """The first s of the coordinates to choose from."""
-        return tuple(candidates(self.embedding.coordinates, s, self.run.backend)[:s])
+        return tuple(candidates(self.embedding.coordinates, s)[:s])
 
     def _left(self, s: int, rows: Array | slice, blur: float = 0.0) -> float:
         """What the chosen set of size s leaves unexplained of some points."""

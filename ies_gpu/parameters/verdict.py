@@ -243,9 +243,9 @@ def dimension_findings(X: Array, d: int) -> list[Finding]:
     return [say("dimension.other", text, f"try {option('intrinsic_dim', seen)}")]
 
 
-def thin_points(singular_values: Array) -> float:
-    """Share of points at which the coordinates hardly vary along the last of d dimensions: (n, d) -> float."""
-    return float((singular_values[:, -1] < FLAT * singular_values[:, 0]).mean())
+def is_thin(singular_values: Array) -> Array:
+    """Whether the coordinates hardly vary at a point along the last of d dimensions: (n, d) -> (n,)."""
+    return singular_values[:, -1] < FLAT * singular_values[:, 0]
 
 
 def doubts_of(

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import active_backend, backend_of, to_device, to_host
+from ..backend import Backend, active_backend, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels import plain
 from ..backend.sampling import spaced_rows
 from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
-from ..choice.stray import stray_coordinates
+from ..choice.stray import stray_coordinates, stray_points
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.rows import Rows
@@ -23,7 +23,7 @@ from ..embedding.scale_and_sign import scale_factors, signs
 from ..findings import answer_on, verdict_on, warning
 from ..options import Options
 from ..parameters.levina_bickel import dimension_of_sample
-from ..parameters.verdict import doubts_of, judge_given, lost_text, thin_points
+from ..parameters.verdict import doubts_of, is_thin, judge_given, lost_text
 from ..run.fingerprint import points_digest, versions
 from ..run.fit import Fit
 from ..run.inputs import Inputs
@@ -48,6 +48,8 @@ def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> 
             bases_back *= sign[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     as_given = None if X is None else points_of(given, laplacian.rows.used, as_given=True)
+    about = diagnostics_of(laplacian, embedding, sigma, volumes, found)
+    stray = stray_points(embedding.vectors, about["stray_coordinates"])
     return Selection(
         **choice_of(found, embedding.eigenvalues, laplacian.bandwidth),
         coordinates=coordinates,
@@ -56,7 +58,9 @@ def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> 
         bases=bases_back if keep else None,
         singular_values=returned(sigma),
         points=laplacian.rows.used,
-        diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found)
+        diagnostics=about
+        | {"stray_points": sorted(laplacian.rows.numbers[stray].tolist())}
+        | {"storage": about["storage"] | {"memory_limit": backend_of(bases).memory_budget()}}
         | {"points_digest": None if as_given is None else points_digest(as_given)}
         | {"n_features": None if as_given is None else int(as_given.shape[1])}
         | {"seen_dimension": None if X is None or options.metric != "euclidean" else dimension_of_sample(X)},
@@ -119,24 +123,18 @@ def presented(
 
 
 def diagnostics_of(
-    laplacian: Laplacian, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult
+    laplacian: Any, embedding: Embedding, sigma: Array, volumes: Array, found: SearchResult
 ) -> dict[str, Any]:
-    """How the result came about, as plain values."""
-    backend = backend_of(sigma)
-    stray, rows = stray_coordinates(embedding.vectors, backend)
+    """How the result came about, as plain values: what is known of it on one machine and on a cluster."""
     return {
-        **backend.describe(),
+        **backend_of(sigma).describe(),
         "residuals": [float(r) for r in embedding.residuals],
         "gaps": [float(g) for g in embedding.gaps],
         "angles": [float(a) for a in embedding.angles],
         "solver": embedding.info,
         **laplacian.facts,
-        "storage": laplacian.facts["storage"] | {"memory_limit": backend.memory_budget()},
-        "floored_points": int(is_floored(volumes).sum()),
-        "degenerate_points": float(is_degenerate(sigma).mean()),
-        "thin_points": thin_points(sigma),
-        "stray_coordinates": stray,
-        "stray_points": sorted(laplacian.rows.numbers[rows].tolist()),
+        **count_doubtful(sigma, volumes),
+        "stray_coordinates": stray_coordinates(embedding.vectors),
         "regret_passed": found.passed,
         "sets_scored": found.details["sets_scored"],
         "search": found.details,
@@ -144,14 +142,21 @@ def diagnostics_of(
     }
 
 
-def is_floored(log_volumes: Array) -> Array:
-    """Whether a set has lost rank at a point, so that its score is the least there is: (n,)."""
-    return log_volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9
+def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
+    """Return at how many points the set has lost rank, and at which share of them tangents are in doubt.
 
+    Where two of the d singular values (n, d) nearly coincide, any mixture of the tangents is a basis.
+    """
 
-def is_degenerate(singular_values: Array) -> Array:
-    """Whether two of the d singular values (n, d) of a point nearly coincide, so that any mixture is a basis."""
-    return (singular_values[:, :-1] - singular_values[:, 1:] <= 1e-6 * singular_values[:, :1]).any(axis=1)
+    def counts(backend: Backend, sigma: Array, volumes: Array) -> tuple[Array, ...]:
+        floored = volumes <= 0.5 * np.log(plain.FLOOR) + 1e-9  # the least score there is
+        equal = (sigma[:, :-1] - sigma[:, 1:] <= 1e-6 * sigma[:, :1]).any(axis=1)
+        return floored.sum(), equal.sum(), is_thin(sigma).sum()
+
+    backend, n = backend_of(singular_values), len(singular_values)
+    found = backend.sweep(counts, singular_values, volumes, bytes_per_row=100.0, stage="result", sums=3)
+    floored, equal, thin = (int(backend.to_host(count)) for count in found)
+    return {"floored_points": floored, "degenerate_points": equal / n, "thin_points": thin / n}
 
 
 def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:

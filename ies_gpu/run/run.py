@@ -38,14 +38,23 @@ class Run:
         Called as ``progress(stage, done, total)``; True shows a bar.
     saved : sequence of str
         The names of the files that a checkpoint may have, in their order.
+    log, backend : Log, Backend, optional
+        By default a new log with that progress, and the backend that the options ask for.
     """
 
     def __init__(
-        self, options: Options, given: Inputs, progress: Progress | bool | None = None, saved: Sequence[str] = ()
+        self,
+        options: Options,
+        given: Inputs,
+        progress: Progress | bool | None = None,
+        saved: Sequence[str] = (),
+        *,
+        log: Log | None = None,
+        backend: Backend | None = None,
     ) -> None:
         self.options, self.given, self.saved = options, given, saved
-        self.log = Log(progress)
-        self.backend: Backend = get_backend(
+        self.log = log or Log(progress)
+        self.backend: Backend = backend or get_backend(
             device_near(given.home, options.device), memory_limit=options.memory_limit, n_threads=options.n_threads
         )
         self.audit: dict[str, float] = {}
@@ -92,7 +101,7 @@ class Run:
         step: Step = function.step  # type: ignore[attr-defined]
         compute = partial(function, *args, **kwargs)
         with listen(IESWarning, self.log.warn):
-            if self.checkpoint is None or step.pack is None or step.unpack is None:
+            if self.checkpoint is None or step.pack is None or step.unpack is None or step.name not in self.saved:
                 return self._computed(step, compute)
             saved = self._read(step.name, self.after)
             if saved is not None:

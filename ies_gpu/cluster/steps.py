@@ -1,0 +1,150 @@
+"""The steps of the pipeline that a cluster does its own way: what needs rows of other blocks, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend import Backend
+from ..backend.steps import Do, call, report, step
+from ..choice.criterion import log_volumes
+from ..choice.rmetric import Tangents, tangents, unpacked_tangents
+from ..choice.search import SearchResult
+from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
+from ..embedding.diffusion import Embedding, check_pairs, packed_map, start_vector, unpacked_map
+from ..embedding.laplacian import Laplacian
+from ..errors import ClusterError
+from ..findings import refusal, tell
+from ..options import Options
+from ..results.assembly import choice_of, diagnostics_of
+from ..results.selection import Selection
+from ..run.fit import Fit
+from ..run.inputs import Inputs
+from . import returned
+from .blocks import kept, shared_out
+from .checks import check_source, facts_of_points
+from .eigenpairs import eigenpairs
+from .matrix import (
+    BlockLaplacian,
+    Rows,
+    kernel_blocks,
+    packed_blocks,
+    parts_of_graph,
+    transition_blocks,
+    unpacked_blocks,
+)
+from .team import Call, Pieces, Team, item, joined
+
+BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
+SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
+
+
+@step("laplacian", composite=True, pack=packed_blocks, unpack=unpacked_blocks)
+def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> BlockLaplacian:
+    """Return the Laplacian of the points, or of the largest part of their graph: rows of other blocks are near."""
+    source = given.values["source"]
+    team, n, count = source.team, source.n, 1
+    do(check_source, team, source, options)
+    points = do(shared_out, team, source, block_count(team, n))
+    while True:
+        kernels = do(kernel_blocks, team, points, options)
+        sizes, labels = do(parts_of_graph, team, kernels)
+        if labels is None:
+            break
+        count = max(count, len(sizes))
+        if not holds_enough(sizes, n, options.disconnected):
+            raise in_parts(sizes, each=False)
+        refuse_small_part(int(sizes.max()), n, options.n_components)
+        tell(left_out(len(sizes), int(sizes.max()), n))
+        keep = [label == sizes.argmax() for label in labels]
+        left = [i for i, own in enumerate(keep) if own.any()]
+        team.settle(len(left))
+        points = team.map(kept, [points[i] for i in left], [keep[i] for i in left])
+    facts = do(facts_of_points, team, points, int(sizes.sum()), n) | {"graph_components": count, "approximations": []}
+    return do(transition_blocks, team, kernels, n, options.bandwidth, facts)
+
+
+def block_count(team: Team, n: int) -> int:
+    """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
+    threads, least = team.n_threads(), team.least_memory()
+    if threads < 1:
+        text = "the cluster has no workers"
+        raise refusal("cluster.no_workers", text, "start some, or wait with client.wait_for_workers(1)", ClusterError)
+    wanted = max(threads, n * BYTES_PER_POINT * SHARE // least)
+    return 1 << (int(wanted) - 1).bit_length()
+
+
+@step("eigenvectors", pack=packed_map, unpack=unpacked_map)
+def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, random_state: int) -> Embedding:
+    """Return the diffusion map: products with S exchange the rows of neighbours."""
+    team, info = laplacian.team, dict[str, Any]()
+    values, V, accuracy = eigenpairs(team, laplacian, n_components + 1, tol, info, report)
+    check_pairs(values, accuracy, tol, "the workers", tell)
+    phi = team.map(over_root, V.parts, laplacian.roots)
+    start = laplacian.n_input, random_state
+    squares, along = team.total(team.map(length_and_sign, phi, laplacian.transitions, *start))
+    factors = np.where(along < 0, -1.0, 1.0) / np.sqrt(squares)
+    vectors = (Pieces(team, phi, (len(V), n_components)) * factors).astype("float64")
+    team.wait(vectors.parts)
+    few = {name: getattr(accuracy, name)[1:] for name in ("residuals", "gaps", "angles")}
+    return Embedding(vectors, 1.0 - values[1:], **few, info=info)
+
+
+def over_root(backend: Backend, V: Any, root: Any) -> Any:
+    """Eigenvectors of P, without the constant one."""
+    return backend.xp.ascontiguousarray(V[:, 1:] / root[: len(V), None])
+
+
+def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The squares of eigenvectors, and their products with the start vector, which decide on signs."""
+    start = backend.asarray(start_vector(n, seed)[P.rows])
+    return backend.to_host((phi * phi).sum(axis=0)), backend.to_host(start @ phi)
+
+
+@step("tangents", pack=Tangents._asdict, unpack=unpacked_tangents)
+def tangents_in_blocks(
+    laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
+) -> Tangents:
+    """Return the tangent spaces: those of a block take the coordinates of its neighbours in others."""
+    team, Y, d = laplacian.team, embedding.vectors, intrinsic_dim
+    others = team.exchanged(Y.parts)
+    found = team.map(tangent_rows, laplacian.transitions, d, laplacian.bandwidth, dtype, Y.parts, others)
+    team.wait(found)
+    bases, sigma = ([Call(item, (future, k)) for future in found] for k in range(2))
+    return Tangents(Pieces(team, bases, (*Y.shape, d)), Pieces(team, sigma, (len(Y), d)))
+
+
+def tangent_rows(backend: Backend, P: Rows, d: int, bandwidth: float, dtype: str, own: Any, *others: Any) -> Any:
+    Y = joined(backend, own, *others).astype(dtype, copy=False)
+    return tangents(Y, Laplacian(P.matrix, bandwidth=bandwidth), d, backend)
+
+
+@step("result")
+def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> Selection:
+    """Return the result with its arrays where the points are: at the client, or in the chunks of the input."""
+    laplacian: Any = fit.laplacian
+    embedding, (bases, sigma) = fit.embedding, fit.tangents
+    volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))
+    tall = [embedding.vectors, found.regrets, volumes, sigma, *([bases] if options.keep_bases else [])]
+    if options.scale != "unit":
+        tall[0] = tall[0] * scale_factors(laplacian, embedding, options)
+    return Selection(
+        **choice_of(found, embedding.eigenvalues, options.bandwidth),
+        **{"bases": None} | returned.arrays(given.values["source"], laplacian, tall),
+        diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found) | {"stray_points": []},
+    )
+
+
+def scale_factors(laplacian: BlockLaplacian, embedding: Embedding, options: Options) -> np.ndarray:
+    """What to multiply coordinates of unit length by; see :func:`ies_gpu.embedding.scale_and_sign.scale_factors`."""
+    Y, eigenvalues = embedding.vectors, embedding.eigenvalues
+    if options.scale == "rms":
+        return np.full(len(eigenvalues), np.sqrt(len(Y)))
+    squares, whole = laplacian.team.total(laplacian.team.map(weighted_squares, Y.parts, laplacian.roots))
+    return abs(1.0 - eigenvalues) ** options.diffusion_time / np.sqrt(squares / whole)
+
+
+def weighted_squares(backend: Backend, Y: Any, root: Any) -> tuple[np.ndarray, float]:
+    weights = root[: len(Y)] ** 2
+    return backend.to_host(weights @ (Y * Y)), float(weights.sum())
