@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import brief, one_line
-from ..files.chosen import needs
+from ..files.containers import needs
 from ..files.points import POSITIONS, XYZ, check_readable, read_numbers
 from ..files.writing import check_path
 from ..validation import check_integer, check_members

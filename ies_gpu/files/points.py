@@ -19,11 +19,9 @@ import numpy as np
 
 from ..backend.cpu import available_memory
 from ..errors import one_line
-from .chosen import NAMES, Choice, ContentError, Opened, PointFile, only_points
-from .containers import cells, hdf5_array, zarr_array
+from .columns import DELIMITERS, open_cells, open_parquet, open_text
+from .containers import NAMES, Choice, ContentError, Opened, PointFile, cells, hdf5_array, only_points, zarr_array
 from .remote import check_local, fetched, is_remote, shown
-from .tables import open_cells, open_parquet
-from .text import DELIMITERS, open_text
 
 # an .npy file up to here is read: a mapped one that somebody writes to again ends the process (SIGBUS)
 READ_BYTES = 256 << 20

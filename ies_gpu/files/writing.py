@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import brief
-from .chosen import needs
+from .containers import needs
 from .remote import check_local, check_remote_output, is_remote, shown, uploaded
 
 SETTLED = 60.0  # seconds after which an unlocked temporary file counts as left behind
