@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import device_counts, roofline
 from ies_gpu import datasets
-from ies_gpu.backend.kernels import plain, plain_multilevel
+from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.embedding.graph import Cells, in_units_of, ordered_radius_graph
 from ies_gpu.embedding.laplacian import gaussian_kernel, graph_laplacian
@@ -17,68 +17,6 @@ from ies_gpu.embedding.order import spatial_order
 from tests.backends import needs_cupy
 
 ROOT = Path(__file__).parents[2]
-
-
-class Counted:
-    """A number that counts what is done with it."""
-
-    operations = 0
-
-    def __init__(self, value):
-        self.value = float(getattr(value, "value", value))
-
-    def sqrt(self):
-        return self._count(np.sqrt(self.value))
-
-    def __gt__(self, other):
-        return self.value > getattr(other, "value", other)
-
-    @staticmethod
-    def _count(value):
-        Counted.operations += 1
-        return Counted(value)
-
-
-def _operator(name):
-    def call(self, other):
-        return self._count(getattr(self.value, name)(float(getattr(other, "value", other))))
-
-    return call
-
-
-for _name in ("add", "sub", "mul", "truediv"):
-    for _side in ("", "r"):
-        setattr(Counted, f"__{_side}{_name}__", _operator(f"__{_side}{_name}__"))
-
-
-def counted(array):
-    return np.vectorize(Counted, otypes=[object])(array)
-
-
-@pytest.fixture(autouse=True)
-def from_zero():
-    Counted.operations = 0
-
-
-@pytest.mark.parametrize(("s", "d"), [(2, 1), (2, 2), (3, 2), (4, 3), (6, 5)])
-def test_operations_of_a_score(s, d):
-    """Counted on one point and one set; ``ratio`` begins with a multiplication by one for each column."""
-    frames = counted(np.random.default_rng(0).normal(size=(1, s, d)))
-    plain.volume_ratio(frames)
-    assert Counted.operations == roofline.score_operations(s, d)
-
-
-@pytest.mark.parametrize(("m", "neighbours"), [(1, 1), (3, 4), (7, 5)])
-def test_operations_of_a_cometric(m, neighbours):
-    """Plain code computes all m^2 entries, the kernel the m(m + 1)/2 of one triangle; one addition starts each sum."""
-    indptr, indices = np.array([0, neighbours]), np.arange(1, neighbours + 1)
-    Y = counted(np.random.default_rng(0).normal(size=(neighbours + 1, m)))
-    plain.cometric_rows(indptr, indices, counted(np.ones(neighbours)), Y, np.array([0]))
-    whole = neighbours * (2 * m + 2 * m * m) - m * m  # the first term of a sum is not added
-    halving = m * m
-    assert Counted.operations == whole + halving
-    triangle = roofline.cometric_operations(m)
-    assert triangle == 2 * m + 2 * (m * (m + 1) // 2)
 
 
 def chain():
@@ -131,30 +69,6 @@ def test_work_of_the_multilevel_method_is_what_is_counted():
     assert machine.counts["syncs"] <= roofline.Problem().waits
 
 
-def test_operations_of_rayleigh_ritz(monkeypatch):
-    """Those of the matrix products in plain code: the directions are 2k columns, of which k are worked on."""
-    n, k = 50, 6
-    p = roofline.Problem(n=n, m=k - 12)
-    counts = []
-
-    class Watched(np.ndarray):
-        __module__ = "numpy"  # by which plain code finds its library
-
-        def __matmul__(self, other):
-            counts.append(2 * self.shape[0] * self.shape[1] * other.shape[1])
-            return np.matmul(self, other)
-
-    beside = plain_multilevel._side_by_side
-    monkeypatch.setattr(plain_multilevel, "_side_by_side", lambda a, b: beside(a, b).view(Watched))
-    rng = np.random.default_rng(0)
-    X, R = rng.normal(size=(n, k)).view(Watched), rng.normal(size=(n, k)).astype(np.float32).view(Watched)
-    P, SP, T, ST = (rng.normal(size=(n, k)).astype(np.float32).view(Watched) for _ in range(4))
-    plain.gram(X, R, P, SP, T, ST)
-    small = [rng.normal(size=shape).view(Watched) for shape in ((k, 4 * k), (k, 2 * k), (2 * k, k))]
-    plain.update(X, R, P, SP, T, ST, *small, np.ones(k), np.arange(k))
-    assert sum(counts) == roofline.ritz(p).double
-
-
 def test_candidates_of_the_table_are_counted():
     """Pairs compared for each point of a strip, 120 neighbours each, cell by cell: about the table's 520."""
     n = 40_000
@@ -166,14 +80,6 @@ def test_candidates_of_the_table_are_counted():
     near = (sizes[cells.near_box(low, high)].sum() for low, high in zip(cells.low, cells.high, strict=True))
     pairs = sum(own * others for own, others in zip(sizes, near, strict=True))
     assert 0.8 < pairs / n / roofline.Problem().candidates < 1.25
-
-
-def test_mixed_products_by_the_library_would_move_three_times_as_much():
-    """Why there is a kernel for them: CuPy copies the entries to float64 first. Vectors are small beside them."""
-    p = roofline.Problem()
-    own = roofline.product(p.n, p.nnz, 1, 4).bytes
-    library = roofline.product(p.n, p.nnz, 1, 8).bytes + p.nnz * (4 + 8)
-    assert library / own == pytest.approx(3, rel=0.06)
 
 
 def test_the_document_has_the_table_of_the_script():
