@@ -1,7 +1,4 @@
-"""Hostile arguments for every public function, and what counts as an answer.
-
-``python -m tests.validation.hostile`` tries every value at every argument and lists what went wrong.
-"""
+"""Hostile arguments for every public function, and what counts as an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import linecache
 import tempfile
 import traceback
 import warnings
-from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -279,37 +275,3 @@ def finite(value: Any, *, nan_allowed: bool = False) -> bool:
         own = (getattr(value, field.name) for field in dataclasses.fields(value) if field.name != "high")
         return all(finite(part) and not (isinstance(part, float) and not np.isfinite(part)) for part in own)
     return True
-
-
-if __name__ == "__main__":
-    import os
-    import signal
-    import sys
-
-    class TooLong(BaseException):
-        pass
-
-    def stop(*_: Any) -> None:
-        raise TooLong
-
-    signal.signal(signal.SIGALRM, stop)
-
-    os.environ["IES_GPU_DEVICE"] = "cpu"
-    counts: Counter[str] = Counter()
-    wrong: dict[str, list[str]] = {}
-    for place in places():
-        if len(sys.argv) > 1 and sys.argv[1] not in place[0]:
-            continue
-        for label, value in values().items():
-            signal.alarm(20)
-            try:
-                found = outcome(place, value)
-            except TooLong:
-                found = "no end after 20 s"
-            signal.alarm(0)
-            counts[found if found in ("answer", "refused", "not finite") else "raw"] += 1
-            if found not in ("answer", "refused"):
-                wrong.setdefault(found, []).append(f"{place[0]}({place[1]}={label})")
-    for text, where in sorted(wrong.items(), key=lambda item: -len(item[1])):
-        sys.stdout.write(f"{len(where):4d}  {text}\n        {', '.join(where[:5])}\n")
-    sys.stdout.write(f"{dict(counts)}\n")

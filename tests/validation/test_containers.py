@@ -32,9 +32,7 @@ def test_an_astropy_table():
 
 def test_a_largest_part_that_is_too_small():
     scattered = np.r_[X[:6] * 1e-3, 1e6 * np.arange(1, 301)[:, None] * np.ones((300, X.shape[1]))]
-    with pytest.raises(
-        DisconnectedGraphError, match=r"the largest part holds 6 of 306 points, too few for n_components=20"
-    ):
+    with refused("graph.*", DisconnectedGraphError):
         select_coordinates(scattered, **SIZES, disconnected="largest")
 
 
