@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ies_gpu.backend.sampling import sample_rows
 from ies_gpu.choice.naming import set_text
 from ies_gpu.plot.clouds import Marks, pairs
 from ies_gpu.plot.colours import colourings
-from ies_gpu.plot.panels import column_labels, coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
+from ies_gpu.plot.panels import axis_labels, new_figure, set_label, unit_mean_square
 from ies_gpu.plot.path_and_regret import draw_path, draw_regrets, shown_sets
 from ies_gpu.plot.style import styled
 
@@ -60,14 +61,14 @@ def add_three_torus(book: Book, case: Case) -> None:
     label, Y = "Figure S5", np.asarray(case.selection.embedding)
     book.figure(
         "d13-data", "D13: the points by pairs of coordinates",
-        by_pairs(case.data.X[:, :4], column_labels(range(4)), case.data.colors, "D13: points X"), label=label,
+        by_pairs(case.data.X[:, :4], axis_labels(range(4), "x"), case.data.colors, "D13: points X"), label=label,
         note="The first four columns; the other ten are noise. Each row is coloured by one of the three angles.",
     )  # fmt: skip
     subset = case.selection.subset
     book.figure(
         "d13-map", "D13: the chosen map by pairs of coordinates",
         by_pairs(
-            unit_mean_square(Y), coordinate_labels(subset), case.data.colors, f"D13: map {set_text(subset)}"
+            unit_mean_square(Y), axis_labels(subset), case.data.colors, f"D13: map {set_text(subset)}"
         ),
         label=label, note="Axes: root mean square 1. Each row is coloured by one of the three angles.",
     )  # fmt: skip
@@ -105,8 +106,8 @@ def draw_data(figure: Any, place: tuple[int, int, int], case: Case) -> None:
     name, values = next(iter(case.data.colors.items()))
     X = case.data.X
     columns = {"D13": (2, 3), "D1": (0, 1), "D2": (0, 1)}.get(case.data.name, (0, 1, 2))
-    rows = drawn_rows(len(X), MARKS)
-    axes, _ = add_map(figure, place, X[rows][:, columns], column_labels(columns), values[rows], color_map(name))
+    rows = sample_rows(len(X), MARKS, 0)
+    axes, _ = add_map(figure, place, X[rows][:, columns], axis_labels(columns, "x"), values[rows], color_map(name))
     if len(columns) == 3:
         spread = np.ptp(X[:, columns], axis=0)
         axes.set_box_aspect(np.maximum(spread, 0.4 * spread.max()), zoom=0.82)
@@ -125,8 +126,8 @@ def draw_map(figure: Any, place: tuple[int, int, int], case: Case, subset: Seque
     shown = tuple(subset) if len(subset) < 4 else tuple(subset)[-2:]
     name, values = map_color(case)
     Y = unit_mean_square(np.asarray(case.selection.coordinates))
-    rows = drawn_rows(len(Y), MARKS)
-    axes, _ = add_map(figure, place, Y[rows][:, shown], coordinate_labels(shown), values[rows], color_map(name))
+    rows = sample_rows(len(Y), MARKS, 0)
+    axes, _ = add_map(figure, place, Y[rows][:, shown], axis_labels(shown), values[rows], color_map(name))
     axes.set_title(title or f"Map {set_label(subset)}, colour {name} (axes: root mean square 1)")
 
 
@@ -148,7 +149,7 @@ def maps(case: Case, subsets: Sequence[Sequence[int]], title: str) -> Figure:
 @styled()
 def by_pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.ndarray], title: str) -> Figure:
     """Every pair of columns, with one triangle of panels per angle that colours the points."""
-    rows = drawn_rows(len(values), MARKS)
+    rows = sample_rows(len(values), MARKS, 0)
     angles = colourings({name: c[rows] for name, c in colors.items()}, len(rows))
     figure = pairs(values[rows], labels, angles, Marks(ANGLES))
     figure.set_size_inches(11, 9)  # smaller panels, so that the text stays readable on the page

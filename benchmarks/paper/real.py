@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ies_gpu import IESWarning, Selection, diagnose
+from ies_gpu.backend.sampling import sample_rows
 from ies_gpu.choice.naming import set_text
-from ies_gpu.plot.panels import coordinate_labels, drawn_rows, new_figure, set_label, unit_mean_square
+from ies_gpu.plot.panels import axis_labels, new_figure, set_label, unit_mean_square
 from ies_gpu.plot.style import styled
 from ies_gpu.system import peak_memory
 
@@ -199,7 +200,7 @@ def add_torsions(book: Book, done: list[Done]) -> None:
 def maps(selection: Selection, colors: dict[str, np.ndarray], sets: list[tuple[int, ...]], title: str) -> Figure:
     """One row per set of coordinates, one column per colour; angles get a cyclic colour map."""
     Y = unit_mean_square(selection.coordinates)
-    rows = drawn_rows(len(Y), SHOWN)
+    rows = sample_rows(len(Y), SHOWN, 0)
     figure = new_figure(4.6 * len(colors) + 0.4, 4.1 * len(sets) + 0.4)
     for r, subset in enumerate(sets):
         for c, (name, values) in enumerate(colors.items()):
@@ -223,7 +224,7 @@ def draw_map(
     Y, values = Y[inside], values[inside]
     angle = np.ptp(values) > 6  # a full turn
     low, high = (-np.pi, np.pi) if angle else np.quantile(values, [0.01, 0.99])
-    cmap, labels = "twilight" if angle else "viridis", coordinate_labels(subset[:3])
+    cmap, labels = "twilight" if angle else "viridis", axis_labels(subset[:3])
     axes, bar = add_map(figure, place, Y, labels, values, cmap, vmin=low, vmax=high)
     axes.set_title(set_label(subset) + (" (first three of them)" if len(subset) > 3 else ""))
     bar.set_label(name + (" (radians)" if "torsion" in name else ""))

@@ -81,25 +81,15 @@ def outside_text(inside: np.ndarray) -> str:
 def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> Any:
     """Points (n, 2) or (n, 3); returns what a colour bar needs, or None where there is no need of one."""
     options, values = marks.of(len(Y)), colouring.values
-    if values is None:
-        scatter(axes, Y, **options)
-        return None
-    known = ~np.isnan(values)
+    known = np.ones(len(Y), dtype=bool) if values is None else ~np.isnan(values)
     if not known.all():
         scatter(axes, Y[~known], c=GREY, **options)
-    if not known.any():
-        return None
-    if colouring.classes is None:
+    if values is not None and colouring.classes is None and known.any():
         return scatter(axes, Y[known], values[known], map_of(colouring, marks.cmap), **options)
-    # one call, in the order of the rows: a class must not cover those before it
-    scatter(axes, Y[known], c=[colouring.tint(code) for code in values[known].astype(int).tolist()], **options)
+    if known.any():  # one call, in the order of the rows: a class must not cover those before it
+        tints = {} if values is None else {"c": [colouring.tint(int(code)) for code in values[known]]}
+        scatter(axes, Y[known], **tints | options)
     return None
-
-
-def key_title(colouring: Colouring) -> str:
-    """The name of what colours the points, with a word on grey ones."""
-    grey = f"(grey: {colouring.missing:,} without a value)" if colouring.missing else ""
-    return f"{as_written(colouring.name)} {grey}".strip()
 
 
 def legend_of(colouring: Colouring) -> dict[str, Any]:
@@ -117,6 +107,12 @@ def legend_of(colouring: Colouring) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def add_bar(figure: Any, drawn: Any, colouring: Colouring, **place: Any) -> None:
+    """Add a colour bar with the name of what colours the points, and a word on grey ones."""
+    grey = f"(grey: {colouring.missing:,} without a value)" if colouring.missing else ""
+    figure.colorbar(drawn, **place).set_label(f"{as_written(colouring.name)} {grey}".strip())
+
+
 def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) -> None:
     """A colour bar or a legend to the right of axes."""
     space = axes.name == "3d"
@@ -128,7 +124,7 @@ def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) 
         # a bar inside the axes' frame keeps their height, to scale or not
         inside = {"cax": axes.inset_axes((1.02, 0, 0.02 if wide else 0.04, 1))} if roomy and not space else {}
         room = {"ax": axes, "shrink": 0.7 if space else 1, "pad": 0.14 if space else 0.02}
-        axes.figure.colorbar(drawn, **inside or room).set_label(key_title(colouring))
+        add_bar(axes.figure, drawn, colouring, **inside or room)
 
 
 def draw_panel(
@@ -170,11 +166,8 @@ def panels(
 
 def pairs(Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], marks: Marks) -> Figure:
     """All pairs of columns as a triangle of panels with common axes, one triangle per way to colour the points."""
-    inside = near(Y)
-    steps = Y.shape[1] - 1
-    side = float(np.clip(7.5 / steps, 1.3, 2.2)) * steps + 0.8
-    columns = min(2, len(colours))
-    rows = -(-len(colours) // columns)
+    inside, steps, columns = near(Y), Y.shape[1] - 1, min(2, len(colours))
+    side, rows = float(np.clip(7.5 / steps, 1.3, 2.2)) * steps + 0.8, -(-len(colours) // columns)
     figure = new_figure(side * columns, side * rows + 0.3)
     parts = figure.subfigures(rows, columns, squeeze=False, wspace=0.02)
     for part, colouring in zip(parts.flat, colours, strict=False):
@@ -202,5 +195,4 @@ def _triangle(part: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colour
         key = free.legend(loc="upper right", bbox_to_anchor=(1, 1), **legend_of(colouring))
         key.set_in_layout(False)  # it may be wider and higher than its corner, which is free on both sides
     elif drawn is not None:
-        bar = free.inset_axes((0.55, 0.0, 0.09, 1))
-        part.colorbar(drawn, cax=bar).set_label(key_title(colouring))
+        add_bar(part, drawn, colouring, cax=free.inset_axes((0.55, 0.0, 0.09, 1)))

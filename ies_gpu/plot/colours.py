@@ -23,24 +23,12 @@ ENDS = 0.02  # of a turn that angles may leave free at both ends
 
 @dataclass(frozen=True)
 class Colouring:
-    """Values or classes of n points under one name.
-
-    Attributes
-    ----------
-    name : str
-        For the legend or the colour bar; may be empty.
-    values : array (n,) or None
-        Numbers, or the numbers of the classes as floats. NaN where nothing is known. None for points of one colour.
-    classes : tuple of str or None
-        Names of the classes; None for numbers.
-    joined : int
-        How many classes the last one stands for, where there were too many; otherwise 0.
-    """
+    """Values or classes of n points under one name, which may be empty."""
 
     name: str = ""
-    values: np.ndarray | None = None
-    classes: tuple[str, ...] | None = None
-    joined: int = 0
+    values: np.ndarray | None = None  # (n,), or the numbers of the classes; NaN is unknown; None: one colour for all
+    classes: tuple[str, ...] | None = None  # their names; None for numbers
+    joined: int = 0  # classes that the last one stands for, where there were too many
 
     def of(self, rows: np.ndarray) -> Colouring:
         """The same for some of the points."""
@@ -76,10 +64,9 @@ class Colouring:
 
 
 def colourings(colors: Any, n: int, rows: np.ndarray | None = None, most: int = len(COLORS)) -> list[Colouring]:
-    """Return one colouring for each column of a frame, member of a dict, or array.
+    """Return one colouring for each column of a frame, member of a dict, or array, cut to the ``rows`` that were used.
 
-    Values for all rows of the input are cut to the ``rows`` that were used. Of more than ``most`` classes the smallest
-    are joined.
+    Of more than ``most`` classes the smallest are joined.
     """
     if colors is None:
         return [Colouring()]
@@ -135,8 +122,8 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
     """Values as floats and, where they are classes, the names of these, and how many the last one stands for."""
     array = getattr(values, "array", values)  # of a pandas.Series
     if hasattr(array, "codes") and hasattr(array, "categories"):  # pandas.Categorical: the order is the user's
-        codes = np.asarray(array.codes)
-        return _used(np.where(codes < 0, np.nan, codes.astype(float)), [str(name) for name in array.categories], most)
+        codes = np.asarray(array.codes, dtype=float)
+        return _used(np.where(codes < 0, np.nan, codes), [str(name) for name in array.categories], most)
     if isinstance(values, np.ma.MaskedArray):
         values, hidden = values.data.astype(object), np.ma.getmaskarray(values)
         values[hidden] = None
@@ -153,12 +140,11 @@ def _numbers_or_classes(what: str, values: Any, most: int) -> tuple[np.ndarray, 
     if array.dtype.kind not in "biuOUS":
         raise TypeError(f"{what} must hold numbers or classes, got dtype {array.dtype}")
     names, codes = np.unique(array[known], return_inverse=True)
-    if array.dtype.kind in "iu" and len(names) > len(COLORS):  # counts, years, numbers of rows
-        filled = np.full(array.shape, np.nan)
-        filled[known] = array[known]
-        return filled, None, 0
-    order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found = np.full(array.shape, np.nan)
+    if array.dtype.kind in "iu" and len(names) > len(COLORS):  # counts, years, numbers of rows
+        found[known] = array[known]
+        return found, None, 0
+    order = sorted(range(len(names)), key=lambda k: _natural(str(names[k])))
     found[known] = np.argsort(order)[codes]
     return _used(found, [str(names[k]) for k in order], most)
 
@@ -197,14 +183,12 @@ def _used(codes: np.ndarray, names: list[str], most: int) -> tuple[np.ndarray, t
     known = ~np.isnan(codes)
     counts = np.bincount(codes[known].astype(int), minlength=len(names))
     kept = np.flatnonzero(counts)
-    joined = 0
-    if len(kept) > most:
-        largest = np.argsort(-counts, kind="stable")[: most - 1]
-        joined = len(kept) - len(largest)
-        kept = np.sort(largest)
+    joined = 0 if len(kept) <= most else len(kept) - most + 1
+    if joined:
+        kept = np.sort(np.argsort(-counts, kind="stable")[: most - 1])
     number = np.full(len(names), len(kept), dtype=float)  # of the others
     number[kept] = np.arange(len(kept))
-    found = np.full(codes.shape, np.nan)
+    found = codes.copy()
     found[known] = number[codes[known].astype(int)]
     rest = [f"{joined:,} others"] if joined else []
     return found, (*(names[k] for k in kept), *rest), joined

@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..parameters.dimension import DOUBTFUL, THRESHOLD
 from .panels import new_figure, set_label
-from .style import COLORS, drawing
+from .style import drawing, tint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DIMENSION_LABELS = {
-    "local_pca": ("number of the local principal direction", "variance (1: a direction of the manifold)"),
+CURVES = {
     "levina_bickel": ("neighbours $k$", "Levina-Bickel estimate"),
     "two_nn": (r"$\log(r_2 / r_1)$", r"$-\log(1 - F)$, whose slope is the dimension"),
 }
-LOST = "variance lost along the worst local direction"
-UNEXPLAINED = "unexplained fraction of the variance of $X$"
+COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
 def logarithmic(axes: Any, values: Any) -> None:
@@ -29,30 +27,24 @@ def logarithmic(axes: Any, values: Any) -> None:
     axes.xaxis.set_minor_formatter(lambda *_: "")
 
 
-def name_sets(axes: Any, x: Any, y: Any, subsets: Any, lift: int) -> None:
-    """Write each set, where there are any, a little above its point."""
-    for place, subset in zip(zip(x, y, strict=True), subsets, strict=False):
-        axes.annotate(set_label(subset), place, xytext=(0, lift), textcoords="offset points", ha="center", fontsize=9)
-
-
 @drawing
 def dimension_figure(estimate: Any) -> Figure:
-    """The spectrum or curve behind a dimension."""
+    """Return the spectrum or curve behind a dimension."""
     figure = new_figure(6.4, 4.2)
     axes = figure.subplots()
     figure.suptitle(f"Intrinsic dimension {estimate.value} ({estimate.method})", fontsize=12)
-    x, y = estimate.scales, estimate.curve
+    x, y, raw = estimate.scales, estimate.curve, estimate.raw
     if estimate.method == "local_pca":
         draw_spectrum(axes, y, estimate.value)
+        return figure
+    axes.plot(x, y, "o-", color=tint(0), markersize=3)
+    label_x, label_y = CURVES[estimate.method]
+    if estimate.method == "two_nn":
+        axes.plot(x, raw * x, color=tint(1), linestyle="--", label=f"slope {raw:.2f}")
     else:
-        axes.plot(x, y, "o-", color=COLORS[0], markersize=3)
-        if estimate.method == "two_nn":
-            axes.plot(x, estimate.raw * x, color=COLORS[1], linestyle="--", label=f"slope {estimate.raw:.2f}")
-        else:
-            logarithmic(axes, x)
-            axes.axhline(estimate.raw, color=COLORS[1], linestyle="--", label=f"estimate {estimate.raw:.2f}")
-        axes.set_ylim(bottom=0)
-    label_x, label_y = DIMENSION_LABELS[estimate.method]
+        logarithmic(axes, x)
+        axes.axhline(raw, color=tint(1), linestyle="--", label=f"estimate {raw:.2f}")
+    axes.set_ylim(bottom=0)
     axes.set(xlabel=label_x, ylabel=label_y)
     axes.legend(frameon=False)
     return figure
@@ -61,53 +53,42 @@ def dimension_figure(estimate: Any) -> Figure:
 def draw_spectrum(axes: Any, spectrum: Any, dimension: int) -> None:
     """Draw the local spectrum with the threshold that a direction of the manifold reaches."""
     places = range(1, len(spectrum) + 1)
-    axes.bar(places, spectrum, color=[COLORS[0] if k <= dimension else "0.7" for k in places])
-    axes.axhspan(*DOUBTFUL, color=COLORS[1], alpha=0.15, linewidth=0, label="doubtful")
-    axes.axhline(THRESHOLD, color=COLORS[1], linestyle="--", label=f"threshold {THRESHOLD}")
-    axes.set_xticks(places)
-    axes.set_ylim(0, 1.05 * max(1.0, *spectrum))
+    axes.bar(places, spectrum, color=[tint(0) if k <= dimension else "0.7" for k in places])
+    axes.axhspan(*DOUBTFUL, color=tint(1), alpha=0.15, linewidth=0, label="doubtful")
+    axes.axhline(THRESHOLD, color=tint(1), linestyle="--", label=f"threshold {THRESHOLD}")
+    axes.set(xticks=places, ylim=(0, 1.05 * max(1.0, *spectrum)))
+    axes.set(xlabel="number of the local principal direction", ylabel="variance (1: a direction of the manifold)")
+    axes.legend(frameon=False)
 
 
 @drawing
 def parameters_figure(found: Any) -> Figure:
-    """What an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
-    panels = [draw_scan] * (len(found.basis["scan"]) > 1) + [draw_directions] * bool(found.basis["spectrum"])
-    panels.append(draw_sizes)
-    figure = new_figure(4.6 * len(panels), 4.0)
-    for axes, draw in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        draw(axes, found)
+    """Return what an automatic choice compared: bandwidths and directions, if they were looked for, and sizes."""
+    basis, d, s = found.basis, found.intrinsic_dim, found.subset_size
+    kinds = ["scan"] * (len(basis["scan"]) > 1) + ["spectrum"] * bool(basis["spectrum"]) + ["sizes"]
+    figure = new_figure(4.6 * len(kinds), 4.0)
+    for axes, kind in zip(figure.subplots(1, len(kinds), squeeze=False)[0], kinds, strict=True):
+        if kind == "spectrum":
+            draw_spectrum(axes, basis["spectrum"], d)
+            axes.set_title(f"Intrinsic dimension: {d}")
+            continue
+        rows, (name, measure) = basis[kind], COMPARED[kind]
+        x, y = [row[name] for row in rows], [row[measure] for row in rows]
+        if kind == "scan":
+            axes.plot(x, y, "o-", color=tint(0))
+            logarithmic(axes, x)
+            fixed = not isinstance(found.bandwidth, str)
+            if fixed:
+                axes.axvline(found.bandwidth, color=tint(1), linestyle="--")
+            axes.set_title(f"Bandwidth: {found.bandwidth:.4g}" if fixed else f"Bandwidth: {found.bandwidth}")
+            axes.set(xlabel=r"bandwidth $\varepsilon$ (units of $X$)")
+            axes.set_ylabel("variance lost along the worst local direction")
+        else:
+            axes.bar(x, y, color=[tint(0) if size == s else "0.7" for size in x], width=0.6)
+            axes.set(title=f"Coordinates: {s}", xlabel="number of coordinates $s$", xticks=x)
+            axes.set_ylabel("unexplained fraction of the variance of $X$")
+        for place, row in zip(zip(x, y, strict=True), rows, strict=True):
+            near = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 9}
+            axes.annotate(set_label(row["subset"]), place, **near)
+        axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets
     return figure
-
-
-def draw_scan(axes: Any, found: Any) -> None:
-    """Draw what the set chosen at each bandwidth loses of the worst direction, by which they are compared."""
-    rows = found.basis["scan"]
-    x, y = [row["bandwidth"] for row in rows], [row["lost"] for row in rows]
-    axes.plot(x, y, "o-", color=COLORS[0])
-    name_sets(axes, x, y, [row["subset"] for row in rows], 7)
-    chosen = found.bandwidth
-    if not isinstance(chosen, str):
-        axes.axvline(chosen, color=COLORS[1], linestyle="--")
-    logarithmic(axes, x)
-    axes.set_ylim(0, 1.15 * max(y))  # room for the names of sets
-    shown = chosen if isinstance(chosen, str) else f"{chosen:.4g}"
-    axes.set(title=f"Bandwidth: {shown}", xlabel=r"bandwidth $\varepsilon$ (units of $X$)", ylabel=LOST)
-
-
-def draw_directions(axes: Any, found: Any) -> None:
-    """Draw the local spectrum behind the dimension."""
-    draw_spectrum(axes, found.basis["spectrum"], found.intrinsic_dim)
-    label_x, label_y = DIMENSION_LABELS["local_pca"]
-    axes.set(title=f"Intrinsic dimension: {found.intrinsic_dim}", xlabel=label_x, ylabel=label_y)
-    axes.legend(frameon=False)
-
-
-def draw_sizes(axes: Any, found: Any) -> None:
-    """Draw what the best set of each size leaves unexplained."""
-    rows = found.basis["sizes"]
-    x, y = [row["subset_size"] for row in rows], [row["fvu"] for row in rows]
-    axes.bar(x, y, color=[COLORS[0] if s == found.subset_size else "0.7" for s in x], width=0.6)
-    name_sets(axes, x, y, [row["subset"] for row in rows], 4)
-    axes.set_xticks(x)
-    axes.set_ylim(0, 1.15 * max(y))
-    axes.set(title=f"Coordinates: {found.subset_size}", xlabel="number of coordinates $s$", ylabel=UNEXPLAINED)

@@ -13,9 +13,8 @@ from ..errors import brief
 from ..validation import check_real_array
 from .panels import (
     add_axes,
+    axis_labels,
     check_axes,
-    column_labels,
-    coordinate_labels,
     label_axes,
     mark_size,
     new_figure,
@@ -56,10 +55,6 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
     matplotlib.figure.Figure
         The figure, which belongs to no window. A notebook shows it.
 
-    See Also
-    --------
-    ies_gpu.diagnose : Find what is wrong with a map.
-
     Examples
     --------
     >>> from ies_gpu import datasets, diagnose, plot, select_coordinates
@@ -76,7 +71,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
         check_axes(ax, Y.shape[1])
     figure = new_figure(11, 4.8) if ax is None else ax.figure
     left = add_axes(figure, (1, 2, 1), Y.shape[1]) if ax is None else ax
-    _draw(left, Y, coordinate_labels(found.subset, " (root mean square 1)"), found)
+    _draw(left, Y, axis_labels(found.subset, more=" (root mean square 1)"), found)
     left.set_title(f"The map by {set_label(found.subset)}")
     if ax is not None:
         left.legend(frameon=False, markerscale=3)
@@ -90,7 +85,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
             raise ValueError(f"points must have {len(Y)} rows, and 2 columns or more, got shape {data.shape}")
         data = data[:, :3]
         right = add_axes(figure, (1, 2, 2), data.shape[1])
-        _draw(right, data, labels or column_labels(range(3)), found)
+        _draw(right, data, labels or axis_labels(range(3), "x"), found)
         of_more = f" (the first 3 of {columns} columns)" if columns > 3 else ""
         right.set_title(f"The same points in the data{of_more}")
     handles, texts = left.get_legend_handles_labels()
@@ -116,10 +111,6 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     matplotlib.figure.Figure
         The figure, which belongs to no window. A notebook shows it.
 
-    See Also
-    --------
-    ies_gpu.selection_stability : Find how certain a choice is.
-
     Examples
     --------
     >>> from ies_gpu import datasets, plot, select_coordinates, selection_stability
@@ -140,10 +131,8 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     places = np.arange(len(sets))
     for number, (name, shares) in enumerate(made.items()):
         widths, shift = [100 * shares.get(s, 0.0) for s in sets], (number - 0.5 * (len(made) - 1)) * 0.36
-        label = f"{name} ({kinds[name][1]:,})"
-        axes.bar_label(
-            axes.barh(places + shift, widths, 0.34, color=TINTS[number], label=label), fmt="%.0f %%", padding=2
-        )
+        look = {"color": TINTS[number], "label": f"{name} ({kinds[name][1]:,})"}
+        axes.bar_label(axes.barh(places + shift, widths, 0.34, **look), fmt="%.0f %%", padding=2)
     names = ["a set with no counterpart" if -1 in s else set_label(s) for s in sets]
     axes.set_yticks(places, [f"{names[0]} (chosen)", *names[1:]])
     axes.set_ylim(max(len(sets), 3) - 0.5, -0.5)  # thin bars, and room for the legend
@@ -154,19 +143,13 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
 
 
 def _draw(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> None:
-    groups = {
-        "dependency": np.concatenate([*found.dependencies, np.empty(0, dtype=np.int64)]),
-        "knot": np.concatenate([*found.knots, np.empty(0, dtype=np.int64)]),
-        "crossing": np.unique(found.crossings),
-        "overlap": np.unique(found.overlaps),
-    }
-    size = mark_size(len(Y))
-    fine = np.setdiff1d(np.arange(len(Y)), np.concatenate(list(groups.values())).astype(np.int64))
+    parts = (found.dependencies, found.knots, (found.crossings,), (found.overlaps,))
+    groups = [np.unique(np.concatenate([*map(np.ravel, part), []])).astype(np.int64) for part in parts]
+    fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), mark_size(len(Y))
     scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
-    for name, rows in groups.items():
+    for (name, colour), rows in zip(COLORS.items(), groups, strict=True):
         if len(rows):
-            label = f"{name} ({len(rows):,})"
-            scatter(axes, Y[rows.astype(np.int64)], s=3 * size, c=COLORS[name], label=label, zorder=3)
+            scatter(axes, Y[rows], s=3 * size, c=colour, label=f"{name} ({len(rows):,})", zorder=3)
     for a, b in found.crossings[:PAIRS]:
         axes.plot(*Y[[a, b]].T, color=COLORS["crossing"], linewidth=0.5, alpha=0.5)
     label_axes(axes, labels[: Y.shape[1]])
@@ -174,14 +157,10 @@ def _draw(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> 
 
 def _histogram(axes: Any, found: Diagnosis) -> None:
     top = max(4.0, float(np.quantile(found.collapse, 0.999)))
-    edges = np.geomspace(0.5, top, 60)
-    axes.hist(np.clip(found.collapse, 0.5, top), edges, color="0.6")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.hist(np.clip(found.collapse, 0.5, top), np.geomspace(0.5, top, 60), color="0.6")
     axes.axvline(1.0, color=ink(), linestyle=":", linewidth=1)
+    axes.set(xscale="log", yscale="log", ylabel="points", title="How far the map throws points together")
     ticks = [t for t in (0.5, 1, 2, 3, 5, 10, 20, 50, 100, 200) if t <= top]
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.minorticks_off()
     axes.set_xlabel("collapse: spread of the nearest points in the map (1: kept together)")
-    axes.set_ylabel("points")
-    axes.set_title("How far the map throws points together")

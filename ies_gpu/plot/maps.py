@@ -15,9 +15,8 @@ from .clouds import Marks, draw_panel, pairs, panels
 from .colours import Colouring, colourings, colourings_of
 from .panels import (
     as_written,
+    axis_labels,
     check_axes,
-    column_labels,
-    coordinate_labels,
     heading,
     on_host,
     set_label,
@@ -33,16 +32,9 @@ if TYPE_CHECKING:
 
 @drawing
 def embedding(
-    selection: Selection,
-    subset: Sequence[int | str] | None = None,
-    *,
-    colors: Any = None,
-    title: str | None = None,
-    cmap: str | None = None,
-    size: float | None = None,
-    alpha: float | None = None,
-    ax: Any = None,
-) -> Figure:
+    selection: Selection, subset: Sequence[int | str] | None = None, *, colors: Any = None, title: str | None = None,
+    cmap: str | None = None, size: float | None = None, alpha: float | None = None, ax: Any = None,
+) -> Figure:  # fmt: skip
     """Draw the points in the chosen coordinates, or in any others.
 
     Two coordinates are drawn in 2-D, three in 3-D, and more as a grid of all pairs. One is drawn against the first of
@@ -77,11 +69,6 @@ def embedding(
     matplotlib.figure.Figure
         The figure, which belongs to no window. A notebook shows it.
 
-    See Also
-    --------
-    ies_gpu.plot.points : Draw the input.
-    ies_gpu.plot.path : Draw how the set was chosen.
-
     Examples
     --------
     >>> from ies_gpu import datasets, plot, select_coordinates
@@ -105,15 +92,9 @@ def embedding(
 
 @drawing
 def points(
-    X: Any,
-    *,
-    colors: Any = None,
-    title: str | None = None,
-    cmap: str | None = None,
-    size: float | None = None,
-    alpha: float | None = None,
-    ax: Any = None,
-) -> Figure:
+    X: Any, *, colors: Any = None, title: str | None = None, cmap: str | None = None, size: float | None = None,
+    alpha: float | None = None, ax: Any = None,
+) -> Figure:  # fmt: skip
     """Draw the input, to scale.
 
     The first two columns are drawn if the third is thin (a tenth of them or less), otherwise the first three in 3-D.
@@ -141,10 +122,6 @@ def points(
     matplotlib.figure.Figure
         The figure, which belongs to no window. A notebook shows it.
 
-    See Also
-    --------
-    ies_gpu.plot.embedding : Draw the chosen coordinates.
-
     Examples
     --------
     >>> from ies_gpu import datasets, plot
@@ -154,7 +131,8 @@ def points(
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     if isinstance(colors, str):
         if names is None or colors not in names:
-            raise ValueError(f"colors={brief(colors)} must name a column of X, which {_has(names)}")
+            has = "has no names" if names is None else f"has {', '.join(names)}"
+            raise ValueError(f"colors={brief(colors)} must name a column of X, which {has}")
         colors = {colors: X[colors]}
     title, X = heading(title), on_host(X, "X")
     if X.ndim != 2 or X.shape[1] < 2 or len(X) < 1:
@@ -165,7 +143,9 @@ def points(
     flat = X.shape[1] == 2 or spread[2] <= 0.1 * spread[:2].max()
     X = X[:, :2] if flat else X
     title = title or (f"The first {X.shape[1]} of {columns} columns" if columns > 3 else "")
-    labels = column_labels(range(X.shape[1])) if names is None else [as_written(name) for name in names[: X.shape[1]]]
+    labels = (
+        axis_labels(range(X.shape[1]), "x") if names is None else [as_written(name) for name in names[: X.shape[1]]]
+    )
     colours, marks = colourings(colors, len(X)), Marks(cmap, size, alpha)
     if ax is not None:
         return _into(ax, X, labels, colours, marks, title, to_scale=True)
@@ -175,19 +155,15 @@ def points(
     return figure
 
 
-def _has(names: list[str] | None) -> str:
-    return "has no names" if names is None else f"has {', '.join(names)}"
-
-
 def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
     """The columns to draw and their labels; a single one is drawn against another."""
     if len(chosen) > 1:
-        return Y[:, list(chosen)], coordinate_labels(chosen, " (root mean square 1)" if len(chosen) == 2 else "")
+        return Y[:, list(chosen)], axis_labels(chosen, more=" (root mean square 1)" if len(chosen) == 2 else "")
     others = [k for k in range(Y.shape[1]) if k not in chosen][:1]
     if not others:
-        return np.column_stack([Y, np.zeros(len(Y))]), [*coordinate_labels(chosen), ""]
-    name = coordinate_labels(others)[0]
-    return Y[:, [*chosen, *others]], [*coordinate_labels(chosen), f"{name} (not in the set: shows the curve)"]
+        return np.column_stack([Y, np.zeros(len(Y))]), [*axis_labels(chosen), ""]
+    name = axis_labels(others)[0]
+    return Y[:, [*chosen, *others]], [*axis_labels(chosen), f"{name} (not in the set: shows the curve)"]
 
 
 def _into(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backend import to_host
-from ..backend.sampling import sample_rows
 from ..errors import brief
 from ..validation import check_array, check_integer, check_members, check_text
 from .style import COLORS
@@ -40,14 +39,9 @@ def set_label(subset: Iterable[int]) -> str:
     return r"$\{" + r",\, ".join(rf"\phi_{{{k + 1}}}" for k in numbers) + r"\}$"
 
 
-def coordinate_labels(subset: Iterable[int], more: str = "") -> list[str]:
-    """The names of coordinates for axes, counted from 1."""
-    return [rf"$\phi_{{{k + 1}}}${more}" for k in subset]
-
-
-def column_labels(columns: Iterable[int]) -> list[str]:
-    """The names of columns of the input for axes, counted from 1."""
-    return [f"$x_{{{k + 1}}}$" for k in columns]
+def axis_labels(numbers: Iterable[int], symbol: str = r"\phi", more: str = "") -> list[str]:
+    """The names of coordinates, or of columns of the input by another symbol, for axes; counted from 1."""
+    return [f"${symbol}_{{{k + 1}}}${more}" for k in numbers]
 
 
 def as_written(name: str) -> str:
@@ -63,8 +57,7 @@ def label_axes(axes: Any, labels: Sequence[str]) -> None:
 
 def on_host(array: Any, name: str = "values") -> np.ndarray:
     """An array of any device, or what becomes one, as NumPy's."""
-    found = check_array(name, array)
-    return np.asarray(to_host(found))
+    return np.asarray(to_host(check_array(name, array)))
 
 
 def heading(title: str | None, usual: str = "") -> str:
@@ -86,11 +79,6 @@ def check_axes(ax: Any, dimensions: int) -> None:
 def unit_mean_square(Y: np.ndarray) -> np.ndarray:
     """Coordinates (n, s) with mean square 1, whatever their scale in the result."""
     return Y / np.maximum(np.sqrt((Y * Y).mean(axis=0)), np.finfo(float).tiny)
-
-
-def drawn_rows(n: int, most: int) -> np.ndarray:
-    """All of n rows, or a seeded sample of ``most``: more marks only make the file larger."""
-    return sample_rows(n, most, 0)
 
 
 def new_figure(width: float, height: float, *, wspace: float | None = None) -> Figure:

@@ -44,10 +44,6 @@ def path(selection: Selection, *, title: str | None = None, ax: Any = None) -> F
     matplotlib.figure.Figure
         The figure, which belongs to no window. A notebook shows it.
 
-    See Also
-    --------
-    ies_gpu.plot.volumes : Draw what a set is worth, point by point.
-
     Examples
     --------
     >>> from ies_gpu import datasets, plot, select_coordinates
@@ -163,10 +159,6 @@ def volumes(
     -------
     matplotlib.figure.Figure
         The figure, which belongs to no window. A notebook shows it.
-
-    See Also
-    --------
-    ies_gpu.Selection.score : The numbers behind the picture.
 
     Examples
     --------

@@ -12,8 +12,9 @@ from typing import Any
 
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
+from ..backend.sampling import sample_rows
 from ..choice.naming import in_symbols, page_text
-from ..plot.panels import drawn_rows, on_host
+from ..plot.panels import on_host
 from ..results.selection import Selection
 from ..results.text import ASKED, facts
 from .page import report_page
@@ -27,15 +28,7 @@ LEVELS = {"sure": "good", "likely": "fair", "doubtful": "bad", None: "unchecked"
 
 
 class Page:
-    """A report to show in a notebook.
-
-    Attributes
-    ----------
-    text : str
-        The whole page as HTML.
-    height : int
-        Of the frame, in pixels.
-    """
+    """A report to show in a notebook: the whole page as HTML, and the height of its frame in pixels."""
 
     def __init__(self, text: str, height: int) -> None:
         self.text, self.height = text, height
@@ -119,6 +112,6 @@ def _image(figure: Any) -> str:
 
 def _thinned(selection: Selection) -> Selection:
     """Return the same with few points, so that a small picture of a million points takes no longer."""
-    rows = drawn_rows(len(selection.points), DRAWN)
+    rows = sample_rows(len(selection.points), DRAWN, 0)
     names = ("coordinates", "points", "regrets", "log_volumes")
     return replace(selection, **{name: on_host(getattr(selection, name))[rows] for name in names})
