@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ies_gpu.backend.sampling import sample_rows
-from ies_gpu.choice.naming import set_text
 from ies_gpu.plot.clouds import Marks, pairs
 from ies_gpu.plot.colours import colourings
 from ies_gpu.plot.panels import axis_labels, new_figure, set_label, unit_mean_square
@@ -17,7 +16,7 @@ from ies_gpu.plot.style import styled
 
 from .book import Book
 from .panels import add_map
-from .published import PUBLISHED
+from .published import PUBLISHED, set_text
 from .synthetic_cases import Case
 
 if TYPE_CHECKING:

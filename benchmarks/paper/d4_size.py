@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ies_gpu.analysis.volumes import size_verdict, volume_histogram
-from ies_gpu.choice.naming import set_text
 from ies_gpu.choice.size_rule import FALL, NEAR_ZERO, SPIKE
 from ies_gpu.plot import volumes
 
 from .book import Book
 from .d1_to_d13 import maps
+from .published import set_text
 from .synthetic_cases import Case
 
 LABEL = "Figure 2"

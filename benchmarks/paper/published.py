@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+
+def set_text(subset: Iterable[int]) -> str:
+    """A set as the paper writes it: ``{1, 7}`` for ``(0, 6)``."""
+    return "{" + ", ".join(str(k + 1) for k in subset) + "}"
 
 
 class Published(NamedTuple):

@@ -11,7 +11,6 @@ import numpy as np
 
 from ies_gpu import IESWarning, Selection, diagnose
 from ies_gpu.backend.sampling import sample_rows
-from ies_gpu.choice.naming import set_text
 from ies_gpu.plot.panels import axis_labels, new_figure, set_label, unit_mean_square
 from ies_gpu.plot.style import styled
 from ies_gpu.system import peak_memory
@@ -19,6 +18,7 @@ from ies_gpu.system import peak_memory
 from .book import Book
 from .panels import add_map
 from .parts import Parts, Progress
+from .published import set_text
 from .real_cases import CASES, USUAL, Features, RealCase, features, fit, mirror_set, torsion_r2
 
 if TYPE_CHECKING:

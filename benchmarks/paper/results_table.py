@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ies_gpu.choice.naming import set_text
-
 from .book import Book
-from .published import PUBLISHED
+from .published import PUBLISHED, set_text
 from .synthetic_cases import Case, order_text
 
 LABEL = "Table S3"

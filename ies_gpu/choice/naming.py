@@ -31,11 +31,6 @@ def in_symbols(text: str) -> str:
     return re.sub(r"\bphi(\d+)\b", lambda name: "φ" + name[1].translate(SUBSCRIPTS), text)
 
 
-def set_text(subset: Iterable[int]) -> str:
-    """A set as the paper writes it: ``{1, 7}`` for ``(0, 6)``. A negative member is unknown, and written ``?``."""
-    return "{" + ", ".join("?" if k < 0 else str(k + 1) for k in subset) + "}"
-
-
 def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
     """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
     import numpy as np  # here, because ``ies-gpu --help`` loads this module
