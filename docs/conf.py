@@ -18,6 +18,7 @@ sys.path.insert(0, str(DOCS / "_extensions"))
 if importlib.util.find_spec("cupy"):  # pages are made on the CPU; without CuPy they are anyway, and need not say so
     os.environ["IES_GPU_DEVICE"] = "cpu"
 
+import answers  # noqa: E402
 import gallery_runs  # noqa: E402
 import project_pages  # noqa: E402
 
@@ -37,8 +38,10 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx_copybutton",
+    "answers",
     "mathml",
     "project_pages",
+    "reference",
 ]
 exclude_patterns = ["_build", "_lessons"]
 nitpicky = True
@@ -86,6 +89,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_search_scorer = answers.write_scorer(DOCS / "_build")
 maximum_signature_line_length = 60
 html_logo = "_static/logo.png"
 html_favicon = "_static/logo.png"

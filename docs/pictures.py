@@ -12,48 +12,57 @@ HERE = Path(__file__).parent
 warnings.simplefilter("ignore")  # of settings that are wrong on purpose
 
 
-def panel(axes, points, colors, title):
+def panel(axes, points, colors, title, *, shape=0.62):
     points = points / points.std(axis=0)
     axes.scatter(*points[:, :2].T, c=colors, s=2, cmap="viridis")
     axes.set_title(title, fontsize=11)
     axes.set_xticks([])
     axes.set_yticks([])
-    axes.set_box_aspect(0.62)
+    axes.set_box_aspect(shape)
 
 
 strip = datasets.load("D1", n_samples=10_000)
 chosen = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.25)
 width = strip.truth[:, 1]
-figure = Figure(figsize=(10, 2.5), layout="constrained")
+figure = Figure(figsize=(10, 1.95), layout="constrained")
 flat, first, both = figure.subplots(1, 3)
 flat.scatter(*strip.truth[:, :2].T, c=width, s=1, cmap="viridis")
 flat.set_title("the data: a strip of 25 by 4", fontsize=11)
 flat.set_xticks([])
 flat.set_yticks([])
 flat.set_aspect("equal")
-panel(first, chosen.coordinates[:, :2], width, "first two: the width is lost")
-panel(both, chosen.embedding, width, f"chosen ({', '.join(chosen.names)}): both directions")
-figure.savefig(HERE / "demo.png", dpi=150)
+panel(first, chosen.coordinates[:, :2], width, "first two: the width is lost", shape=0.5)
+panel(both, chosen.embedding, width, f"chosen ({', '.join(chosen.names)}): both directions", shape=0.5)
+figure.savefig(HERE / "demo.png", dpi=150, bbox_inches="tight", pad_inches=0.03)
 
 roll = datasets.load("D3", n_samples=3_000)
 strip = datasets.load("D1", n_samples=3_000)
 torus = datasets.load("D7", n_samples=3_000)
-figure = Figure(figsize=(10, 7), layout="constrained")
+figure = Figure(figsize=(10, 8.6), layout="constrained")
 titles = {0.4: "bandwidth too small: it twists", 1.0: "bandwidth right", 3.0: "bandwidth too large: turns touch"}
 for place, (factor, title) in enumerate(titles.items(), 1):
     fit = select_coordinates(roll.X, intrinsic_dim=2, subset_size=2, bandwidth=0.75 * factor, disconnected="largest")
-    panel(figure.add_subplot(3, 3, place), fit.embedding, roll.truth[fit.points, 1], title)
+    panel(figure.add_subplot(4, 3, place), fit.embedding, roll.truth[fit.points, 1], title)
+titles = {1: "d = 1, too small: a curve", 2: "d = 2: the strip", 3: "d = 3, too large: one coordinate too many"}
+for place, (d, title) in enumerate(titles.items(), 4):
+    fit = select_coordinates(strip.X, intrinsic_dim=d, subset_size=max(2, d), bandwidth=0.45)
+    panel(figure.add_subplot(4, 3, place), fit.embedding, strip.truth[:, 1], title)
 titles = {4: "m = 4, too small: a curve", 20: "m = 20: the strip", 40: "m = 40: no better, slower"}
-for place, (m, title) in enumerate(titles.items(), 4):
+for place, (m, title) in enumerate(titles.items(), 7):
     fit = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.45, n_components=m)
-    panel(figure.add_subplot(3, 3, place), fit.embedding, strip.truth[:, 1], title)
-fit = select_coordinates(torus.X, intrinsic_dim=2, subset_size=2, bandwidth=2.7)
-panel(figure.add_subplot(3, 3, 7), fit.embedding, torus.truth[:, -1], "torus, s = 2, too small: it folds")
-fit = select_coordinates(torus.X, intrinsic_dim=2, subset_size=3, bandwidth=2.7)
-axes = figure.add_subplot(3, 3, 8, projection="3d")
-axes.scatter(*(fit.embedding / fit.embedding.std(axis=0)).T, c=torus.truth[:, -1], s=2, cmap="viridis")
-axes.set_title("torus, s = 3: a tube", fontsize=11)
-axes.set_axis_off()
+    panel(figure.add_subplot(4, 3, place), fit.embedding, strip.truth[:, 1], title)
+titles = {2: "s = 2, too small: the torus folds", 3: "s = 3: a tube", 4: "s = 4: one more than it needs"}
+for place, (s, title) in enumerate(titles.items(), 10):
+    fit = select_coordinates(torus.X, intrinsic_dim=2, subset_size=s, bandwidth=2.7)
+    height = torus.truth[:, -1]
+    if s == 2:
+        panel(figure.add_subplot(4, 3, place), fit.embedding, height, title)
+        continue
+    axes = figure.add_subplot(4, 3, place, projection="3d")
+    axes.scatter(*(fit.embedding / fit.embedding.std(axis=0)).T[:3], c=height, s=2, cmap="viridis")
+    axes.set_title(title, fontsize=11)
+    axes.set_axis_off()
+    axes.set_box_aspect(None, zoom=1.35)
 figure.savefig(HERE / "parameters.png", dpi=110)
 
 t = np.linspace(-1.2, 1.2, 60)

@@ -16,6 +16,18 @@ SECTIONS = {
     "programs": ("own_graph.py", "pipeline.py"),
 }
 RUN = [*LESSONS, *(name for section in SECTIONS.values() for name in section)]
+# what the square beside a title shows: points and their colours, in the names of the script
+SQUARES = {
+    "strip.py": ("selection.embedding", "strip.truth[:, 1]"),
+    "swiss_roll.py": ("X", "along"),
+    "torus.py": ("selection.embedding", "abs(torus.colors['alpha'] - np.pi)"),
+    "ethanol.py": ("selection.embedding", "abs(colors['OH torsion'])"),
+    "spectra.py": ("selection.embedding", "depth[selection.points]"),
+    "cells.py": ("selection.embedding", "cells.obs['bulk_labels'].cat.codes"),
+    "own_graph.py": ("selection.embedding", "places[:, 0]"),
+    "pipeline.py": ("placed.to_numpy()", "along_test"),
+}
+SQUARE_FOLDER = Path(__file__).parents[1] / "_build" / "squares"
 
 
 def libraries(script: Path) -> list[str]:
@@ -40,6 +52,9 @@ def prepare(folder: Path) -> list[str]:
             script.write_text(f'{start}"""{text.rstrip()}\n\n{reason}\n"""{rest}')
         else:
             able.append(script.name)
+            if script.name in SQUARES:
+                square = f"# sphinx_gallery_thumbnail_path = '_build/squares/{script.stem}.png'"
+                script.write_text(f"{script.read_text()}\n{square}\n")
     return able
 
 
@@ -58,12 +73,43 @@ class Order:
         return RUN.index(name)
 
 
+def draw_square(name: str, found: dict[str, Any]) -> None:
+    """Draw the picture beside the title of a script, once it has what the picture shows."""
+    import numpy as np  # the tests read this file without it
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+
+    try:
+        points, colors = (eval(code, dict(found)) for code in SQUARES[name])
+    except NameError:
+        return
+    space = points.shape[1] == 3
+    points = points[:, :3] if space else points[:, :2]
+    points = points if name == "swiss_roll.py" else points / points.std(axis=0)
+    seen = (
+        colormaps["tab10"] if name == "cells.py" else ListedColormap(colormaps["viridis"](np.linspace(0.2, 0.95, 99)))
+    )
+    figure = Figure(figsize=(3, 3))
+    axes = figure.add_axes((0, 0, 1, 1), projection="3d" if space else None)
+    axes.scatter(*points.T, c=colors, s=5, cmap=seen)
+    axes.set_axis_off()
+    axes.margins(0.06)
+    if space:
+        axes.set_box_aspect(None, zoom=1.5)
+    SQUARE_FOLDER.mkdir(parents=True, exist_ok=True)
+    figure.savefig(SQUARE_FOLDER / f"{Path(name).stem}.png", dpi=100, transparent=True)  # on light and on dark
+
+
 def written_pictures(block: Any, variables: dict[str, Any], settings: dict[str, Any]) -> str:
     """Show the pictures that a block has written into its folder."""
     from sphinx_gallery.scrapers import figure_rst  # the tests read this file without it
 
+    script = Path(variables["src_file"])
+    if script.name in SQUARES:
+        draw_square(script.name, variables["example_globals"])
     shown, titles = [], []
-    for picture in sorted(Path(variables["src_file"]).parent.glob("*.png"), key=lambda file: file.stat().st_mtime_ns):
+    for picture in sorted(script.parent.glob("*.png"), key=lambda file: file.stat().st_mtime_ns):
         titles.append(picture.stem.replace("-", " "))
         shown.append(next(variables["image_path_iterator"]))
         shutil.move(picture, shown[-1])

@@ -9,13 +9,8 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
-SOURCE = "https://github.com/ies-gpu/ies-gpu/blob/main"
-PAGES = {
-    "CHANGELOG.md": "changelog",
-    "CONTRIBUTING.md": "contributing",
-    "SECURITY.md": "vulnerabilities",
-    "docker/README.md": "containers",
-}
+SOURCE = "https://github.com/ies-gpu/ies-gpu/blob/main"  # of files; GitHub leads on to folders
+PAGES = {"CONTRIBUTING.md": "contributing"}
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)(?P<target>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 
 

@@ -5,7 +5,6 @@ A long strip
 The first two eigenvectors of a strip of 25 by 4 give a curve. The chosen two give the strip.
 """
 
-# sphinx_gallery_thumbnail_number = 2
 from ies_gpu import datasets, plot, select_coordinates
 
 strip = datasets.load("D1", n_samples=5_000)

@@ -5,7 +5,6 @@ A swiss roll
 scikit-learn's roll is a sheet of 90 by 21, rolled up. We pass only its points.
 """
 
-# sphinx_gallery_thumbnail_number = 1
 import numpy as np
 from sklearn.datasets import make_swiss_roll
 
