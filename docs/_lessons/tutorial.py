@@ -2,27 +2,29 @@
 Tutorial: start here, make a map, judge it
 ==========================================
 
-We have 2,000 measurements of 8 numbers each, and suspect that they depend on two hidden quantities. We make a map of
-these, and then try to prove it wrong. It takes a minute on a laptop.
+Install the package, make a map of 2,000 points, and then try to prove it wrong. It takes a minute on a laptop.
+
+.. code-block:: bash
+
+   pip install 'ies-gpu[plot] @ git+https://github.com/ies-gpu/ies-gpu'
+
+:doc:`/install` has other ways, such as from a clone.
 """
 
 # %%
 # The data
 # --------
 #
-# In practice you would not know where the points come from. Here they are a long sheet, bent into an S, turned in eight
-# dimensions, with some noise. We set the two hidden quantities aside until the end.
+# In practice you would not know where the points come from. Here they lie on a long strip of 25 by 4, in three columns,
+# with some noise. We set aside where on the strip each point lies until the end. Your own points are an array or a data
+# frame with one row per point (:doc:`/data`).
 
-import numpy as np
-from scipy.stats import ortho_group
+from ies_gpu import datasets
 
-rng = np.random.default_rng(0)
-n = 2_000
-along, across = rng.uniform(-7, 7, n), rng.uniform(0, 2.2, n)
-bend = 4.5 * np.sin(along / 4.5)
-sheet = np.column_stack([bend, across, np.sign(along) * 4.5 * (1 - np.cos(along / 4.5))])
-X = np.hstack([sheet, np.zeros((n, 5))]) @ ortho_group.rvs(8, random_state=0)
-X += rng.normal(scale=0.05, size=X.shape)
+strip = datasets.load("D1", n_samples=2_000)
+X = strip.X
+along, across = strip.truth.T
+print(X.shape)
 
 # %%
 # Choose coordinates
@@ -36,8 +38,9 @@ selection = select_coordinates(X)
 print(selection)
 
 # %%
-# :doc:`reading` explains every line. Two coordinates were chosen, and they are not the first two. Here are the first
-# two, coloured by two columns of the data.
+# The first line has the answer, and the verdict under it says whether to trust it; :doc:`reading` explains every line.
+# Two coordinates were chosen, and they are not the first two. Here are the first two, coloured by two columns of the
+# data.
 
 columns = {"column 1 of X": X[:, 0], "column 2 of X": X[:, 1]}
 plot.embedding(selection, (0, 1), colors=columns, title="The first two").savefig("first.png")
@@ -48,8 +51,8 @@ plot.embedding(selection, (0, 1), colors=columns, title="The first two").savefig
 plot.embedding(selection, colors=columns, title="The chosen").savefig("chosen.png")
 
 # %%
-# The first two make a curve. The chosen two fill an area, and the columns vary smoothly over it. That is what you
-# want to see: neighbours in the map have similar values.
+# The first two make a curve, on which the second column is scattered. The chosen two fill an area, and both columns
+# vary smoothly over it. That is what you want to see: neighbours in the map have similar values.
 #
 # Is the map one-to-one?
 # ----------------------
@@ -80,14 +83,15 @@ print(selection_stability(selection, X=X, n_refits=10))
 
 # %%
 # A low share does not make the map wrong. Here the output says why it is low: the eigenvalues of two neighbours are so
-# close that a sample may swap them. Up to such a swap the choice is safe, and the next check shows that the map stays
-# the same.
+# close that a sample may swap them. The next check shows that the map stays the same.
 #
 # Does it depend on the bandwidth?
 # --------------------------------
 #
 # The numbers of the coordinates may change with the bandwidth, because eigenvalues swap places. The picture should
 # not.
+
+import numpy as np
 
 bandwidth = selection.diagnostics["parameters"]["bandwidth"]
 for factor in (0.8, 1.25):
@@ -99,7 +103,7 @@ for factor in (0.8, 1.25):
 # Compare with what you know
 # --------------------------
 #
-# The best test is something that the map has not seen. Here that is the two hidden quantities; in practice it may be a
+# The best test is something that the map has not seen. Here that is the place on the strip; in practice it may be a
 # temperature, a label or a time. Colour by it, and ask how well the map predicts it.
 
 plot.embedding(selection, colors={"along": along, "across": across}).savefig("truth.png")
@@ -113,14 +117,16 @@ for name, Y in {"chosen": selection.embedding, "first two": selection.coordinate
         print(f"{name:10} predict {what:7} with R2 = {score:.2f}")
 
 # %%
-# Save it
-# -------
+# Save it, and add new points
+# ---------------------------
 #
-# Save the result, and a model that puts new points into the same map.
+# Save the result, and a model that puts new points into the same map (:doc:`/new-points`).
 
 selection.save("run.npz")  # ies_gpu.load("run.npz"), or 'ies-gpu show run.npz'
-selection.model(X).save("model.npz")  # ies_gpu.load("model.npz").transform(new)
+model = selection.model(X)
+model.save("model.npz")
+print(model.transform(datasets.load("D1", n_samples=3, random_state=1).X))
 
 # %%
-# Where to go from here: :doc:`/parameters` if a choice is doubtful, :doc:`/new-points`, :doc:`/pipelines` for
-# scikit-learn, and :doc:`when_not_to_use_it`.
+# Where to go from here: :doc:`/parameters` if the verdict is doubtful, :doc:`/pipelines` for scikit-learn, and
+# :doc:`when_not_to_use_it`.

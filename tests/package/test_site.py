@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import os
 import re
 import runpy
+import threading
 from functools import cache
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
@@ -21,6 +24,7 @@ import ies_gpu
 from ies_gpu.results.text import PRINTED
 from tests.findings.source import codes
 from tests.package.test_docstrings import MORE
+from tests.report.conftest import browser  # noqa: F401, a fixture
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -76,6 +80,12 @@ def test_every_public_name_is_in_the_reference():
     assert named == wanted
 
 
+def test_every_option_is_under_a_subhead():
+    pytest.importorskip("docutils")
+    groups = runpy.run_path(str(EXTENSIONS / "reference.py"))["PLACE"]
+    assert set(inspect.signature(ies_gpu.select_coordinates).parameters) <= set(groups)
+
+
 def test_every_example_is_in_the_gallery():
     known = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))
     scripts = {file.name: file for folder in ("examples", "docs/_lessons") for file in (ROOT / folder).rglob("*.py")}
@@ -90,11 +100,11 @@ def test_every_example_is_in_the_gallery():
 
 def test_an_example_whose_library_is_missing_is_not_run_and_says_so(tmp_path):
     text = '"""\nTitle\n=====\n\nWhat it shows.\n"""\n\nimport numpy as np\n'
-    (tmp_path / "strip.py").write_text(text)
+    (tmp_path / "plain.py").write_text(text)
     (tmp_path / "torus.py").write_text(f"{text}from no_such_library.part import thing\n")
     prepare = runpy.run_path(str(EXTENSIONS / "gallery_runs.py"))["prepare"]
-    assert prepare(tmp_path) == ["strip.py"]
-    assert (tmp_path / "strip.py").read_text() == text
+    assert prepare(tmp_path) == ["plain.py"]
+    assert (tmp_path / "plain.py").read_text() == text
     shown = ast.parse((tmp_path / "torus.py").read_text())
     assert "no_such_library is not installed" in ast.get_docstring(shown)
     assert ast.unparse(shown.body[1:]) == "import numpy as np\nfrom no_such_library.part import thing"
@@ -217,3 +227,48 @@ def test_pictures_have_a_description_and_formulas_are_drawn():
     for file in built_pages():
         assert not page(file).silent, (file.name, page(file).silent)
         assert "\\frac" not in file.read_text() and "math-error" not in file.read_text(), file.name
+
+
+# what people look for, and the page that must come first
+SEARCHES = {
+    "bandwidth": "parameters",
+    "how many eigenvectors": "parameters",
+    "disconnected graph": "faq",
+    "install": "lessons/tutorial",
+    "start": "lessons/tutorial",
+    "new points": "new-points",
+    "verdict": "judging",
+    "gpu": "speed",
+    "memory": "jobs",
+    "anndata": "pipelines",
+    "spectral embedding converge": "convergence",
+    "diffusion components": "which-components",
+}
+FIRST = "#search-results ul.search li > a"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Say nothing of the pages that were asked for."""
+
+
+@pytest.fixture(scope="module")
+def served():
+    """Serve the site: a browser searches in nothing that it reads from disk."""
+    handler = functools.partial(Quiet, directory=SITE)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@built
+def test_the_page_that_answers_comes_first_in_a_search(served, browser):  # noqa: F811
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    found = {}
+    for query in SEARCHES:
+        browser.get(f"{served}/search.html?q={quote(query)}")
+        link = WebDriverWait(browser, 60).until(lambda page: page.find_elements("css selector", FIRST))[0]
+        found[query] = urlsplit(link.get_attribute("href")).path.removeprefix("/").removesuffix(".html")
+    assert found == SEARCHES
