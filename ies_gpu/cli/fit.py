@@ -246,7 +246,7 @@ def select(points: Any, args: argparse.Namespace, console: Console, client: Any)
 
     asked = asked_of(args) | {"progress": console.progress}
     if stays_away(args) and (args.output or (args.coordinates and not by_block(args))):
-        from ..cluster.returned import check_room_for
+        from ..cluster.source import check_room_for
 
         check_room_for(args.points, asked["n_components"], args.intrinsic_dim)
     if args.each_part:
@@ -283,7 +283,8 @@ def write(selection: Selection, given: Given, args: argparse.Namespace, console:
 
 def write_coordinates(selection: Selection, given: Given, args: argparse.Namespace, path: str) -> None:
     """Write the chosen coordinates, with a row for every point of the input."""
-    from ..cluster.returned import len_of, padded, write_rows
+    from ..cluster.returned import padded, write_rows
+    from ..cluster.source import len_of
     from ..files.writing import write_table
     from ..results.text import in_input_rows
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..errors import ClusterError
+from ..findings import refusal
 
 SETTINGS = {
     # tasks stay with their blocks: one that is stolen takes its share of the matrix along
@@ -70,8 +71,9 @@ def connected(*, scheduler: str | None = None, workers: int | None = None, memor
         try:
             client = stack.enter_context(Client(scheduler, timeout="10s"))
         except (OSError, ValueError) as error:  # a timeout is an OSError
-            raise ClusterError(
-                f"no Dask scheduler answers at {scheduler} ({error}); start one with 'dask scheduler', or check the "
-                "address"
-            ) from None
+            text, advice = (
+                f"no Dask scheduler answers at {scheduler} ({error})",
+                "start one with 'dask scheduler', or check ",
+            )
+            raise refusal("cluster.no_scheduler", text, f"{advice}the address", ClusterError) from None
         yield client

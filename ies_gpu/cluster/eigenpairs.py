@@ -22,6 +22,7 @@ from ..embedding.eigensolvers.eigenpairs import (
 )
 from ..embedding.laplacian import Laplacian
 from ..errors import ClusterError, NotConvergedError
+from ..findings import option, refusal
 from .levels import TopLevel
 from .matrix import BlockLaplacian
 from .team import Pieces, Team
@@ -52,10 +53,10 @@ def pairs_on_one(
     most = team.memory_of(0)
     if need > most:
         why = info.get("fallback", "it is too dense for the multilevel method")
-        raise ClusterError(
-            f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
-            f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker; lower bandwidth or use larger workers"
-        )
+        text = f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
+        text += f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker"
+        advice = f"lower {option('bandwidth')} or use larger workers"
+        raise refusal("cluster.matrix_too_large", text, advice, ClusterError)
     pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
     values, accuracy, more = team.gather([team.submit(head, pairs, block=0)])[0]
     info |= more

@@ -11,41 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend, get_backend
+from ..backend import Backend
 from ..errors import ClusterError
 from ..files.writing import check_output
-from ..options import Options
+from ..findings import refusal
 from .matrix import BlockLaplacian, Rows
-from .source import Source, open_rows
+from .source import Source
 from .team import PARSING, Pieces, Team, item
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
 VOLUMES = NAMES.index("log_volumes")
-
-
-def check_room(source: Source, options: Options) -> None:
-    """Refuse, before the work, a result that does not fit the client."""
-    if source.local:
-        way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
-        check_fits(source.n, options.n_components, options.intrinsic_dim, bool(options.keep_bases), way)
-
-
-def check_room_for(path: str, m: int, d: Any) -> None:
-    """The same for points in a file whose result is to be saved here."""
-    way = "leave out -o, and let the workers write the coordinates: --coordinates map.zarr or map.npy"
-    check_fits(len_of(path), m, 2 if d == "auto" else d, False, way)
-
-
-def check_fits(n: int, m: int, d: int, bases: bool, way: str) -> None:
-    need = 8 * n * (m + d + 10 + (m * d if bases else 0))
-    free = get_backend("cpu").free_memory()
-    if need > free:
-        raise ClusterError(f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here; {way}")
-
-
-def len_of(path: str) -> int:
-    """How many points a file has."""
-    return int(open_rows(path).shape[0])
 
 
 def arrays(source: Source, laplacian: BlockLaplacian, tall: list[Pieces]) -> dict[str, Any]:
@@ -175,19 +150,21 @@ def write_rows(array: Any, path: str | os.PathLike[str]) -> None:
 def check_rows_output(path: Path) -> None:
     """Check, before long work, that rows can be written there by block."""
     if path.suffix not in (".npy", ".zarr"):
-        raise ValueError(f"{path}: the workers write .npy or .zarr; choose one of them")
+        raise refusal("output.rows", f"{path}: the workers write .npy or .zarr", "choose one of them")
     if path.suffix == ".zarr" and path.exists():
-        raise ValueError(f"{path} already exists; choose another name, or delete it")
+        raise refusal("output.exists", f"{path} already exists", "choose another name, or delete it")
     if path.suffix == ".npy":
         check_output(path, ".npy")
     elif not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.absolute().parent} does not exist; create it first")
+        text = f"the folder {path.absolute().parent} does not exist"
+        raise refusal("output.no_folder", text, "create it first", FileNotFoundError)
 
 
 def put_rows(rows: np.ndarray, path: str, first: int) -> None:
     """Write some rows of an ``.npy`` file that is there."""
     if not Path(path).exists():
-        raise ClusterError(f"a worker cannot see {Path(path).parent}; put the output on storage that all workers share")
+        text = f"a worker cannot see {Path(path).parent}"
+        raise refusal("cluster.not_shared", text, "put the output on storage that all workers share", ClusterError)
     with PARSING:
         file = np.load(path, mmap_mode="r+", allow_pickle=False)
     file[first : first + len(rows)] = rows

@@ -20,7 +20,6 @@ from ..run.inputs import Inputs, laplacian_of
 from ..run.log import Log, Report
 from ..run.progress import Progress
 from ..run.run import Run
-from .returned import check_room
 from .saved import BlockCheckpoint, digest_of
 from .source import Source
 from .steps import BYTES_PER_POINT, assemble_in_blocks, laplacian_in_blocks, map_in_blocks, tangents_in_blocks
@@ -45,10 +44,8 @@ class ClusterRun(Run):
         self.team.check_versions()
         self.counts = log = CountingLog(self.team, progress)
         with log.stage("order"):
-            source = Source(self.team, given.value)
-            options.check_shape(source.n, source.width)
+            source = Source(self.team, given.value, options)
             self.team.data = source.n * BYTES_PER_POINT
-            check_room(source, options)
         given = Inputs({"source": source})
         super().__init__(options, given, saved=SAVED, log=log, backend=TeamBackend(self.team))
 

@@ -16,6 +16,7 @@ import numpy as np
 from ..backend import Backend
 from ..errors import ClusterError
 from ..files.archive import pack, read_header, unpack, write_archive
+from ..findings import refusal
 from ..run.checkpoint import GO_ON, Checkpoint, Saved
 from ..run.fingerprint import add_array, content_digest
 from .team import PARSING, Pieces, Team
@@ -30,8 +31,8 @@ class BlockCheckpoint(Checkpoint):
         try:
             blind = [worker for worker, sees in team.client.run(Path.is_dir, folder).items() if not sees]
             if blind:
-                text = f"worker {blind[0]} cannot see {folder}; put the checkpoint on storage that all share"
-                raise ClusterError(text)
+                text, advice = f"worker {blind[0]} cannot see {folder}", "put the checkpoint on storage that all share"
+                raise refusal("cluster.not_shared", text, advice, ClusterError)
         except BaseException:
             self.close()
             raise

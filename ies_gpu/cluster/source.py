@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import Backend
+from ..backend import Backend, get_backend
 from ..errors import ClusterError, brief
 from ..files.containers import open_zarr
+from ..findings import refusal
+from ..options import Options
 from ..validation import check_real_array, check_unmasked
 from .team import PARSING, Team
 
@@ -35,16 +37,20 @@ class Source:
         Whether the points are an array of the client, so that the results should be, too.
     """
 
-    def __init__(self, team: Team, X: Any) -> None:
+    def __init__(self, team: Team, X: Any, options: Options) -> None:
         self.team = team
         kind = "path" if isinstance(X, (str, os.PathLike)) else "dask" if hasattr(X, "to_delayed") else "array"
         shape, dtype = self._shape(X, kind)
         check_unmasked("X", X)
         if len(shape) != 2 or min(shape) < 1:
-            raise ValueError(f"X must have 2 axes, one row per point, got shape {shape}")
+            raise refusal("X.shape", f"X must have 2 axes, one row per point, got shape {shape}")
         if np.dtype(dtype).kind not in "buif":
-            raise TypeError(f"X must hold real numbers, got dtype {dtype}")
+            raise refusal("X.type", f"X must hold real numbers, got dtype {dtype}", kind=TypeError)
         self.n, self.width, self.local = int(shape[0]), int(shape[1]), kind == "array"
+        options.check_shape(self.n, self.width)
+        if self.local:
+            way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
+            check_room(self.n, options.n_components, options.intrinsic_dim, bool(options.keep_bases), way)
         if kind == "dask":
             X = X.rechunk({1: -1})
             self.ends = np.concatenate([[0], np.cumsum(X.chunks[0])])
@@ -72,10 +78,30 @@ class Source:
             return tuple(opened.shape), opened.dtype
         shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
         if shape is None or dtype is None:
-            raise TypeError(f"X must be an array, a Dask array or a path to .npy or .zarr with client, got {brief(X)}")
+            text = f"X must be an array, a Dask array or a path to .npy or .zarr with client, got {brief(X)}"
+            raise refusal("X.type", text, kind=TypeError)
         if any(size != size for size in shape):  # Dask does not know how many rows a filtered array has
-            raise ValueError("X has chunks of unknown size; call X.compute_chunk_sizes() first")
+            raise refusal("X.chunks", "X has chunks of unknown size", "call X.compute_chunk_sizes() first")
         return tuple(shape), dtype
+
+
+def check_room(n: int, m: int, d: int, bases: bool, way: str) -> None:
+    """Refuse, before the work, a result that does not fit the client."""
+    need, free = 8 * n * (m + d + 10 + (m * d if bases else 0)), get_backend("cpu").free_memory()
+    if need > free:
+        text = f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here"
+        raise refusal("cluster.result_too_large", text, way, ClusterError)
+
+
+def check_room_for(path: str, m: int, d: Any) -> None:
+    """The same for points in a file whose result is to be saved here."""
+    way = "leave out -o, and let the workers write the coordinates: --coordinates map.zarr or map.npy"
+    check_room(len_of(path), m, 2 if d == "auto" else d, False, way)
+
+
+def len_of(path: str) -> int:
+    """How many points a file has."""
+    return int(open_rows(path).shape[0])
 
 
 def mapped_file(X: Any) -> str | None:
@@ -98,16 +124,17 @@ def open_rows(path: str) -> Any:
     """Open a file whose rows can be read one by one."""
     ending = Path(path).suffix.lower()
     if ending not in READ:
-        way = "; read it with dask.dataframe and pass its to_dask_array(lengths=True)" if ending == ".parquet" else ""
-        raise ValueError(f"{path}: with client, points are read from .npy or .zarr{way}")
+        way = "read it with dask.dataframe and pass its to_dask_array(lengths=True)" if ending == ".parquet" else ""
+        raise refusal("X.format", f"{path}: with client, points are read from .npy or .zarr", way)
     if not Path(path).exists():
-        raise FileNotFoundError(f"{path} does not exist; check the path")
+        raise refusal("X.missing", f"{path} does not exist", "check the path", FileNotFoundError)
     if ending == ".npy":
         with PARSING:
             return np.load(path, mmap_mode="r", allow_pickle=False)
     arrays = open_zarr(Path(path))
     if list(arrays) != ["X"]:
-        raise ValueError(f"{path} must be one array of numbers; give the path of one, such as {path}/X.zarr")
+        text, advice = f"{path} must be one array of numbers", f"give the path of one, such as {path}/X.zarr"
+        raise refusal("X.arrays", text, advice)
     return arrays["X"]
 
 
@@ -116,7 +143,8 @@ def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
     try:
         opened = open_rows(path)
     except FileNotFoundError:
-        raise ClusterError(f"a worker cannot see {path}; put it on storage that all workers share") from None
+        text, advice = f"a worker cannot see {path}", "put it on storage that all workers share"
+        raise refusal("cluster.not_shared", text, advice, ClusterError) from None
     return checked(backend, opened[span[0] : span[1]], span[0])
 
 
@@ -127,5 +155,5 @@ def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         row = first + int(np.argmin(finite))
-        raise ValueError(f"X must be finite, but row {row} is not; drop such rows or fill them in")
+        raise refusal("X.not_finite", f"X must be finite, but row {row} is not", "drop such rows or fill them in")
     return check_real_array("X", rows, 2)

@@ -14,8 +14,7 @@ from ..choice.search import SearchResult
 from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
 from ..embedding.diffusion import Embedding, check_pairs, packed_map, start_vector, unpacked_map
 from ..embedding.laplacian import Laplacian
-from ..errors import ClusterError
-from ..findings import refusal, tell
+from ..findings import tell
 from ..options import Options
 from ..results.assembly import choice_of, diagnostics_of
 from ..results.selection import Selection
@@ -34,7 +33,7 @@ from .matrix import (
     transition_blocks,
     unpacked_blocks,
 )
-from .team import Call, Pieces, Team, item, joined
+from .team import Call, Pieces, Team, item, joined, no_workers
 
 BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
 SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
@@ -69,8 +68,7 @@ def block_count(team: Team, n: int) -> int:
     """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
     threads, least = team.n_threads(), team.least_memory()
     if threads < 1:
-        text = "the cluster has no workers"
-        raise refusal("cluster.no_workers", text, "start some, or wait with client.wait_for_workers(1)", ClusterError)
+        raise no_workers()
     wanted = max(threads, n * BYTES_PER_POINT * SHARE // least)
     return 1 << (int(wanted) - 1).bit_length()
 

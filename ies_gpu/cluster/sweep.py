@@ -31,10 +31,7 @@ class TeamBackend(CpuBackend):
         return array if isinstance(array, Pieces) else super().asarray(array, dtype)
 
     def first_run(self) -> str:
-        return ""
-
-    def prepare(self) -> None:
-        """Begin with nothing: it is the workers that compile."""
+        return ""  # it is the workers that compile
 
     def describe(self) -> dict[str, Any]:
         client = self.team.client
@@ -42,20 +39,11 @@ class TeamBackend(CpuBackend):
         reason = f"on {count} worker{'s' * (count > 1)} of the Dask cluster at {client.scheduler.address}"
         return {"device": self.team.gather([self.team.submit(device_of)])[0], "device_reason": reason}
 
-    def sweep(
-        self,
-        work: Callable[..., Any],
-        *tall: Any,
-        bytes_per_row: float | Callable[[Any], float],
-        stage: str,
-        sums: int = 0,
-        rows: int = 0,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> list[Any]:
+    def sweep(self, work: Callable[..., Any], *tall: Any, sums: int = 0, rows: int = 0, **more: Any) -> list[Any]:
         """Sweep over each piece on its worker: one task per block; only sums come here, and rows stay in pieces."""
-        limits: dict[str, Any] = {"bytes_per_row": bytes_per_row, "stage": stage, "sums": sums, "rows": rows}
+        limits = {name: more[name] for name in ("bytes_per_row", "stage")} | {"sums": sums, "rows": rows}
         if not isinstance(tall[0], Pieces):
-            return super().sweep(work, *tall, progress=progress, **limits)
+            return super().sweep(work, *tall, **more | limits)
         team, n = self.team, len(tall[0])
         found = team.map(swept, work, limits, *(pieces.parts for pieces in tall))
         totals = team.total(team.map(first, found, sums) if rows else found) if sums else ()

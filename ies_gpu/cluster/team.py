@@ -20,13 +20,13 @@ import numpy as np
 
 from ..backend import Backend, get_backend
 from ..errors import ClusterError, brief, first_few, first_line
+from ..findings import refusal
 from ..run.fingerprint import versions
 
 COARSE = 1 / 6  # of the memory of all blocks that the coarse levels take on the first worker
 # Headers of .npy files are parsed, and Python 3.11 sometimes fails at that in two threads at a time ("AST constructor
 # recursion depth mismatch"): the threads of a worker take turns
 PARSING = Lock()
-PATIENCE = 30.0  # seconds for which nothing happens before we give up
 LOOK = 5.0  # seconds between two looks at the workers
 FILLED = 0.6  # of a worker's memory, beyond which Dask moves results to the disk
 LIBRARIES = 400_000_000  # bytes that a worker takes with its libraries and compiled kernels (400 to 412 MB measured)
@@ -58,6 +58,8 @@ class Team:
     client : distributed.Client
     device : str
         The device on each worker, as for :func:`get_backend`.
+    patience : float
+        Seconds for which nothing happens before we give up.
 
     Attributes
     ----------
@@ -75,12 +77,14 @@ class Team:
         Bytes that each worker may use, at the start.
     """
 
-    def __init__(self, client: Any, device: str) -> None:
+    def __init__(self, client: Any, device: str, patience: float = 30.0) -> None:
         if not (callable(getattr(client, "submit", None)) and callable(getattr(client, "nthreads", None))):
-            raise TypeError(f"client must be a dask.distributed.Client, got {brief(client)}")
+            text = f"client must be a dask.distributed.Client, got {brief(client)}"
+            raise refusal("client.type", text, kind=TypeError)
         if getattr(client, "asynchronous", False):
-            raise TypeError("client must not be asynchronous; create it with Client(..., asynchronous=False)")
-        self.client, self.device = client, device
+            text, advice = "client must not be asynchronous", "create it with Client(..., asynchronous=False)"
+            raise refusal("client.asynchronous", text, advice, TypeError)
+        self.client, self.device, self.patience = client, device, patience
         self.name = uuid4().hex  # two runs on one cluster must not take each other's results
         self.tasks = self.rounds = 0
         self.near: list[list[int]] = []
@@ -105,7 +109,7 @@ class Team:
         """Refuse workers whose versions differ: their results would, too."""
         own, others = versions(), self.everywhere(versions)
         if not others or not self.workers:
-            raise ClusterError("the cluster has no workers; start some, or wait with client.wait_for_workers(1)")
+            raise no_workers()
         for address, theirs in others.items():
             wrong = [
                 f"{name} {theirs.get(name)} instead of {own.get(name)}"
@@ -113,7 +117,8 @@ class Team:
                 if theirs.get(name) != own.get(name)
             ]
             if wrong:
-                raise ClusterError(f"worker {address} has {', '.join(wrong)}; install the same versions everywhere")
+                text = f"worker {address} has {', '.join(wrong)}"
+                raise refusal("cluster.versions", text, "install the same versions everywhere", ClusterError)
 
     def n_threads(self) -> int:
         """Threads of all workers together."""
@@ -202,7 +207,7 @@ class Team:
         since, seen = monotonic(), None
         while True:
             try:
-                wait(list(futures), timeout=LOOK)
+                wait(list(futures), timeout=min(LOOK, self.patience / 2))
                 return
             except TimeoutError:
                 workers = self.client.sync(self.client.scheduler.identity)["workers"]
@@ -211,25 +216,26 @@ class Team:
                 counts.update(about["metrics"].get("task_counts", {}))
             if counts != seen or any(counts[state] for state in ("executing", "long-running", "flight")):
                 since, seen = monotonic(), counts
-            elif monotonic() - since >= PATIENCE:
-                raise ClusterError(self.stuck(workers))
+            elif monotonic() - since >= self.patience:
+                raise self.stuck(workers)
 
-    def stuck(self, workers: dict[str, dict[str, Any]]) -> str:
-        """Say which worker keeps a run from going on, what it has and what it needs."""
+    def stuck(self, workers: dict[str, dict[str, Any]]) -> Exception:
+        """Return the error that says which worker keeps a run from going on, what it has and what it needs."""
         needed = f"{(LIBRARIES + self.data / max(1, len(self.workers))) / FILLED / 1e6:,.0f} MB"
-        way = f"give each worker about {needed}, or start fewer of them"
+        way, idle = (
+            f"give each worker about {needed}, or start fewer of them",
+            f"nothing has run for {self.patience:g} s",
+        )
         for address, about in workers.items():
             if about["status"] == "paused":
                 used = about["metrics"].get("memory", 0) / 1e6
                 has = f"has paused worker {address}, which uses {used:,.0f} MB of its {self.had(address)}"
-                return f"nothing has run for {PATIENCE:.0f} s, because Dask {has}; {way}"
+                return refusal("cluster.paused", f"{idle}, because Dask {has}", way, ClusterError)
         lost = [f"{address} ({self.had(address)})" for address in self.workers if address not in workers]
         if lost:
-            return (
-                f"nothing has run for {PATIENCE:.0f} s; workers were lost, probably for want of memory: "
-                f"{first_few(lost)}; {way}"
-            )
-        return f"nothing has run on the workers for {PATIENCE:.0f} s; look at the scheduler's dashboard and start again"
+            text = f"{idle}; workers were lost, probably for want of memory: {first_few(lost)}"
+            return refusal("cluster.workers_lost", text, way, ClusterError)
+        return refusal("cluster.idle", idle, "look at the scheduler's dashboard and start again", ClusterError)
 
     def had(self, address: str) -> str:
         """Return the memory of a worker, for messages."""
@@ -242,10 +248,11 @@ class Team:
             return self.client.run(function)
         except OSError as error:
             workers = first_few(f"{address} has {self.had(address)}" for address in self.workers)
-            raise ClusterError(
-                f"a worker did not answer ({first_line(error)}); if it has too little memory for the libraries, which "
-                f"take {LIBRARIES / 1e6:,.0f} MB, give it more: {workers}"
-            ) from None
+            advice = (
+                f"if it has too little memory for the libraries, which take {LIBRARIES / 1e6:,.0f} MB, give it more: "
+            )
+            text = f"a worker did not answer ({first_line(error)})"
+            raise refusal("cluster.no_answer", text, advice + workers, ClusterError) from None
 
     def bytes_sent(self) -> int:
         """Bytes that workers have sent so far, to each other and to the client."""
@@ -270,6 +277,11 @@ class Team:
         counts = self.gather(self.map(lengths, self.outgoing))
         pairs = ((i, j, n) for j, own in enumerate(counts) for i, n in own.items())
         return sum(n for i, j, n in pairs if self.place(i) != self.place(j))
+
+
+def no_workers() -> Exception:
+    text, advice = "the cluster has no workers", "start some, or wait with client.wait_for_workers(1)"
+    return refusal("cluster.no_workers", text, advice, ClusterError)
 
 
 @dataclass(frozen=True)
