@@ -104,7 +104,7 @@ class Run {
   colourings() {
     const content = this.content, named = (column) => ({ ...column, values: new Column(column.values) });
     this.colours = [
-      { key: "volume", label: "volume of the set", about: " (0: a dimension is lost, 1: best)", of: (set) => (this.volumes(set) ?? this.volumes(content.subset)).values, why: "" },
+      { key: "volume", label: "volume of the set", about: " (0: a dimension is lost, 1: best)", of: (set) => this.volumes(set)?.values, why: content.volumes.length > 1 ? "Volumes are in this page for the sets on the path and the best of the ranking." : "This run was saved without its tangent bases, so only the chosen set has volumes. Run again with keep_bases=True for the others." },
       { key: "regret", label: "regret of the set", of: () => this.segmentOf(this.state.set)?.regrets, why: "Regrets are known for the sets on the path only." },
     ];
     const add = (column, group) => this.colours.push({ ...column, key: `${group}${this.colours.length}`, label: column.name, of: () => column.values, group });
@@ -122,8 +122,13 @@ class Run {
 
   paint() {
     const column = this.paintView(this.map, this.state.set);
-    this.paintView(this.first, this.firstView.select.value === "first" ? this.firstSet : this.state.set);
+    this.paintView(this.first, this.beside());
     this.key(column);
+  }
+
+  // the set by which the points of the first square are placed, or else coloured
+  beside() {
+    return this.firstView.select.value === "first" ? this.firstSet : this.state.set;
   }
 
   paintView(view, set) {
@@ -174,8 +179,8 @@ class Run {
     if (column.values.includes(MISSING)) holder.append(element("p", {}, "Grey: no value."));
   }
 
-  words(i) {
-    const column = this.colour.of(this.state.set), value = column && valueOf(column, i);
+  words(i, set) {
+    const column = this.colour.of(set), value = column && valueOf(column, i);
     const shown = value === null || value === undefined ? "no value" : this.colour.classes ? this.colour.classes[Math.round(value)] : shortNumber(value);
     return `row ${this.rows[i]} · ${this.colour.label}: ${shown}`;
   }
@@ -183,16 +188,16 @@ class Run {
   // --- panels
 
   build() {
-    const actions = { marked: (indices, add) => marked.set(indices.map((i) => this.rows[i]), add), words: (i) => this.words(i) };
-    this.map = new Scatter(this.part(".map .view"), actions);
-    this.first = new Scatter(this.part(".first .view"), actions);
+    const actions = (set) => ({ marked: (indices, add) => marked.set(indices.map((i) => this.rows[i]), add), words: (i) => this.words(i, set()) });
+    this.map = new Scatter(this.part(".map .view"), actions(() => this.state.set));
+    this.first = new Scatter(this.part(".first .view"), actions(() => this.beside()));
     for (const [panel, view] of [[".map", this.map], [".first", this.first]]) this.tools(this.part(`${panel} .tools`), view);
     this.choices();
     const slider = this.part("input.zeta");
     slider.id = `zeta-${document.querySelectorAll("input.zeta").length}`;
     slider.previousElementSibling.setAttribute("for", slider.id);
     slider.addEventListener("input", () => this.walk(this.zetaAt(slider.value / 1000)));
-    const steps = [["◀ set", "the set on the path for a smaller zeta", () => this.step(1)], ["ζ*", "back to the chosen set", () => this.walk(this.content.zeta)], ["set ▶", "the set on the path for a larger zeta", () => this.step(-1)]];
+    const steps = [["◀ set", "the set on the path for a smaller zeta", () => this.step(1)], ["ζ*", "back to the chosen set", () => this.walk(this.content.zeta, true)], ["set ▶", "the set on the path for a larger zeta", () => this.step(-1)]];
     this.part(".path .steps").append(...steps.map(([text, title, act]) => button(text, act, { title })));
     this.table();
     this.answer();
@@ -311,7 +316,7 @@ class Run {
     });
     this.part(".volumes-text").textContent = volumes
       ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)} % of the points lie below 0.1. Drag across the bars to mark points.`
-      : this.content.volumes.length > 1 ? "Volumes are in this page for the sets on the path and the best of the ranking." : "This run was saved without its tangent bases, so only the chosen set has volumes. Run again with keep_bases=True for the others.";
+      : this.colours[0].why;
   }
 
   // --- the table
@@ -399,7 +404,7 @@ class Run {
 
   lead(name) {
     if (name === "shape" && this.content.diagnosis) this.showFindings();
-    this.walk(this.content.zeta);
+    else this.walk(this.content.zeta, true);
     this.part(`.${name}`).scrollIntoView({ block: "center", behavior: "smooth" });
     this.part(`.${name}`).classList.add("pointed");
     setTimeout(() => this.part(`.${name}`).classList.remove("pointed"), 1600);

@@ -38,47 +38,38 @@ def legend(axes):
     return None if found is None else [text.get_text() for text in found.get_texts()]
 
 
-@pytest.mark.parametrize(
-    ("colors", "names"),
-    [
-        (WORDS, ["a", "b", "c"]),
-        (WORDS.astype(object), ["a", "b", "c"]),
-        (pandas.Series(WORDS), ["a", "b", "c"]),
-        (pandas.Categorical(WORDS, categories=["c", "b", "a", "unused"]), ["c", "b", "a"]),
-        (pandas.Series(WORDS, dtype="category"), ["a", "b", "c"]),
-        (np.arange(N) % 4, ["0", "1", "2", "3"]),
-        (pandas.Series(np.arange(N) % 2, dtype="Int64"), ["0", "1"]),
-        (np.arange(N) < 9, ["False", "True"]),
-        (np.array(["10", "9"])[np.arange(N) % 2], ["9", "10"]),
-        (np.array(["c10", "c9", "b"])[np.arange(N) % 3], ["b", "c9", "c10"]),
-    ],
-    ids=[
-        "strings",
-        "objects",
-        "Series",
-        "Categorical",
-        "category",
-        "integers",
-        "Int64",
-        "bool",
-        "words of digits",
-        "digits in words",
-    ],
-)
-def test_classes_get_a_legend(selection, colors, names):
-    axes = drawn(plot.embedding(selection, colors=colors)).axes[0]
-    assert legend(axes) == names
-    code = [names.index(str(value)) for value in np.asarray(colors)]
-    np.testing.assert_allclose(axes.collections[0].get_facecolors(), [to_rgba(COLORS[k]) for k in code])
+KINDS = [
+    (WORDS, ["a", "b", "c"]),
+    (WORDS.astype(object), ["a", "b", "c"]),
+    (pandas.Series(WORDS), ["a", "b", "c"]),
+    (pandas.Categorical(WORDS, categories=["c", "b", "a", "unused"]), ["c", "b", "a"]),
+    (pandas.Series(WORDS, dtype="category"), ["a", "b", "c"]),
+    (np.arange(N) % 4, ["0", "1", "2", "3"]),
+    (pandas.Series(np.arange(N) % 2, dtype="Int64"), ["0", "1"]),
+    (np.arange(N) < 9, ["False", "True"]),
+    (np.array(["10", "9"])[np.arange(N) % 2], ["9", "10"]),
+    (np.array(["c10", "c9", "b"])[np.arange(N) % 3], ["b", "c9", "c10"]),
+]
 
 
-@pytest.mark.parametrize(
-    "colors", [np.arange(N), np.linspace(0, 1, N), pandas.Series(range(N)), (np.arange(N) % 3) / 2]
-)
-def test_numbers_get_a_colour_bar(selection, colors):
-    axes = drawn(plot.embedding(selection, colors=colors)).axes[0]
-    assert legend(axes) is None
-    np.testing.assert_array_equal(axes.collections[0].get_array(), colors)
+def test_classes_get_a_legend(selection):
+    for colors, names in KINDS:
+        found = colourings(colors, N)[0]
+        assert found.classes == tuple(names)
+        np.testing.assert_array_equal(found.values, [names.index(str(value)) for value in np.asarray(colors)])
+    axes = drawn(plot.embedding(selection, colors=WORDS)).axes[0]
+    assert legend(axes) == ["a", "b", "c"]
+    np.testing.assert_allclose(
+        axes.collections[0].get_facecolors(), [to_rgba(COLORS["abc".index(word)]) for word in WORDS]
+    )
+
+
+def test_numbers_get_a_colour_bar(selection):
+    columns = (np.arange(N), np.linspace(0, 1, N), pandas.Series(range(N)), (np.arange(N) % 3) / 2)
+    figure = drawn(plot.embedding(selection, colors=dict(enumerate(columns))))
+    for axes, colors in zip(figure.axes, columns, strict=True):
+        assert legend(axes) is None
+        np.testing.assert_array_equal(axes.collections[0].get_array(), colors)
 
 
 def test_names_of_a_series_and_of_columns_are_labels(selection):
@@ -260,11 +251,6 @@ def test_a_frame_of_points_names_axes_and_colours():
         plot.points(X, colors="age")
 
 
-def regret_labels(selection):
-    axes = drawn(plot.path(selection)).axes[1]
-    return [*axes.get_yticklabels(), axes.yaxis.get_offset_text()]
-
-
 def test_the_title_says_which_columns_are_drawn():
     X = np.random.default_rng(0).normal(size=(100, 5))
     assert drawn(plot.points(X)).get_suptitle() == "The first 3 of 5 columns"
@@ -279,7 +265,9 @@ def test_a_spiral_is_drawn_as_a_curve():
         np.c_[t * np.cos(2 * t), t * np.sin(2 * t)], intrinsic_dim=1, subset_size=1, bandwidth=0.3, n_components=6
     )
     rounded = replace(spiral, regrets=spiral.regrets + 1e-17 * np.arange(400)[:, None])
-    assert "1e" not in "".join(label.get_text() for label in regret_labels(rounded))
+    regrets = drawn(plot.path(rounded)).axes[1]
+    labels = [*regrets.get_yticklabels(), regrets.yaxis.get_offset_text()]
+    assert "1e" not in "".join(label.get_text() for label in labels)
     figure = drawn(plot.embedding(spiral, colors=pandas.Series(t, name="along")))
     assert figure.axes[0].child_axes[0].get_ylabel() == "along"
 
@@ -308,10 +296,9 @@ def test_a_column_without_any_value_is_drawn_in_grey(selection, nothing):
     assert legend(axes) == [f"missing ({N})"] and axes.get_legend().get_title().get_text() == "empty"
 
 
-@pytest.mark.parametrize("nothing", [{}, pandas.DataFrame(), pandas.DataFrame(index=range(N))])
-def test_no_columns_are_no_colours(selection, nothing):
-    axes = drawn(plot.embedding(selection, colors=nothing)).axes[0]
-    np.testing.assert_allclose(axes.collections[0].get_facecolors(), [to_rgba(COLORS[0])])
+def test_no_columns_are_no_colours():
+    for nothing in (None, {}, pandas.DataFrame(), pandas.DataFrame(index=range(N))):
+        assert [each.values for each in colourings(nothing, N)] == [None]
 
 
 def test_points_whose_values_are_all_missing_within_the_picture_are_grey(selection):

@@ -14,6 +14,7 @@ import pandas
 import pytest
 
 from ies_gpu import diagnose, load, selection_stability
+from ies_gpu.plot.style import CYCLIC
 from ies_gpu.report.content import shown_rows
 from ies_gpu.report.packing import MISSING, STEPS, as_script, packed
 from ies_gpu.report.page import report_page, write_report
@@ -183,10 +184,21 @@ def test_points_of_any_kind_of_numbers_are_taken(strip):
         report_page(known, points=halves[:, :0])
 
 
-def test_the_page_opens_with_the_first_column_that_is_no_name(strip):
+def test_angles_and_asked_columns_have_colours_of_their_own(strip):
     selection, X, _ = strip
-    names = [f"cell{k}" for k in range(len(X))]
-    run = content(report_page(selection, colors={"cell": names, "x": X[:, 0]}))["runs"][0]
-    assert run["opened"] == 1 and run["columns"][0]["joined"] == len(X) - 35
-    assert content(report_page(selection, colors={"cell": names}))["runs"][0]["opened"] == 0
-    assert content(report_page(selection))["runs"][0]["opened"] == 0
+    turn = np.linspace(0, 360, len(X))
+    colors = {"angle": turn, "x": X[:, 0]}
+    plain, asked = (content(report_page(selection, colors=colors, cmap=cmap)) for cmap in (None, {"x": "magma"}))
+    ramps = [[column["ramp"] for column in each["runs"][0]["columns"]] for each in (plain, asked)]
+    assert ramps[0] == [list(CYCLIC), None] and ramps[1][0] == list(CYCLIC) and len(ramps[1][1]) > 2
+    with pytest.raises(ValueError, match="cmap must be the name of a colour map"):
+        report_page(selection, colors=colors, cmap="none such")
+
+
+def test_what_differs_is_listed_the_answer_first(strip):
+    selection = strip[0]
+    other = replace(selection, subset=(0, 5), diagnostics=selection.diagnostics | {"verdict": "doubtful"})
+    rows = content(report_page(selection, compare=other))["differ"]
+    assert rows[0] == ["set", "{φ₁, φ₇}", "{φ₁, φ₆}"] and rows[1][0] == "verdict" and rows[1][2].startswith("doubtful")
+    assert all(first != second for _, first, second in rows)
+    assert content(report_page(selection, compare=selection))["differ"] == []
