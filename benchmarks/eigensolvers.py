@@ -18,6 +18,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ import scipy.spatial
 
 from ies_gpu import diffusion_map, graph_laplacian, knn_graph, radius_graph, smallest_eigenpairs
 
-PATIENCE = 8  # processor seconds
+PATIENCE = 6  # processor seconds
 METHODS = ("auto", "lanczos", "multilevel", "factorised", "arpack")
 R = np.random.default_rng
 
@@ -129,40 +130,78 @@ def outliers(n: int) -> np.ndarray:
     return np.concatenate([strip(n), stray])
 
 
+def curve(n: int) -> np.ndarray:
+    t = R(0).uniform(0, 30, n)
+    return np.column_stack([t * np.cos(t), t * np.sin(t), 3 * t]) + 0.3 * R(1).normal(size=(n, 3))
+
+
+def hubs(n: int, links: int = 2) -> scipy.sparse.csr_matrix:
+    """A random graph whose new nodes are tied to older ones, the more often the older they are."""
+    new = np.repeat(np.arange(1, n), links)
+    old = (new * R(0).uniform(size=len(new)) ** 2).astype(int)
+    return joined(n, new, old)
+
+
+def joined(n: int, a: np.ndarray, b: np.ndarray) -> scipy.sparse.csr_matrix:
+    W = scipy.sparse.csr_matrix((np.ones(len(a)), (a, b)), shape=(n, n))
+    return ((W + W.T + scipy.sparse.identity(n)) > 0).astype(float).tocsr()
+
+
+def small_world(n: int, shortcuts: int) -> scipy.sparse.csr_matrix:
+    """A ring of four neighbours each, and random shortcuts."""
+    ring = np.arange(n)
+    ends = [(ring, (ring + 1) % n), (ring, (ring + 2) % n), R(0).integers(0, n, (2, shortcuts))]
+    return joined(n, *np.concatenate([np.stack(pair) for pair in ends], axis=1))
+
+
+POINTS: dict[str, Callable[..., np.ndarray]] = {
+    "windows": windows, "strip": strip, "roll": roll, "star": star, "bridged": lambda n, dim=2: bridged(n, dim),
+    "sphere": sphere, "3-sphere": lambda n: sphere(n, 3), "torus": torus, "normal": normal, "box": box,
+    "cube": lambda n: box(n, 3), "clusters": lambda n, dim=3: clusters(n, dim, 4), "outliers": outliers, "curve": curve,
+}  # fmt: skip
+# points by shape, number and, after "in", columns; then their graph
+NAMES = """
+windows 20k, degree 27; windows 20k, degree 80; windows 60k, degree 27; windows 8k, degree 40; windows 30k, 10 nearest;
+windows 12k, degree 60; strip 20k, 8 nearest; strip 20k, 50 nearest; strip 60k, 15 nearest; strip 10k, degree 160;
+strip 60k, degree 27; strip 60k, degree 60; strip 5k, 8 nearest; strip 8k, degree 40; strip 30k, degree 100;
+strip 40k, 10 nearest; strip 50k, degree 40; roll 20k, 10 nearest; roll 30k, degree 60; roll 12k, degree 150;
+roll 6k, degree 40; roll 8k, 15 nearest; roll 15k, degree 30; roll 40k, 12 nearest; roll 20k, degree 100;
+star 20k, degree 60; star 8k, 10 nearest; star 30k, degree 30; star 10k, degree 120; bridged 20k, degree 40;
+bridged 15k in 3, degree 60; bridged 8k in 2, 10 nearest; bridged 20k in 5, 15 nearest; bridged 10k in 4, degree 50;
+sphere 10k, degree 300; sphere 30k, degree 60; sphere 8k, 10 nearest; sphere 20k, degree 30; sphere 15k, degree 120;
+sphere 50k, 12 nearest; 3-sphere 10k, degree 60; 3-sphere 20k, 12 nearest; 3-sphere 8k, degree 150;
+torus 40k, degree 50; torus 10k, degree 80; torus 20k, 10 nearest; torus 30k, degree 25; normal 20k in 1, degree 60;
+normal 20k in 2, degree 60; normal 20k in 3, degree 60; normal 10k in 5, degree 60; normal 15k in 6, 10 nearest;
+normal 5k in 20, 20 nearest; normal 10k in 2, 10 nearest; normal 30k in 2, degree 30; normal 8k in 3, degree 100;
+normal 20k in 4, 15 nearest; normal 6k in 8, degree 60; normal 10k in 10, 10 nearest; normal 10k in 4, degree 40;
+cube 20k, degree 40; box 10k in 5, degree 60; box 20k in 2, 8 nearest; box 40k in 2, degree 20;
+box 10k in 2, degree 200; box 15k in 4, degree 50; box 20k in 3, 10 nearest; box 8k in 6, 15 nearest;
+box 6k in 3, degree 120; box 30k in 3, degree 25; clusters 20k, 10 nearest; clusters 10k, degree 80;
+clusters 8k in 5, 15 nearest; clusters 20k in 10, 10 nearest; clusters 6k, degree 150; outliers 20k, degree 60;
+outliers 30k, 10 nearest; curve 20k, degree 30; curve 40k, 8 nearest; curve 8k, degree 100
+"""
+
+
+def graph_of(name: str) -> scipy.sparse.csr_matrix:
+    """The graph that a name describes."""
+    shape, number, *dim = name.partition(",")[0].replace("in ", "").split()
+    X = POINTS[shape](int(number[:-1]) * 1000, *map(int, dim))
+    left, right = name.split()[-2:]
+    return near(X, int(right)) if left == "degree" else nearest(X, int(left))
+
+
 ZOO: dict[str, Callable[[], scipy.sparse.csr_matrix]] = {
-    "windows 20k, degree 27": lambda: near(windows(20_000), 27),
-    "windows 20k, degree 80": lambda: near(windows(20_000), 80),
-    "windows 60k, degree 27": lambda: near(windows(60_000), 27),
-    "strip 20k, 8 nearest": lambda: nearest(strip(20_000), 8),
-    "strip 20k, 50 nearest": lambda: nearest(strip(20_000), 50),
-    "strip 60k, 15 nearest": lambda: nearest(strip(60_000), 15),
-    "strip 10k, degree 160": lambda: near(strip(10_000), 160),
-    "strip 60k, degree 27": lambda: near(strip(60_000), 27),
-    "strip 60k, degree 60": lambda: near(strip(60_000), 60),
-    "roll 20k, 10 nearest": lambda: nearest(roll(20_000), 10),
-    "roll 30k, degree 60": lambda: near(roll(30_000), 60),
-    "roll 12k, degree 150": lambda: near(roll(12_000), 150),
-    "star 20k, degree 60": lambda: near(star(20_000), 60),
-    "bridged 20k, degree 40": lambda: near(bridged(20_000, 2), 40),
-    "bridged 15k in 3, degree 60": lambda: near(bridged(15_000, 3), 60),
-    "sphere 10k, degree 300": lambda: near(sphere(10_000), 300),
-    "sphere 30k, degree 60": lambda: near(sphere(30_000), 60),
-    "3-sphere 10k, degree 60": lambda: near(sphere(10_000, 3), 60),
-    "torus 40k, degree 50": lambda: near(torus(40_000), 50),
-    "normal 20k in 1, degree 60": lambda: near(normal(20_000, 1), 60),
-    "normal 20k in 2, degree 60": lambda: near(normal(20_000, 2), 60),
-    "normal 20k in 3, degree 60": lambda: near(normal(20_000, 3), 60),
-    "normal 10k in 5, degree 60": lambda: near(normal(10_000, 5), 60),
-    "normal 15k in 6, 10 nearest": lambda: nearest(normal(15_000, 6), 10),
-    "normal 5k in 20, 20 nearest": lambda: nearest(normal(5_000, 20), 20),
-    "cube 20k, degree 40": lambda: near(box(20_000, 3), 40),
-    "box 10k in 5, degree 60": lambda: near(box(10_000, 5), 60),
-    "clusters 20k, 10 nearest": lambda: nearest(clusters(20_000, 3, 4), 10),
-    "clusters 10k, degree 80": lambda: near(clusters(10_000, 3, 4), 80),
+    name: partial(graph_of, name) for name in NAMES.replace("\n", " ").strip().split("; ")
+} | {
     "grid 150 x 150": lambda: grid(150, 150),
     "grid 25 x 25 x 25": lambda: grid(25, 25, 25),
-    "strip 20k with outliers, degree 60": lambda: near(outliers(20_000), 60),
-    "roll 6k, degree 40": lambda: near(roll(6_000), 40),
+    "grid 60 x 400": lambda: grid(60, 400),
+    "grid 7 x 7 x 7 x 7": lambda: grid(7, 7, 7, 7),
+    "path of 20k": lambda: grid(20_000),
+    "hubs, 10k": lambda: hubs(10_000),
+    "random tree, 20k": lambda: hubs(20_000, 1),
+    "small world, 20k, few shortcuts": lambda: small_world(20_000, 200),
+    "small world, 20k, many shortcuts": lambda: small_world(20_000, 10_000),
 }
 
 
@@ -184,12 +223,12 @@ def solve(K: scipy.sparse.csr_matrix, method: str) -> dict[str, Any]:
     return {"seconds": time.process_time() - begin, "method": found.info["method"], "tried": "fallback" in found.info}
 
 
-def apart(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What work returns in a process of its own, which is stopped when it takes too long; then nothing."""
+def apart(work: Callable[[], dict[str, Any]], patience: int = PATIENCE) -> dict[str, Any]:
+    """What work returns in a process of its own; nothing if it is stopped, after so many processor seconds."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 1))
+        resource.setrlimit(resource.RLIMIT_CPU, (patience, patience + 1))
         try:
             os.write(write, json.dumps(work()).encode())
         finally:
@@ -222,14 +261,6 @@ def mesh(n: int) -> scipy.sparse.csr_matrix:
     return combinatorial((W + W.T).tocsr())
 
 
-def attached(n: int, links: int = 2) -> scipy.sparse.csr_matrix:
-    """A random graph with hubs: each new node is tied to older ones, the more often the older they are."""
-    new = np.repeat(np.arange(1, n), links)
-    old = (new * R(0).uniform(size=len(new)) ** 2).astype(int)
-    W = scipy.sparse.csr_matrix((np.ones(len(new)), (new, old)), shape=(n, n))
-    return ((W + W.T) > 0).astype(float).tocsr()
-
-
 LAPLACIANS: dict[str, Callable[[], scipy.sparse.csr_matrix]] = {
     "grid 200 x 200": lambda: combinatorial(grid(200, 200)),
     "grid 28 x 28 x 28": lambda: combinatorial(grid(28, 28, 28)),
@@ -240,7 +271,7 @@ LAPLACIANS: dict[str, Callable[[], scipy.sparse.csr_matrix]] = {
     "kernel of a roll, 10 nearest, normalised": lambda: normalised(nearest(roll(30_000), 10)),
     "kernel of a cloud in 6, 10 nearest, normalised": lambda: normalised(nearest(normal(15_000, 6), 10)),
     "clusters, 10 nearest, combinatorial": lambda: combinatorial(nearest(clusters(20_000, 3, 4), 10)),
-    "graph with hubs, normalised": lambda: normalised(attached(10_000)),
+    "graph with hubs, normalised": lambda: normalised(hubs(10_000) - scipy.sparse.identity(10_000)),
     "three parts": lambda: combinatorial(scipy.sparse.block_diag([grid(120, 100), grid(90, 70), grid(300)])),
 }
 
