@@ -215,6 +215,12 @@ def seconds(size: Size, storage: str, multilevel: bool) -> float:
     return begin + products(size) * (product + VECTORS * n * 2 * (size.m + 5) * 2)
 
 
+def work_of(n: float, D: int, degree: float, m: int, d: int) -> float:
+    """The same of n points with so many neighbours, as it is usually done: only its ratios are to be relied on."""
+    size = Size(int(n), D, n * (degree + 1), m, d, d, 8)
+    return seconds(size, "memory", size.wants_multilevel)
+
+
 def products(size: Size) -> float:
     """How many products Lanczos will need, with mu from Weyl's law.
 

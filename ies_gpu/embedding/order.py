@@ -22,9 +22,9 @@ FEWEST_GROUPS = 256  # matching stops when no more groups than this are left
 END = 127  # depth of the edge behind the last row: it is one of all cells
 LEAF = 8  # points in the smallest cells of the order in space
 MAX_AXES = 8  # cells are cut along at most this many axes: the leading principal ones when there are more columns
-WIDE = (
-    1024  # with more columns, axes are found from this many rows: a covariance of 20,000 columns takes 3 GB and an hour
-)
+# with more columns, axes are found from this many rows: a covariance of 20,000 columns takes 3 GB and an hour
+WIDE = 1024
+MANY, LOST = 64, 1e-5  # columns from which on fewer are looked for, and the part of the extent they may leave out
 
 
 def n_levels(n: int, leaf: int) -> int:
@@ -120,6 +120,31 @@ def leading_axes(X: Array, count: int) -> Array:
     centred = centred - centred.mean(axis=0)
     weights = xp.linalg.eigh(centred @ centred.T)[1][:, ::-1][:, :count]
     return xp.linalg.qr(centred.T @ weights)[0]  # orthonormal also where the points extend in fewer directions
+
+
+def essential_columns(X: Array) -> Array:
+    """Points turned onto their principal axes, without those along which they hardly extend: as far apart as in X.
+
+    Of many columns only, and where at most half of them are left; X itself otherwise. Points move by about ``LOST`` of
+    their distance from the mean, and none by more than ten times that, so that squared distances change by 1e-10 of it.
+    """
+    xp, D = backend_of(X).xp, X.shape[1]
+    if not MANY < D <= WIDE or len(X) < 2:
+        return X
+    sample = X[:: max(1, len(X) // 4_000)]
+    centre = sample.mean(axis=0)
+    axes = leading_axes(sample, D)
+    squares = ((sample - centre) @ axes) ** 2
+    left = xp.cumsum(squares.sum(axis=0)[::-1])[::-1]
+    kept = int((left > LOST**2 * left[0]).sum())
+    if 2 * kept > D:
+        return X
+    Z, lengths, limit = (
+        (X - centre) @ axes[:, :kept],
+        ((X - centre) ** 2).sum(axis=1),
+        float(squares.sum(axis=1).mean()),
+    )
+    return Z if float((lengths - (Z * Z).sum(axis=1)).max()) <= 100 * LOST**2 * limit else X
 
 
 def spatial_order(X: Array) -> Array:

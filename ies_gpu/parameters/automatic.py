@@ -12,8 +12,9 @@ from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..backend.steps import step
 from ..choice.search import SearchResult
+from ..embedding.order import essential_columns
 from ..errors import DisconnectedGraphError
-from ..findings import Finding, finding_of, grave, option, refusal, warning, warnings_for
+from ..findings import Finding, finding_of, grave, note, option, refusal, warning, warnings_for
 from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.fit import Fit
 from ..run.inputs import Inputs, checked_points
@@ -28,6 +29,7 @@ from .verdict import describe
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
+WIDE_SETS = 300  # columns from which on it is said that fewer would be quicker
 MOST = 5  # dimensions that points can show; the search for more would only take long
 
 
@@ -64,9 +66,14 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     rows = sample_rows(len(X), sample_size, options.random_state)
     whole = len(rows) == len(X)
     Z = X if whole else backend.retried("dimension", lambda: X[backend.asarray(rows)])
+    columns, X = Z, backend.retried("dimension", lambda: essential_columns(X))
+    if X.shape[1] > WIDE_SETS:
+        text = f"X has {columns.shape[1]} columns, and few of them could be left out without loss"
+        run.log.keep([note("columns.many", text, "the first 20 or so principal components would take far less time")])
+    Z = X if whole else X[backend.asarray(rows)]
     distances, centre, dimension = run(look, Z, options)
     d = options.intrinsic_dim if dimension is None else bounded(dimension, options, run.log)
-    hints = copies_in(distances) + ([] if dimension is None else units_of(Z, d, run))
+    hints = copies_in(distances) + ([] if dimension is None else units_of(columns, d, run))
     if is_found(options.bandwidth):
         ways = strictest_first(options) if whole else ["largest"]  # of a sample, parts say little
         tried = compared(run, Z, centre, distances, d, ways, len(X))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backend.array import Array
 from ..backend.steps import report, step
+from ..embedding.cost import work_of
 from ..errors import DisconnectedGraphError
 from ..options import is_auto
 from ..run.log import HeldLog
@@ -37,6 +38,7 @@ REGAINED = (
 )  # where more than the first is lost, one more coordinate pays that leaves less than the second of it
 SIZED = 20_000  # sets that may be scored for a size
 CHEAP = 5_000  # points up to which all bandwidths are tried on all, however well the first ones explain
+REPEATED = 0.15  # part of the trials on some of the points that is repeated on all
 # power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
 # tried; with 1 there would be as many neighbours
 THINNED = 1.5
@@ -170,12 +172,16 @@ def scan(
     failure: DisconnectedGraphError | None = None
     kernels = run.backend.kernels
     size = d if is_auto(run.options.subset_size) else run.options.subset_size
-    begin = time.perf_counter()
-    for number, eps in enumerate(sorted(bandwidths, key=lambda eps: abs(np.log(eps / centre)))):
+    nearest_first, begin = sorted(bandwidths, key=lambda eps: abs(np.log(eps / centre))), time.perf_counter()
+    for number, eps in enumerate(nearest_first):
         report(number, len(bandwidths))
         if len(trials) == 1:
-            rest = len(bandwidths) - number + (n > len(X)) * (n / len(X)) ** 2  # pairs make the work
-            run.log.foretell("finding the bandwidth", (time.perf_counter() - begin) * rest)
+            works = [
+                expected_work(some, centre, distances, X, every, d, run.options.n_components)
+                for some, every in (([trials[0].bandwidth], 0), (nearest_first[number:], n))
+            ]
+            run.log.foretell("finding the bandwidth", (time.perf_counter() - begin) * works[1] / works[0])
+        begin = time.perf_counter()
         degree = mean_degree(distances, eps)
         if degree > DENSEST * len(X) and eps > centre:
             left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
@@ -208,6 +214,22 @@ def scan(
     }
     kept = sorted((t for t in trials if t.share >= least), key=lambda t: t.bandwidth)
     return Scan(tuple(kept), left_out, centre)
+
+
+def expected_work(
+    bandwidths: Sequence[float], centre: float, distances: Distances, X: Array, n: int, d: int, m: int
+) -> float:
+    """Return what trials at these bandwidths take in all, and one on all of n points if X is a sample; no unit."""
+    N, full = len(X), mean_degree(distances, centre)
+    degrees = [degree for degree in (mean_degree(distances, eps) for eps in bandwidths) if degree <= DENSEST * N]
+    # a wide kernel is tried on fewer points, on which it has about as many neighbours,
+    sizes = [(N * min(1.0, full / degree), min(degree, full), 1.0) for degree in degrees]
+    # and sometimes on all of them afterwards
+    sizes += [(N, degree, REPEATED) for degree in degrees if degree > full]
+    if n > N:  # with a bandwidth like that of `carry`
+        shrunk = 2**-0.5 * centre * (n / N) ** (-1 / (d + 4))
+        sizes.append((n, mean_degree(distances, shrunk) * n / N, 1.0))
+    return sum(times * work_of(rows, X.shape[1], degree, m, d) for rows, degree, times in sizes)
 
 
 def explains_all(trials: list[Trial], eps: float, size: int) -> Trial | None:

@@ -452,14 +452,16 @@ def test_each_solver_can_be_asked_for(rng):
         diffusion_map(laplacian, n_components=8, solver="arpack")
 
 
-def test_progress_is_reported(quick):
+@pytest.mark.parametrize("solver", ["multilevel", "lanczos"])
+def test_progress_is_reported_with_an_end_that_comes_true(quick, solver):
     seen = []
-    operator = SymmetricTransition(strip(2000), quick)
     start = np.random.default_rng(0).normal(size=2000)
-    leading_eigenpairs(
-        operator, 5, start=start, ordered=True, solver="multilevel", progress=lambda done, total: seen.append(done)
-    )
-    assert seen == sorted(seen) and seen
+    operator = SymmetricTransition(strip(2000), quick)
+    leading_eigenpairs(operator, 5, start=start, ordered=True, solver=solver, progress=lambda *now: seen.append(now))
+    done, totals = np.array(seen).T
+    assert (np.diff(done) > 0).all() and ((totals > done) | (totals == 0)).all()
+    foretold = totals[(totals > 0) & (done > done[-1] / 2)] / done[-1]
+    assert len(foretold) and (foretold > 0.5).all() and (foretold < 2).all()
 
 
 def test_an_iteration_without_a_chance_ends_early(monkeypatch):

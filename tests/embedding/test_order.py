@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist
 
 from ies_gpu import diffusion_map, gaussian_kernel, graph_laplacian, radius_graph, select_coordinates
 from ies_gpu.backend.kernels import plain
@@ -13,7 +14,7 @@ from ies_gpu.embedding.eigensolvers import eigenpairs, looks
 from ies_gpu.embedding.eigensolvers.eigenpairs import SymmetricTransition
 from ies_gpu.embedding.eigensolvers.factorised import ShiftedInverse
 from ies_gpu.embedding.eigensolvers.looks import Factorisation, factor_cost
-from ies_gpu.embedding.order import WIDE, leading_axes, matrix_order, principal_axes, spatial_order
+from ies_gpu.embedding.order import WIDE, essential_columns, leading_axes, matrix_order, principal_axes, spatial_order
 from ies_gpu.errors import NotConvergedError
 from tests.backends import ask_for, cpu_backend
 from tests.embedding.eigenproblems import box, expander, joined, long_strip, nearest
@@ -174,3 +175,16 @@ def test_mixtures_are_not_returned(monkeypatch, rng):
     monkeypatch.setattr(eigenpairs, "krylov", lazy)
     with refused("eigenvectors.not_converged", NotConvergedError):
         diffusion_map(graph_laplacian(K), n_components=5)
+
+
+def test_columns_that_add_nothing_are_left_out_and_distances_stay():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 7)) @ rng.normal(size=(7, 100)) + 1e-7 * rng.normal(size=(500, 100)) + 30.0
+    Z = essential_columns(X)
+    assert Z.shape == (500, 7)
+    np.testing.assert_allclose(pdist(Z), pdist(X), rtol=1e-9)
+    assert essential_columns(noise := rng.normal(size=(500, 100))) is noise
+    assert essential_columns(few := X[:, :60]) is few
+    many = np.concatenate([X] * 20)
+    many[1, 3] += 50.0  # a row that no sample has
+    assert essential_columns(many) is many

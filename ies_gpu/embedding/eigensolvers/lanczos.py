@@ -74,8 +74,13 @@ def krylov(
                 )
             return settled[-1]
 
+        def tell(products: int, _: int) -> None:
+            if progress is not None:
+                needed = expected_products(pace, 0.5 * tol) if pace else np.inf
+                progress(products, max(products + 1, int(needed)) if needed < max_products else 0)
+
         values, vectors = lanczos(
-            product, wanted, start, 0.0, sure=count, enough=enough, progress=progress, max_products=max_products
+            product, wanted, start, 0.0, sure=count, enough=enough, progress=tell, max_products=max_products
         )
         if not settled or settled[-1]:  # what has stalled is not worth the search; residuals of 0 were not looked at
             sound = sound_guards(*latest, count) if settled else np.arange(wanted)
@@ -154,7 +159,7 @@ def lanczos(
                 notes.append(note)
                 products += 1
                 if progress is not None and products % 10 == 0:
-                    progress(products, 0)  # how many are needed is not known
+                    progress(products, 0)  # how many are needed is not known here
             j, coupling, doubt = _read(backend.all_to_host(*notes), projected, j, passes)
             if doubt or coupling == 0.0:
                 ahead = 1

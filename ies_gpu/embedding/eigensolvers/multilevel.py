@@ -225,8 +225,9 @@ def solve(
         worst = block.norms[:wanted].max()
         if history is not None:
             history.append(float(worst))
-        if progress is not None:
-            progress(len(history or ()), 0)  # how many iterations it takes is not known
+        if progress is not None and history is not None:
+            left = iterations_left(history, limit)
+            progress(len(history), len(history) + max(1, round(left)) if left < MAX_ITERATIONS else 0)
         if not np.isfinite(worst):
             raise NotConvergedError("a residual is not finite")
         if product is not None and not fresh and worst <= max(REFRESH, limit):
@@ -257,13 +258,15 @@ def check_pace(history: list[float], limit: float, distance: float) -> None:
 
     Lanczos was seen to need about ``60 + 47 / sqrt(1 - mu)`` products on D1 to D12 and on strips.
     """
-    done = len(history) - 1
-    if done < 5:
-        return
-    pace = np.log(history[-5] / history[-1]) / 4
-    needed = np.log(history[-1] / limit) / max(pace, 1e-3)
-    if LANCZOS_PRODUCTS * needed > 60 + 47 / np.sqrt(max(distance, 1e-12)):
+    needed = iterations_left(history, limit)
+    if len(history) > 5 and LANCZOS_PRODUCTS * needed > 60 + 47 / np.sqrt(max(distance, 1e-12)):
         raise LanczosIsSoonerError(f"{needed:.0f} more iterations expected: Lanczos will be sooner")
+
+
+def iterations_left(history: list[float], limit: float) -> float:
+    """How many more it takes at the pace of the last ones; infinitely many while there is none."""
+    pace = np.log(history[-5] / history[-1]) / 4 if len(history) > 4 else 0.0
+    return float(np.log(max(history[-1] / limit, 1.0)) / max(pace, 1e-3)) if pace else np.inf
 
 
 def start_pairs(
