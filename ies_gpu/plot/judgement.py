@@ -9,12 +9,12 @@ import numpy as np
 
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
-from ..errors import brief
 from ..validation import check_real_array
 from .panels import (
     add_axes,
     axis_labels,
     check_axes,
+    check_kind,
     label_axes,
     mark_size,
     new_figure,
@@ -23,15 +23,14 @@ from .panels import (
     set_label,
     unit_mean_square,
 )
-from .style import drawing, ink
+from .style import drawing, ink, tint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLORS = {"dependency": "#D55E00", "knot": "#CC79A7", "crossing": "#0072B2", "overlap": "#009E73"}
 PAIRS = 200  # lines between crossing points that are drawn
 SETS = 6  # rivals in the picture of a stability
-TINTS = ("#56B4E9", "#0072B2")
+TINTS = ("#56B4E9", "#0072B2")  # of resamples and of refits
 
 
 @drawing
@@ -62,8 +61,7 @@ def diagnosis(found: Diagnosis, *, points: Any = None, labels: tuple[str, ...] |
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> figure = plot.diagnosis(diagnose(selection), points=X[:, :2])
     """
-    if not isinstance(found, Diagnosis):
-        raise TypeError(f"found must be a Diagnosis, such as ies_gpu.diagnose(selection) gives, got {brief(found)}")
+    check_kind("found", found, Diagnosis)
     if len(found.subset) < 2:
         raise ValueError(f"subset must have 2 members or more to be drawn, got {found.subset}")
     Y = unit_mean_square(found.embedding)[:, :3]
@@ -118,9 +116,7 @@ def stability(found: Stability, *, ax: Any = None) -> Figure:
     >>> selection = select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2)
     >>> figure = plot.stability(selection_stability(selection))
     """
-    if not isinstance(found, Stability):
-        given = brief(found)
-        raise TypeError(f"found must be a Stability, such as selection_stability(selection) gives, got {given}")
+    check_kind("found", found, Stability)
     if ax is not None:
         check_axes(ax, 2)
     kinds = {"resamples": (found.bootstrap, found.n_bootstrap), "subsamples, refitted": (found.refits, found.n_refits)}
@@ -147,11 +143,11 @@ def _draw(axes: Any, Y: np.ndarray, labels: Sequence[str], found: Diagnosis) -> 
     groups = [np.unique(np.concatenate([*map(np.ravel, part), []])).astype(np.int64) for part in parts]
     fine, size = np.setdiff1d(np.arange(len(Y)), np.concatenate(groups)), mark_size(len(Y))
     scatter(axes, Y[fine], s=size, c="0.6", alpha=0.4 if Y.shape[1] > 2 else 1.0, label="nothing found")
-    for (name, colour), rows in zip(COLORS.items(), groups, strict=True):
+    for number, (name, rows) in enumerate(zip(found.counts, groups, strict=True)):
         if len(rows):
-            scatter(axes, Y[rows], s=3 * size, c=colour, label=f"{name} ({len(rows):,})", zorder=3)
+            scatter(axes, Y[rows], s=3 * size, c=tint(number), label=f"{name} ({len(rows):,})", zorder=3)
     for a, b in found.crossings[:PAIRS]:
-        axes.plot(*Y[[a, b]].T, color=COLORS["crossing"], linewidth=0.5, alpha=0.5)
+        axes.plot(*Y[[a, b]].T, color=tint(2), linewidth=0.5, alpha=0.5)
     label_axes(axes, labels[: Y.shape[1]])
 
 

@@ -80,14 +80,8 @@ def embedding(
     Y = on_host(check_selection(selection).coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
-    drawn, labels = _columns(unit_mean_square(Y), chosen)
-    marks = Marks(cmap, size, alpha)
     title = heading(title, f"Embedding by {set_label(chosen)}")
-    if ax is not None:
-        return _into(ax, drawn, labels, colours, marks, title)
-    figure = (pairs if drawn.shape[1] > 3 else panels)(drawn, labels, colours, marks)
-    figure.suptitle(title, fontsize=12)
-    return figure
+    return _drawn(*_columns(unit_mean_square(Y), chosen), colours, Marks(cmap, size, alpha), title, ax)
 
 
 @drawing
@@ -108,14 +102,8 @@ def points(
         As in :func:`ies_gpu.plot.embedding`, or the name of a column of the frame ``X``.
     title : str, optional
         None by default, or which columns are drawn.
-    cmap : str, optional
-        Matplotlib's name of the colour map for numbers. By default "viridis", and a cyclic one for angles.
-    size : float, optional
-        Area of a mark in points squared. By default it follows from the number of points.
-    alpha : float, optional
-        Opacity of the marks, from 0 to 1.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw into, for one way to colour the points; with ``projection="3d"`` for three columns.
+    cmap, size, alpha, ax : optional
+        As in :func:`ies_gpu.plot.embedding`.
 
     Returns
     -------
@@ -146,13 +134,7 @@ def points(
     labels = (
         axis_labels(range(X.shape[1]), "x") if names is None else [as_written(name) for name in names[: X.shape[1]]]
     )
-    colours, marks = colourings(colors, len(X)), Marks(cmap, size, alpha)
-    if ax is not None:
-        return _into(ax, X, labels, colours, marks, title, to_scale=True)
-    figure = panels(X, labels, colours, marks, to_scale=True)
-    if title:
-        figure.suptitle(title, fontsize=12)
-    return figure
+    return _drawn(X, labels, colourings(colors, len(X)), Marks(cmap, size, alpha), title, ax, to_scale=True)
 
 
 def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
@@ -166,11 +148,17 @@ def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[s
     return Y[:, [*chosen, *others]], [*axis_labels(chosen), f"{name} (not in the set: shows the curve)"]
 
 
-def _into(
-    ax: Any, Y: np.ndarray, labels: list[str], colours: list[Colouring], marks: Marks, title: str, *,
+def _drawn(
+    Y: np.ndarray, labels: list[str], colours: list[Colouring], marks: Marks, title: str, ax: Any, *,
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
-    """Draw into the user's axes."""
+    """Draw points into a new figure, or into the user's axes."""
+    if ax is None:
+        what = Y, labels, colours, marks
+        figure = pairs(*what) if Y.shape[1] > 3 else panels(*what, to_scale=to_scale)
+        if title:
+            figure.suptitle(title, fontsize=12)
+        return figure
     if len(colours) > 1:
         raise ValueError(f"ax is for one way to colour the points, got {len(colours)}; leave ax out for one panel each")
     if Y.shape[1] > 3:

@@ -65,6 +65,12 @@ def heading(title: str | None, usual: str = "") -> str:
     return usual if title is None else check_text("title", title) or usual
 
 
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """Raise unless a value is one of our results."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, got {brief(value)}")
+
+
 def check_axes(ax: Any, dimensions: int) -> None:
     """Raise unless ``ax`` are axes of Matplotlib for two or three dimensions."""
     from matplotlib.axes import Axes

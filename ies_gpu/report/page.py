@@ -13,9 +13,8 @@ from .. import __version__
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
 from ..choice.naming import in_symbols, names_text, page_text
-from ..errors import brief
 from ..files.writing import check_output, whole_or_nothing
-from ..plot.panels import heading, on_host, unit_mean_square
+from ..plot.panels import check_kind, heading, on_host, unit_mean_square
 from ..results.same_points import used_points
 from ..results.selection import Selection, check_selection
 from ..results.text import ON_PAGE, PRINTED, facts, short
@@ -42,8 +41,6 @@ def report_page(
     """Return the page of a result as text; ``Selection.to_html`` describes the arguments."""
     selections = [check_selection(selection)] + ([] if compare is None else [check_selection(compare)])
     title = heading(title, "Independent coordinates")
-    check_kind("stability", stability, Stability)
-    check_kind("diagnosis", diagnosis, Diagnosis)
     _check_same(selection, stability, diagnosis)
     X = None if points is None else check_rows("points", points, selection)
     colours = colours_for(colors, selection)
@@ -87,29 +84,24 @@ def filled(title: str, content: str) -> str:
     return "".join([*pieces, rest])
 
 
-def check_kind(name: str, value: Any, kind: type) -> None:
-    """Raise unless a value is None, or a result of ours."""
-    if value is not None and not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, got {brief(value)}")
-
-
 def _check_same(selection: Selection, stability: Stability | None, diagnosis: Diagnosis | None) -> None:
     """Raise where findings are those of another result."""
-    if stability is not None and stability.subset != selection.subset:
-        raise ValueError(
-            f"stability is of {names_text(stability.subset)}, but the selection is {names_text(selection.subset)}; "
-            "pass that of this selection"
-        )
+    if stability is not None:
+        check_kind("stability", stability, Stability)
+        own, found = names_text(selection.subset), names_text(stability.subset)
+        if own != found:
+            raise ValueError(f"stability is of {found}, but the selection is {own}; pass that of this selection")
     if diagnosis is None:
         return
+    check_kind("diagnosis", diagnosis, Diagnosis)
     if len(diagnosis.collapse) != len(selection.points):
         raise ValueError(
             f"diagnosis is of {len(diagnosis.collapse):,} points, but the selection has {len(selection.points):,}; "
             "diagnose this selection"
         )
     pair = (selection.coordinates[:, list(diagnosis.subset)], diagnosis.embedding)
-    own, found = (unit_mean_square(on_host(Y)) for Y in pair)
-    if not np.allclose(own, found, atol=1e-6):
+    mine, examined = (unit_mean_square(on_host(Y)) for Y in pair)
+    if not np.allclose(mine, examined, atol=1e-6):
         raise ValueError("diagnosis is of other coordinates than the selection has; diagnose this selection")
 
 
