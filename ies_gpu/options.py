@@ -1,7 +1,7 @@
 """The table of options: what each accepts, what it means, its flag, and which of them go together. Written once.
 
-It drives the checks, the command line with its variables and job files, the docstrings of ``select_coordinates`` and of
-and the estimators. Only the standard library is imported.
+It drives the checks, the command line with its variables and job files, the docstrings of ``select_coordinates``
+and of the estimators. Only the standard library is imported.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from math import comb
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from .constraints import (
@@ -403,22 +404,24 @@ def check_on_cluster(options: Options) -> None:
 # --- docstrings and pages --------------------------------------------------------------------------------------------
 
 
-def parameters(*names: str) -> list[str]:
-    """Return the lines of a numpydoc section on some options."""
-    lines = []
-    for name in names:
-        default = DEFAULTS[name]
-        tail = ", optional" if default is None else f', default="{default}"' if isinstance(default, str) else ""
-        lines.append(f"{name} : {TABLE[name].kind}{tail or f', default={default}'}")
-        lines += [f"    {line}" for line in TABLE[name].doc.splitlines()]
-    return lines
+def parameters(name: str) -> list[str]:
+    """Return the lines of a numpydoc section on an option."""
+    default = DEFAULTS[name]
+    tail = ", optional" if default is None else f', default="{default}"' if isinstance(default, str) else ""
+    first = f"{name} : {TABLE[name].kind}{tail or f', default={default}'}"
+    return [first, *(f"    {line}" for line in TABLE[name].doc.splitlines())]
 
 
-def documented(owner: Owner) -> Owner:
-    """Decorator: a line ``{alpha, tol}`` of a docstring becomes the documentation of these options."""
+def documented(owner: Owner, own: Mapping[str, str] = MappingProxyType({})) -> Owner:
+    """Decorator: a line ``{alpha, tol}`` of a docstring becomes the documentation of these options.
+
+    ``own`` has texts for names that mean something else here, or are no options.
+    """
 
     def filled(match: re.Match[str]) -> str:
-        return "\n".join(f"{match[1]}{line}" for line in parameters(*re.split(r",\s*", match[2])))
+        names = re.split(r",\s*", match[2])
+        lines = [line for name in names for line in (own[name].splitlines() if name in own else parameters(name))]
+        return "\n".join(f"{match[1]}{line}" for line in lines)
 
     owner.__doc__ = re.sub(r"^( *)\{([a-z_,\s]+)\}$", filled, owner.__doc__ or "", flags=re.MULTILINE)
     return owner

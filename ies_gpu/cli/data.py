@@ -6,9 +6,8 @@ import argparse
 import shlex
 from typing import Any
 
-from .console import Console
+from .console import Console, say
 from .options import add_command, add_talk, check_ending, count, seed
-from .output import say
 
 
 def add(commands: Any) -> None:

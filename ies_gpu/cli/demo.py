@@ -13,9 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .console import Console
+from .console import Console, announce_compiling, say
 from .options import add_command, add_talk, count, seed
-from .output import announce_compiling, say
 from .report import address
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..findings import render
-from .console import Console
+from .console import Console, listed, say, say_json
 from .flags import in_flags
 from .options import add_command, add_talk, check_ending, count, device
-from .output import listed, say, say_json
 
 if TYPE_CHECKING:
     from .selftest import Outcome, Side

@@ -6,8 +6,7 @@ import argparse
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from .console import Console
-from .output import say, say_json
+from .console import Console, say, say_json
 
 if TYPE_CHECKING:
     from ..resources import Estimate

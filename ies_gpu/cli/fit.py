@@ -16,7 +16,7 @@ from ..findings import finding_of
 from ..options import Options, check_on_cluster
 from . import flags
 from .colours import add_color, by_name, check_length, for_picture, read_colors
-from .console import Console
+from .console import Console, announce_compiling, say, say_json
 from .molecule import add_molecule, is_molecule, read_frames
 from .options import (
     DETAILS,
@@ -31,7 +31,6 @@ from .options import (
     options_of,
     read_also_from_job_files,
 )
-from .output import announce_compiling, say, say_json
 from .plot import check_picture, draw
 from .report import address, check_page, name_of
 

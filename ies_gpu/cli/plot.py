@@ -7,9 +7,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .colours import add_color, by_name, for_picture, read_colors
-from .console import Console
+from .console import Console, say
 from .options import add_command, add_talk, check_ending
-from .output import say
 
 if TYPE_CHECKING:
     from ..results.selection import Selection

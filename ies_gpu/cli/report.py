@@ -10,9 +10,8 @@ from typing import Any
 from ..errors import in_bytes
 from ..files.remote import file_size, is_remote, shown
 from .colours import add_color, by_name, read_colors
-from .console import Console
+from .console import Console, say
 from .options import add_command, add_reading, add_talk, check_different, check_ending, chosen_of
-from .output import say
 
 
 def add(commands: Any) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..files.remote import shown
 from . import flags
-from .console import Console
+from .console import Console, listed, say, say_json
 from .options import add_command, add_talk, check_ending
-from .output import listed, say, say_json
 
 if TYPE_CHECKING:
     from ..results.selection import Selection

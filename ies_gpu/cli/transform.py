@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..files.remote import shown
-from .console import Console
+from .console import Console, say, say_json
 from .options import add_command, add_options, add_reading, add_talk, check_different, check_ending, chosen_of
-from .output import say, say_json
 
 
 def add(commands: Any) -> None:

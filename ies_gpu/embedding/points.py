@@ -11,6 +11,7 @@ from ..backend import Backend, backend_of
 from ..backend.array import Array
 from ..backend.audit import audit_graph
 from ..backend.steps import Do, call, report, step
+from ..errors import brief
 from ..findings import option, refusal, tell, warning
 from ..keywords import answers
 from ..validation import check_choice, check_flag, check_integer, check_length
@@ -126,6 +127,9 @@ def laplacian_of_points(
     check_metric(metric)
     check_choice("dtype", dtype, ("float64", "float32"))
     check_choice("disconnected", disconnected, ("keep", "raise", "most", "largest"))
+    if not (room is None or isinstance(room, Room)) or not callable(do):
+        text = f"room must be a Room and do a function that calls steps, got {brief(room)} and {brief(do)}"
+        raise refusal("room.type", text, "leave them to a run", TypeError)
     # a run has checked its points, and placed them in the metric
     X, m = (points_in_metric(X, metric), None) if room is None else (X, room.n_components)
     eps = None if isinstance(bandwidth, str) and bandwidth == "local" else check_length("bandwidth", bandwidth)

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from ies_gpu import cli
-from ies_gpu.cli.console import Console
-from ies_gpu.cli.output import say
+from ies_gpu.cli.console import Console, say
 from ies_gpu.files.writing import write_array
 
 from .commands import FIT

@@ -7,6 +7,7 @@ import pytest
 
 import ies_gpu
 from ies_gpu import datasets
+from tests.said import refused
 
 
 def random_frames(rng, n=7, atoms=5):
@@ -147,7 +148,7 @@ def test_bad_geometry(rng):
     for atoms in ((0, 1, 1, 2), (0, 1, 2), (0, 1, 2, 5)):
         with pytest.raises(ValueError, match="four different numbers"):
             datasets.torsion(R, atoms)
-    with pytest.raises(TypeError, match=r"atoms must be an integer, got 2\.5"):
+    with refused("atoms.type", TypeError):
         datasets.torsion(R, (0, 1, 2.5, 3))
     with pytest.raises(ValueError, match="3 or more atoms"):
         datasets.planar_angles(R[:, :2])
@@ -156,7 +157,7 @@ def test_bad_geometry(rng):
 def test_the_advice_about_frames_with_nan_helps(rng):
     R = random_frames(rng)
     R[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"1 row \(3\)") as caught:
+    with refused("R.not_finite") as caught:
         datasets.planar_angles(R)
     advice = str(caught.value).partition("e.g. ")[2]
     np.testing.assert_array_equal(eval(advice), np.delete(R, 3, axis=0))

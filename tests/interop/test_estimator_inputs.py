@@ -26,7 +26,7 @@ from ies_gpu import (
     radius_graph,
     select_coordinates,
 )
-from tests.said import refused
+from tests.said import refused, warned
 
 SIZES = {"intrinsic_dim": 2, "subset_size": 2, "n_components": 10}
 
@@ -66,7 +66,7 @@ def test_the_bandwidth_of_nearest_neighbours_is_the_median_distance_to_the_last(
     fitted = DiffusionMap(4, n_neighbors=20).fit(strip.X)
     nearest = np.sort(pairwise_distances(strip.X), axis=1)
     assert fitted.bandwidth_ == pytest.approx(np.median(nearest[:, 20]), rel=1e-9)
-    with pytest.warns(IESWarning, match="n_neighbors=20 needs at least 21 points; using 14 for 15 points"):
+    with warned("points.fewer_neighbors"):
         DiffusionMap(4, n_neighbors=20).fit(strip.X[:15])
 
 
@@ -105,7 +105,7 @@ def test_a_one_way_graph_is_made_symmetric_and_that_is_said(strip):
     assert not both.diagnostics["approximations"]
     torn = one_way.tolil()
     torn[0, 1], torn[1, 0] = 1.0, 2.0
-    with pytest.raises(ValueError, match="the two distances of a pair differ by up to 1"):
+    with refused("graph.asymmetric"):
         select_coordinates(graph=torn.tocsr(), bandwidth=0.9, **SIZES)
 
 
@@ -131,7 +131,7 @@ def test_affinities_are_the_kernel(strip, make, sparse, tmp_path):
 def test_points_without_affinity_are_not_placed(strip):
     kernel = gaussian_kernel(radius_graph(strip.X, radius=3.0), bandwidth=1.0).toarray()
     fitted = DiffusionMap(4, metric="precomputed_affinity").fit(kernel)
-    with pytest.warns(IESWarning, match=r"1 of 2 new points have no affinity to any training point and get"):
+    with warned("new_points.isolated"):
         placed = fitted.transform(np.vstack([kernel[0], np.zeros(700)]))
     assert np.isnan(placed[1]).all()
     np.testing.assert_allclose(placed[0], fitted.embedding_[0], rtol=0, atol=1e-6)
@@ -163,9 +163,9 @@ def test_what_is_no_number_is_refused_in_a_square_matrix_too(strip, metric):
         if metric == "precomputed" and bad == np.inf:  # not neighbours
             assert np.isfinite(DiffusionMap(3, metric=metric, bandwidth=2.0).fit_transform(E)).all()
             continue
-        with pytest.raises(ValueError, match=r"contains NaN or infinite values in 2 rows.*keep"):
+        with refused("X.not_finite"):
             DiffusionMap(3, metric=metric, bandwidth=2.0).fit(E)
-        with pytest.raises(ValueError, match="X_new contains NaN or infinite values"):
+        with refused("X_new.not_finite"):
             fitted.transform(E)
 
 
@@ -179,7 +179,7 @@ def test_tags_follow_the_metric(metric):
 
 
 def test_few_points_are_said_to_be_few(strip):
-    with pytest.warns(IESWarning, match="60 points are too few to estimate anything from them; using bandwidth="):
+    with warned("points.few"):
         DiffusionMap(3).fit(strip.X[:60])
     with warnings.catch_warnings():
         warnings.simplefilter("error", IESWarning)
@@ -212,5 +212,5 @@ def test_a_guessed_bandwidth_is_not_refused_by_the_next_check():
 def test_rows_of_one_direction_are_copies(n, columns):
     X = np.random.default_rng(0).uniform(1, 2, (n, 1)) * columns
     for make in (DiffusionMap, IndependentCoordinates):
-        with pytest.raises(ValueError, match=f"{n} copies of one point, and in metric='cosine' it does"):
+        with refused("X.copies"):
             make(3, metric="cosine").fit(X)
