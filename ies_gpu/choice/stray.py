@@ -36,6 +36,8 @@ def stray_coordinates(coordinates: Array) -> list[int]:
 
 def stray_points(coordinates: Array, stray: list[int]) -> np.ndarray:
     """Return the rows of the points on which stray coordinates live."""
+    if not stray:  # CuPy cannot reshape an array without columns
+        return np.empty(0, dtype=np.int64)
     backend = backend_of(coordinates)
     sizes = abs(coordinates[:, backend.asarray(np.array(stray, dtype=np.int64))])
     return backend.to_host(backend.xp.nonzero((sizes >= 0.1**0.5 * column_maxima(sizes)).any(axis=1))[0])
