@@ -48,7 +48,7 @@ def shared_out(team: Team, source: Source, count: int) -> list[Any]:
     step = max(1, source.n // SAMPLE)
     cuts = cuts_of(np.concatenate(team.gather(team.map(every, source.chunks, step))), count)
     pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), cuts, count)
-    sizes = np.array(team.gather(team.map(sizes_of, pieces)))
+    sizes = np.array(team.gather(team.map(lambda _, own: [len(rows) for rows, _ in own], pieces)))
     filled = np.flatnonzero(sizes.any(axis=0)).tolist()
     team.settle(len(filled))
     points = [
@@ -93,11 +93,6 @@ def split(backend: Backend, X: np.ndarray, first: int, cuts: Cuts, count: int) -
     block = cuts.block_of(X)
     members = [np.flatnonzero(block == b) for b in range(count)]
     return [(first + rows, X[rows]) for rows in members]
-
-
-def sizes_of(backend: Backend, pieces: list[tuple[np.ndarray, np.ndarray]]) -> list[int]:
-    """How many rows of a chunk go to each block."""
-    return [len(rows) for rows, _ in pieces]
 
 
 def collected(backend: Backend, *pieces: tuple[np.ndarray, np.ndarray]) -> Points:

@@ -53,11 +53,6 @@ def own_cells(
     return Cells(starts, held, backend.to_host(norms), weights)
 
 
-def counts_of(backend: Backend, cells: Cells) -> int:
-    """How many cells there are."""
-    return len(cells.norms)
-
-
 def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray:
     """For each row the number of its cell and its weight there, on the host: these are exchanged once."""
     labels = np.repeat(first + np.arange(len(cells.starts) - 1), np.diff(cells.starts))

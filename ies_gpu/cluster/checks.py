@@ -58,17 +58,16 @@ def check_source(team: Team, source: Source, options: Options) -> None:
 
 
 @step("checks")
-def facts_of_points(team: Team, points: list[Any], used: int, n: int) -> dict[str, Any]:
+def facts_of_points(team: Team, points: list[Any], width: int, used: int, n: int) -> dict[str, Any]:
     """The digest of the points in the map and the dimension that some of them have, for ``diagnostics``.
 
     Parameters
     ----------
     points : list of Future
         The blocks of ``Points``.
-    used, n : int
-        How many points they hold, and how many the input has.
+    width, used, n : int
+        How many columns they have, how many points they hold, and how many the input has.
     """
-    width = team.gather([team.submit(width_of, points[0], block=0)])[0]
     wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
     if used < n:
         wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
@@ -113,10 +112,6 @@ def squares_near(backend: Backend, X: np.ndarray, some: np.ndarray, places: np.n
     X = np.concatenate([X, np.full((1, X.shape[1]), np.inf)])  # there may be no other one
     own = (None if place < 0 else int(place) for place in places)
     return np.array([nearest_square(X, *pair, unit, backend) for pair in zip(some, own, strict=True)])
-
-
-def width_of(backend: Backend, points: Points) -> int:
-    return int(points.X.shape[1])
 
 
 def rows_among(backend: Backend, points: Points, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

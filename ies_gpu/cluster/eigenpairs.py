@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from ..embedding.eigensolvers import multilevel
 from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
 from ..embedding.eigensolvers.coarsest import last_level_pairs
 from ..embedding.eigensolvers.eigenpairs import (
-    Eigenpairs,
     SymmetricTransition,
     has_many_neighbourhoods,
     leading_eigenpairs,
@@ -25,7 +23,7 @@ from ..errors import ClusterError, NotConvergedError
 from ..findings import option, refusal
 from .levels import TopLevel
 from .matrix import BlockLaplacian
-from .team import Pieces, Team
+from .team import Call, Pieces, Team, item
 
 
 def eigenpairs(
@@ -58,10 +56,9 @@ def pairs_on_one(
         advice = f"lower {option('bandwidth')} or use larger workers"
         raise refusal("cluster.matrix_too_large", text, advice, ClusterError)
     pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
-    values, accuracy, more = team.gather([team.submit(head, pairs, block=0)])[0]
+    values, accuracy, more = team.gather([team.submit(item, pairs, 0, block=0)])[0]
     info |= more
-    ends = np.concatenate([[0], np.cumsum(graph.sizes)]).tolist()
-    parts = [team.submit(rows_of, pairs, a, b, block=0) for a, b in itertools.pairwise(ends)]
+    parts = [team.submit(item, Call(item, (pairs, 1)), i, block=0) for i in range(len(graph.sizes))]
     return values, Pieces(team, parts, (n, count)), accuracy
 
 
@@ -114,7 +111,7 @@ def beside_top(team: Team, V: Pieces, level: TopLevel) -> Pieces:
 
 
 def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *parts: Any) -> Any:
-    """The pairs of the matrix put together from its blocks."""
+    """The values of the matrix put together from its blocks, with what is known of them, and the vectors by block."""
     blocks, roots = parts[: len(sizes)], parts[len(sizes) :]
     first, xp = np.concatenate([[0], np.cumsum(sizes)]), backend.xp
     indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), *(xp.diff(P.matrix.indptr) for P in blocks)]).cumsum()
@@ -130,15 +127,9 @@ def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *par
     weights = xp.concatenate([root[:n] for root, n in zip(roots, sizes, strict=True)]) ** 2
     operator = SymmetricTransition(Laplacian(matrix, weights), backend)
     start = backend.asarray(start_vector(len(weights), 0))
-    return leading_eigenpairs(operator, count, start=start, tol=tol)
-
-
-def head(backend: Backend, pairs: Eigenpairs) -> tuple[np.ndarray, Accuracy, dict[str, Any]]:
-    return backend.to_host(pairs.values), pairs.accuracy, pairs.info
-
-
-def rows_of(backend: Backend, pairs: Eigenpairs, first: int, last: int) -> Any:
-    return backend.xp.ascontiguousarray(pairs.vectors[first:last])
+    pairs = leading_eigenpairs(operator, count, start=start, tol=tol)
+    vectors = [xp.ascontiguousarray(part) for part in xp.split(pairs.vectors, first[1:-1].tolist())]
+    return (backend.to_host(pairs.values), pairs.accuracy, pairs.info), vectors
 
 
 def along_top(backend: Backend, V: Any, root: Any, length: float) -> np.ndarray:

@@ -22,7 +22,6 @@ from .blocks import SAMPLE, every
 from .cells import (
     cells_taken,
     coarse_of,
-    counts_of,
     extents_of,
     hierarchy,
     labels_and_weights,
@@ -34,7 +33,7 @@ from .cells import (
 )
 from .matrix import BlockLaplacian, Rows
 from .tall_arrays import TallBackend
-from .team import Call, Pieces, Team, as_it_is, item, joined, member
+from .team import Call, Pieces, Team, as_it_is, item, joined, member, taken_columns
 
 
 class TopLevel(Level):
@@ -57,10 +56,10 @@ class TopLevel(Level):
     def build(self, count: int) -> None:
         """Attach the levels below, for ``count`` pairs."""
         team, sizes = self.team, self.graph.sizes.tolist()
-        squares = team.total(team.map(square_sum, self.graph.roots, sizes))
-        self.length = float(np.sqrt(squares))  # of the roots: divided by it they are the top vector
+        squares = team.map(lambda _, root, n: float((root[:n] * root[:n]).sum()), self.graph.roots, sizes)
+        self.length = float(np.sqrt(team.total(squares)))  # of the roots: divided by it they are the top vector
         self.cells = team.map(own_cells, *self._chances(), self.graph.roots, self.length)
-        counts = np.array(team.gather(team.map(counts_of, self.cells)))
+        counts = np.array(team.gather(team.map(lambda _, cells: len(cells.norms), self.cells)))
         first = np.concatenate([[0], np.cumsum(counts)])
         shown = team.map(labels_and_weights, self.cells, first[:-1].tolist())
         merged = team.map(merged_rows, self.entries, self.cells, shown, team.exchanged(shown))
@@ -156,7 +155,7 @@ class LoneLevel:
         found = self.team.submit(coarse_pairs, self.whole, wanted, guards, sure, block=0, alone=True)
         values = self.team.gather([self.team.submit(item, found, 0, block=0)])[0]
         k = multilevel.kept_pairs(values, wanted, guards)
-        vectors = self.team.submit(first_columns, found, k, block=0)
+        vectors = self.team.submit(taken_columns, Call(item, (found, 1)), slice(k), block=0)
         return CoarsePairs(values[:k], Remote(vectors, (self.n, k)), float(values[k]))
 
     def inverse(self, F: Pieces, shift: np.ndarray, Q: Remote) -> Remote:
@@ -223,19 +222,11 @@ def chances(backend: Backend, Y: Any) -> np.ndarray:
     return backend.to_host((Y * Y).mean(axis=1))
 
 
-def square_sum(backend: Backend, root: Any, n: int) -> float:
-    return float((root[:n] * root[:n]).sum())
-
-
 def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure: int) -> tuple[np.ndarray, Any]:
     values, vectors, _ = multilevel.solve(
         level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, last_level_pairs, sure=sure
     )
     return values, vectors[:, : wanted + guards].astype("float32")
-
-
-def first_columns(backend: Backend, found: tuple[np.ndarray, Any], k: int) -> Any:
-    return backend.xp.ascontiguousarray(found[1][:, :k])
 
 
 def coarse_solution(backend: Backend, level: Level, shift: np.ndarray, Q: Any, *F: Any) -> Any:

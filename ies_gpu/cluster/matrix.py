@@ -96,7 +96,8 @@ def unpacked_blocks(content: dict[str, Any], load: Any, given: Any, *_: Any) -> 
     given.values["source"].chunks.clear()
     rows = content.pop("rows")
     team = rows.team
-    transitions, roots = team.map(unpacked_rows, rows.parts), team.map(unpacked_root, rows.parts)
+    transitions = team.map(unpacked_rows, rows.parts)
+    roots = team.map(lambda backend, found: backend.asarray(found["root"]), rows.parts)
     exchange_by(team, content.pop("near"), team.map(member, transitions, "wants"))
     return BlockLaplacian(team=team, transitions=transitions, roots=roots, **content)
 
@@ -111,10 +112,6 @@ def unpacked_rows(backend: Backend, found: dict[str, Any]) -> Rows:
     parts = tuple(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))
     matrix = backend.sparse.csr_matrix(parts, shape=(len(found["rows"]), found["columns"]))
     return Rows(matrix, found["rows"], {j: backend.asarray(want) for j, want in found["wants"].items()})
-
-
-def unpacked_root(backend: Backend, found: dict[str, Any]) -> Any:
-    return backend.asarray(found["root"])
 
 
 @step("graph")
@@ -233,11 +230,10 @@ def transition_blocks(
     """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
     w_all = joined_pieces(team, team.map(row_sums, kernels))
     wt = team.map(second_sums, kernels, w_all)
-    roots = [Call(root_of, (part,)) for part in wt]
-    sums = team.gather(team.map(size_and_sum, roots, kernels))
+    sums = team.gather(team.map(size_and_sum, wt, kernels))
     sizes = np.array([size for size, _, _ in sums])
     mean, nnz = sum(total for _, total, _ in sums) / sizes.sum(), sum(nnz for _, _, nnz in sums)
-    roots_all = team.map(divided, joined_pieces(team, roots), float(mean))
+    roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), joined_pieces(team, wt))
     transitions = team.map(transition_rows, kernels, w_all, wt)
     team.wait(transitions)
     facts = facts | {"mean_degree": nnz / int(sizes.sum()) - 1}
@@ -263,19 +259,9 @@ def second_sums(backend: Backend, kernel: Rows, w: Any) -> Any:
     return (SparseKernel(kernel.matrix) @ (1 / w)) / w[: kernel.n]
 
 
-def root_of(backend: Backend, wt: Any) -> Any:
-    """The square root."""
-    return backend.xp.sqrt(wt)
-
-
-def divided(backend: Backend, array: Any, divisor: float) -> Any:
-    """The quotient."""
-    return array / divisor
-
-
-def size_and_sum(backend: Backend, root: Any, kernel: Rows) -> tuple[int, float, int]:
+def size_and_sum(backend: Backend, wt: Any, kernel: Rows) -> tuple[int, float, int]:
     """How many points a block has, the sum of their roots, and its entries."""
-    return len(root), float(root.sum()), int(kernel.matrix.nnz)
+    return len(wt), float(backend.xp.sqrt(wt).sum()), int(kernel.matrix.nnz)
 
 
 def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:

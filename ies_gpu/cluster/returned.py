@@ -71,7 +71,8 @@ def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], poin
         for (a, b), size in zip(pairwise(source.ends.tolist()), sizes, strict=True)
         if size
     ]
-    shapes = team.gather([team.submit(shapes_of, packed[0], block=0)])[0]
+    kinds = team.submit(lambda _, own: [(array.shape[1:], array.dtype.name) for array in own[1:]], packed[0], block=0)
+    shapes = team.gather([kinds])[0]
     team.wait(chunks)
     found: dict[str, Any] = {}
     for k, (name, (tail, dtype)) in enumerate(zip(NAMES, shapes, strict=False)):
@@ -169,10 +170,6 @@ def put_rows(rows: np.ndarray, path: str, first: int) -> None:
         file = np.load(path, mmap_mode="r+", allow_pickle=False)
     file[first : first + len(rows)] = rows
     file.flush()
-
-
-def shapes_of(backend: Backend, packed: tuple[np.ndarray, ...]) -> list[tuple[tuple[int, ...], str]]:
-    return [(array.shape[1:], array.dtype.name) for array in packed[1:]]
 
 
 def rows_between(backend: Backend, packed: tuple[np.ndarray, ...], first: int, last: int) -> tuple[np.ndarray, ...]:

@@ -43,7 +43,8 @@ class BlockCheckpoint(Checkpoint):
 
     def write(self, stage: str, after: str, state: dict[str, Any], content: dict[str, Any]) -> str:
         tall = {name: value for name, value in content.items() if isinstance(value, Pieces)}
-        blocks = self.team.map(packed_arrays, tuple(tall), *(pieces.parts for pieces in tall.values()))
+        names, parts = list(tall), (pieces.parts for pieces in tall.values())
+        blocks = self.team.map(lambda _, *own: dict(zip(names, own, strict=True)), *parts)
         self.path(stage).unlink(missing_ok=True)  # the blocks that it speaks of are about to change
         try:
             paths = self.block_paths(stage, len(blocks))
@@ -63,7 +64,7 @@ class BlockCheckpoint(Checkpoint):
         team.settle(len(digests))
         paths = self.block_paths(stage, len(digests))
         blocks = team.map(read_block, paths, digests)
-        sound = team.gather(team.map(is_there, blocks))
+        sound = team.gather(team.map(lambda _, content: content is not None, blocks))
         if not all(sound):
             self.resumed.remove(stage)
             path = paths[sound.index(False)]
@@ -81,10 +82,6 @@ def digest_of(backend: Backend, rows: np.ndarray) -> str:
     total = sha256()
     add_array(total, rows)
     return total.hexdigest()
-
-
-def packed_arrays(backend: Backend, names: tuple[str, ...], *arrays: Any) -> dict[str, Any]:
-    return dict(zip(names, arrays, strict=True))
 
 
 def part(backend: Backend, found: dict[str, Any], name: str) -> Any:
@@ -108,7 +105,3 @@ def read_block(backend: Backend, path: str, digest: str) -> dict[str, Any] | Non
         return content if content_digest(*pack(content)) == digest else None
     except Exception:  # whatever the libraries raise about it: computing again is always right
         return None
-
-
-def is_there(backend: Backend, content: Any) -> bool:
-    return content is not None

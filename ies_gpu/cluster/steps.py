@@ -24,6 +24,7 @@ from . import returned
 from .blocks import kept, shared_out
 from .checks import check_source, facts_of_points
 from .eigenpairs import eigenpairs
+from .levels import over_root
 from .matrix import (
     BlockLaplacian,
     Rows,
@@ -60,7 +61,10 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         left = [i for i, own in enumerate(keep) if own.any()]
         team.settle(len(left))
         points = team.map(kept, [points[i] for i in left], [keep[i] for i in left])
-    facts = do(facts_of_points, team, points, int(sizes.sum()), n) | {"graph_components": count, "approximations": []}
+    facts = do(facts_of_points, team, points, source.width, int(sizes.sum()), n) | {
+        "graph_components": count,
+        "approximations": [],
+    }
     return do(transition_blocks, team, kernels, n, options.bandwidth, facts)
 
 
@@ -79,7 +83,7 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
     team, info = laplacian.team, dict[str, Any]()
     values, V, accuracy = eigenpairs(team, laplacian, n_components + 1, tol, info, report)
     check_pairs(values, accuracy, tol, "the workers", tell)
-    phi = team.map(over_root, V.parts, laplacian.roots)
+    phi = team.map(over_root, V[:, 1:].parts, laplacian.roots)
     start = laplacian.n_input, random_state
     squares, along = team.total(team.map(length_and_sign, phi, laplacian.transitions, *start))
     factors = np.where(along < 0, -1.0, 1.0) / np.sqrt(squares)
@@ -87,11 +91,6 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
     team.wait(vectors.parts)
     few = {name: getattr(accuracy, name)[1:] for name in ("residuals", "gaps", "angles")}
     return Embedding(vectors, 1.0 - values[1:], **few, info=info)
-
-
-def over_root(backend: Backend, V: Any, root: Any) -> Any:
-    """Eigenvectors of P, without the constant one."""
-    return backend.xp.ascontiguousarray(V[:, 1:] / root[: len(V), None])
 
 
 def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -37,7 +37,10 @@ class TeamBackend(CpuBackend):
         client = self.team.client
         count = len(client.nthreads())
         reason = f"on {count} worker{'s' * (count > 1)} of the Dask cluster at {client.scheduler.address}"
-        return {"device": self.team.gather([self.team.submit(device_of)])[0], "device_reason": reason}
+        return {
+            "device": self.team.gather([self.team.submit(lambda backend: backend.device)])[0],
+            "device_reason": reason,
+        }
 
     def sweep(self, work: Callable[..., Any], *tall: Any, sums: int = 0, rows: int = 0, **more: Any) -> list[Any]:
         """Sweep over each piece on its worker: one task per block; only sums come here, and rows stay in pieces."""
@@ -46,7 +49,7 @@ class TeamBackend(CpuBackend):
             return super().sweep(work, *tall, **more | limits)
         team, n = self.team, len(tall[0])
         found = team.map(swept, work, limits, *(pieces.parts for pieces in tall))
-        totals = team.total(team.map(first, found, sums) if rows else found) if sums else ()
+        totals = team.total(team.map(lambda _, results: results[:sums], found) if rows else found) if sums else ()
         parts = [[Call(item, (future, sums + k)) for future in found] for k in range(rows)]
         return [*totals, *(Pieces(team, part, (n,)) for part in parts)]
 
@@ -56,18 +59,10 @@ class TeamBackend(CpuBackend):
         return percentile_of(self.team, table.parts, percent, len(table))
 
 
-def device_of(backend: Backend) -> str:
-    return backend.device
-
-
 def swept(backend: Backend, work: Callable[..., Any], limits: dict[str, Any], *tall: Any) -> tuple[Any, ...]:
     """Sweep over the piece of a block; its sums are for the client."""
     found, sums = backend.sweep(work, *tall, **limits), limits["sums"]
     return *(backend.to_host(total) for total in found[:sums]), *found[sums:]
-
-
-def first(backend: Backend, results: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    return results[:count]
 
 
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:

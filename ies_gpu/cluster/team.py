@@ -149,7 +149,8 @@ class Team:
         ``alone``: it may take the threads of all workers of its machine.
         """
         self.tasks += 1
-        key = f"{function.__name__}-ies-{self.name}-{self.tasks}"  # Dask groups tasks by what comes before the "-"
+        # Dask groups tasks by what comes before the "-"
+        key = f"{function.__name__.strip('<>')}-ies-{self.name}-{self.tasks}"
         place = {} if block is None else {"workers": [self.place(block)]}
         futures: list[Any] = []
         call = prepared(Call(function, arguments), futures)
@@ -274,7 +275,7 @@ class Team:
 
     def rows_exchanged(self) -> int:
         """Rows that travel from one worker to another whenever a tall array is exchanged."""
-        counts = self.gather(self.map(lengths, self.outgoing))
+        counts = self.gather(self.map(lambda _, rows: {i: len(own) for i, own in rows.items()}, self.outgoing))
         pairs = ((i, j, n) for j, own in enumerate(counts) for i, n in own.items())
         return sum(n for i, j, n in pairs if self.place(i) != self.place(j))
 
@@ -337,10 +338,6 @@ def sent(backend: Backend, own: Any, outgoing: dict[int, Any], to: int) -> Any:
     """The rows of a block that another one needs."""
     index = outgoing[to]
     return own[backend.to_host(index) if isinstance(own, np.ndarray) else index]  # labels are exchanged on the host
-
-
-def lengths(backend: Backend, rows: dict[int, Any]) -> dict[int, int]:
-    return {i: len(own) for i, own in rows.items()}
 
 
 def joined(backend: Backend, own: Any, *others: Any) -> Any:
