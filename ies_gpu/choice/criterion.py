@@ -171,11 +171,9 @@ def score_subsets(bases: Array, subsets: Array, *, per_point: bool = False) -> A
     Examples
     --------
     >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> slowest, independent = ies_gpu.score_subsets(bases, [[0, 1], [0, 6]])
+    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
+    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    >>> slowest, independent = ies_gpu.score_subsets(strip.bases, [[0, 1], [0, 6]])
     >>> bool(slowest < independent)
     True
     """

@@ -17,12 +17,8 @@ def greedy_order(bases: Array, eigenvalues: Array, *, zeta: float, size: int | N
 
     Parameters
     ----------
-    bases : ndarray of shape (n_samples, n_components, intrinsic_dim)
-        The tangent bases, from :func:`tangent_bases`.
-    eigenvalues : ndarray of shape (n_components,)
-        The eigenvalues of the unscaled Laplacian, ascending.
-    zeta : float
-        The weight of the penalty.
+    bases, eigenvalues, zeta : as in :func:`search_exhaustive`
+        Tangent bases, eigenvalues and the weight of the penalty, a number.
     size : int, optional
         How many coordinates to add, by default all.
 

@@ -124,12 +124,10 @@ def leave_one_out_regret(bases: Array, subsets: Array, *, candidates: Any) -> Ar
     Examples
     --------
     >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
+    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
     >>> candidates = [(0, k) for k in range(1, 10)]
-    >>> ies_gpu.leave_one_out_regret(bases, [[0, 6]], candidates=candidates).shape
+    >>> ies_gpu.leave_one_out_regret(strip.bases, [[0, 6]], candidates=candidates).shape
     (400, 1)
     """
     bases = check_bases(bases, 2)  # one is left out

@@ -116,12 +116,8 @@ def riemannian_metric(coordinates: Array, laplacian: Any, *, intrinsic_dim: int)
 
     Parameters
     ----------
-    coordinates : ndarray of shape (n_samples, n_components)
-        The coordinates of the points.
-    laplacian : Laplacian or sparse matrix of shape (n_samples, n_samples)
-        The Laplacian, or a sparse ``I - P``.
-    intrinsic_dim : int
-        The dimension d of the manifold.
+    coordinates, laplacian, intrinsic_dim : as in :func:`tangent_bases`
+        The coordinates of the points, the Laplacian and the dimension d of the manifold.
 
     Returns
     -------

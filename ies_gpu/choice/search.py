@@ -242,11 +242,9 @@ def search_greedy(
     Examples
     --------
     >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> found = ies_gpu.search_greedy(bases, embedding.eigenvalues, subset_size=3)
+    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
+    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    >>> found = ies_gpu.search_greedy(strip.bases, strip.eigenvalues, subset_size=3)
     >>> len(found.search_order)
     3
     """
@@ -293,11 +291,9 @@ def search_submodular(
     Examples
     --------
     >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> found = ies_gpu.search_submodular(bases, embedding.eigenvalues, subset_size=4)
+    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
+    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    >>> found = ies_gpu.search_submodular(strip.bases, strip.eigenvalues, subset_size=4)
     >>> found.details["guarantee"]
     'exact over the pool only'
     """
@@ -348,11 +344,9 @@ def search_branch_and_bound(
     Examples
     --------
     >>> import ies_gpu
-    >>> strip = ies_gpu.datasets.load("D1", n_samples=400)
-    >>> laplacian = ies_gpu.laplacian_of_points(strip.X, bandwidth=0.8)
-    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=10)
-    >>> bases = ies_gpu.tangent_bases(embedding.coordinates, laplacian, intrinsic_dim=2)
-    >>> found = ies_gpu.search_branch_and_bound(bases, embedding.eigenvalues, subset_size=3, zeta=1.0)
+    >>> X = ies_gpu.datasets.load("D1", n_samples=400).X
+    >>> strip = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.8, n_components=10)
+    >>> found = ies_gpu.search_branch_and_bound(strip.bases, strip.eigenvalues, subset_size=3, zeta=1.0)
     >>> found.details["guarantee"]
     'exact'
     """

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
+from ..backend.kernels import plain_multilevel
 from ..embedding.eigensolvers import multilevel, returns
 from ..embedding.eigensolvers.coarsest import last_level_pairs
 from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
@@ -188,14 +189,8 @@ def refuse_coarse(team: Team, cells: int, entries: int, count: int) -> None:
 
 def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any, Any]:
     """S as CSR with entries in float32; P, which shares the columns, may go to the disk until it is needed again."""
-    xp, matrix, step = backend.xp, P.matrix, 1 << 16
-    out = xp.empty(matrix.nnz, dtype=xp.float32)
-    for first in range(0, P.n, step):
-        last = min(P.n, first + step)
-        part = slice(int(matrix.indptr[first]), int(matrix.indptr[last]))
-        counts = matrix.indptr[first + 1 : last + 1] - matrix.indptr[first:last]
-        out[part] = matrix.data[part] * xp.repeat(root[first:last], counts) / root[matrix.indices[part]]
-    return matrix.indptr.astype(xp.int64), matrix.indices, out  # starts in 64 bits, as on all levels
+    matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
+    return indptr, matrix.indices, plain_multilevel.symmetric_entries(indptr, matrix.indices, matrix.data, root)
 
 
 def block_product(backend: Backend, S: tuple[Any, Any, Any], R: Any, chosen: Any, V: Any, *others: Any) -> Any:

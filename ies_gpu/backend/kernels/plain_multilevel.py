@@ -28,8 +28,8 @@ def symmetric_entries(indptr: Array, indices: Array, data: Array, root: Array) -
     counts = indptr[1:] - indptr[:-1]
     step = max(1, int(ENTRIES * len(counts) / max(1, len(data))))
     for first in range(0, len(counts), step):
-        rows = slice(first, first + step)
-        part = slice(int(indptr[first]), int(indptr[min(first + step, len(counts))]))
+        rows = slice(first, min(first + step, len(counts)))  # the root may be that of more columns than rows
+        part = slice(int(indptr[first]), int(indptr[rows.stop]))
         out[part] = data[part] * xp.repeat(root[rows], counts[rows]) / root[indices[part]]
     return out
 
