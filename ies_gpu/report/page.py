@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..analysis.diagnosis.diagnose import Diagnosis
+from ..analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ..analysis.stability.result import Stability
 from ..choice.naming import in_symbols, names_text, page_text
 from ..files.writing import check_output, whole_or_nothing
@@ -22,6 +22,7 @@ from ..validation import check_real_array
 from .content import COLUMNS, colours_for, content_of, shown_rows
 from .packing import as_script
 
+DIAGNOSED = 30_000  # points at most that are diagnosed to mark what the run found
 SCRIPTS = ("three.min.js", "scatter.js", "charts.js", "page.js")
 
 
@@ -43,6 +44,8 @@ def report_page(
     title = heading(title, "Independent coordinates")
     _check_same(selection, stability, diagnosis)
     X = None if points is None else check_rows("points", points, selection)
+    if diagnosis is None and can_be_marked(selection):
+        diagnosis = diagnose(selection, X=points)
     colours = colours_for(colors, selection)
     columns = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1]))
     rows = shown_rows(selection, len(selections), columns)
@@ -52,6 +55,12 @@ def report_page(
         runs.append(_second(compare, selection, names[1], rows, columns, X, colors, cmap))
     differ = [] if compare is None else differences(selection, compare)
     return filled(title, as_script({"title": title, "version": __version__, "differ": differ, "runs": runs}))
+
+
+def can_be_marked(selection: Selection) -> bool:
+    """Return whether the run found its map out of shape, and looking where takes little time."""
+    doubted = selection.judgement["shape"].level in ("fair", "bad")
+    return doubted and selection.bases is not None and len(selection.points) <= DIAGNOSED
 
 
 def differences(first: Selection, second: Selection) -> list[tuple[str, str, str]]:

@@ -42,7 +42,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     parts, known, one = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset) == 1
     rank = (selection.ranking.subsets == selection.subset).all(axis=1)
     others = [s for s in selection.ranking.subsets[:4].tolist() if tuple(s) != selection.subset][:3]
-    notes = [finding for finding in findings if finding.severity == "note"]
+    notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
     notes += [ONE_DIMENSION] if known.get("intrinsic_dim") == 1 else []
     found: dict[str, Any] = {
         "verdict": verdict_text(selection, say),
