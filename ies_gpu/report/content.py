@@ -32,7 +32,7 @@ COLUMNS = 12  # of the input that can colour the points
 FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
 STOPS = 33  # colours that the page is given of a colour map
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
-LEVELS = {"unchecked": 0, "good": 0, "fair": 1, "bad": 2}
+LEVELS = {"unchecked": -1, "good": 0, "fair": 1, "bad": 2}
 WORDS = ("sure", "likely", "doubtful")
 
 
@@ -93,7 +93,8 @@ def answers_of(
         level = "good" if share > 0.9 else "fair" if share > 0.5 else "bad"
         text = f"at least {share:.0%} of fresh samples would choose it{' up to twins' * (share > stability.confidence)}"
         later["stable"] = Answer(level, share, text)
-    for name, answer in later.items():
+    later = {name: answer for name, answer in later.items() if LEVELS[answer.level] >= LEVELS[answers[name].level]}
+    for name, answer in later.items():  # what a run found is not taken back
         if verdict is not None and LEVELS[answer.level] > WORDS.index(verdict):
             verdict, why = WORDS[LEVELS[answer.level]], f"({name}): {answer.text}"
     return verdict, why, answers | later

@@ -154,7 +154,8 @@ def _second(
         colours = colours_for(colors, other)
     except ValueError as error:
         notes.append(f"The colours are of the first run only: {error}.")
-    return content_of(other, name, rows, points=X, colours=colours, cmap=cmap, notes=notes)
+    diagnosis = diagnose(other) if can_be_marked(other) else None
+    return content_of(other, name, rows, points=X, colours=colours, cmap=cmap, notes=notes, diagnosis=diagnosis)
 
 
 def _text(name: str) -> str:

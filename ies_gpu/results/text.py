@@ -89,7 +89,10 @@ def verdict_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
 def answer_text(answer: Answer, say: Callable[[Finding], str] = str, said: str = "") -> str:
     """Return the answer to a question in words, without those that were ``said`` before."""
     word = "not checked" if answer.level == "unchecked" else answer.level
-    return word if answer.text in ("", word, said) else f"{word}: {say(_remark(answer.text))}"
+    text = say(_remark(answer.text))
+    if said and answer.text.startswith(said):
+        return word + answer.text.removeprefix(said)
+    return word if text in ("", word) else f"{word}: {text}"
 
 
 def _doubts(selection: Any) -> list[Finding]:

@@ -202,3 +202,15 @@ def test_what_differs_is_listed_the_answer_first(strip):
     assert rows[0] == ["set", "{φ₁, φ₇}", "{φ₁, φ₆}"] and rows[1][0] == "verdict" and rows[1][2].startswith("doubtful")
     assert all(first != second for _, first, second in rows)
     assert content(report_page(selection, compare=selection))["differ"] == []
+
+
+def test_what_a_run_found_is_not_taken_back(strip):
+    """A diagnosis beside the run can make the verdict worse, never better."""
+    selection, X, _ = strip
+    clean = diagnose(selection, X=X)
+    knotted = replace(clean, knots=(np.arange(20),))
+    bad = {"level": "bad", "figure": 0.1, "text": "folded"}
+    for told, found, levels in (({}, knotted, ("doubtful", "bad")), ({"shape": bad}, clean, ("sure", "bad"))):
+        run = replace(selection, diagnostics=selection.diagnostics | {"verdict": "sure", "judgement": told})
+        told = content(report_page(run, diagnosis=found))["runs"][0]
+        assert (told["verdict"], told["answers"]["shape"]["level"]) == levels
