@@ -70,6 +70,7 @@ sphinx_gallery_conf = {
     "filename_pattern": "|".join(executed),
     "subsection_order": "gallery_runs.section_order",
     "within_subsection_order": "gallery_runs.Order",
+    "nested_sections": False,
     "image_scrapers": ["gallery_runs.written_pictures"],
     "capture_repr": (),
     "remove_config_comments": True,

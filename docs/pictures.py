@@ -1,12 +1,13 @@
-"""Draw demo.png (the front page), parameters.png and the logo: python docs/pictures.py"""
+"""Draw demo.png (the front page), parameters.png, umap.png and the logo: python docs/pictures.py (needs umap-learn)"""
 
 import warnings
 from pathlib import Path
 
 import numpy as np
+import umap
 from matplotlib.figure import Figure
 
-from ies_gpu import datasets, select_coordinates
+from ies_gpu import datasets, select_coordinates, umap_init
 
 HERE = Path(__file__).parent
 warnings.simplefilter("ignore")  # of settings that are wrong on purpose
@@ -64,6 +65,23 @@ for place, (s, title) in enumerate(titles.items(), 10):
     axes.set_axis_off()
     axes.set_box_aspect(None, zoom=1.35)
 figure.savefig(HERE / "parameters.png", dpi=110)
+
+strip = datasets.load("D1", n_samples=2_000)
+chosen = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=0.55)
+starts = {
+    "from the chosen two": umap_init(chosen),
+    "from the first two": umap_init(chosen, (0, 1)),
+    "from a random start": "random",
+}
+figure = Figure(figsize=(10, 2.6), layout="constrained")
+for axes, (title, start) in zip(figure.subplots(1, 3), starts.items(), strict=True):
+    points = umap.UMAP(n_components=2, init=start, n_epochs=500, random_state=0, n_jobs=1).fit_transform(strip.X)
+    axes.scatter(*points.T, c=strip.truth[:, 1], s=2, cmap="viridis")
+    axes.set_title(title, fontsize=11)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.set_aspect("equal", adjustable="datalim")
+figure.savefig(HERE / "umap.png", dpi=110)
 
 t = np.linspace(-1.2, 1.2, 60)
 figure = Figure(figsize=(1, 1))

@@ -18,6 +18,9 @@ SECTIONS = {
 RUN = [*LESSONS, *(name for section in SECTIONS.values() for name in section)]
 # what the square beside a title shows: points and their colours, in the names of the script
 SQUARES = {
+    "tutorial.py": ("selection.embedding", "across"),
+    "reading.py": ("selection.embedding", "strip.truth[:, 0]"),
+    "when_not_to_use_it.py": ("tree", "arm"),
     "strip.py": ("selection.embedding", "strip.truth[:, 1]"),
     "swiss_roll.py": ("X", "along"),
     "torus.py": ("selection.embedding", "abs(torus.colors['alpha'] - np.pi)"),

@@ -42,7 +42,7 @@ built = pytest.mark.skipif("IES_GPU_SITE" not in os.environ, reason="IES_GPU_SIT
 def entries(page: Path) -> set[str]:
     """What the toctrees of a page name."""
     lines = [line.strip() for tree in TOCTREES[page.suffix].findall(page.read_text()) for line in tree.splitlines()]
-    return {line for line in lines if line and not line.startswith(":")}
+    return {line.partition("<")[2].rstrip(">") or line for line in lines if line and not line.startswith(":")}
 
 
 def pages() -> dict[str, Path]:
