@@ -176,16 +176,13 @@ def _input(points: np.ndarray, numbers: np.ndarray, rows: np.ndarray) -> dict[st
     spread = np.ptp(axes, axis=0)
     if axes.shape[1] == 3 and spread[2] <= 0.1 * spread[:2].max():  # as in plot.points
         axes = axes[:, :2]
-    shown = [_axis(column, spread.max() if axes.shape[1] == 3 else None) for column in axes.T]
+    every, half = np.arange(len(axes)), 0.5 * float(spread.max())
+    if axes.shape[1] < 3:
+        shown = [packed_coordinate(column, every) for column in axes.T]
+    else:  # all have the same width, so that the picture is to scale
+        middles = 0.5 * (axes.min(axis=0) + axes.max(axis=0))
+        shown = [packed(column, c - half, c + half) for column, c in zip(axes.T, middles.tolist(), strict=True)]
     return {"axes": shown, "names": names[: len(shown)], "columns": columns, "dimensions": X.shape[1]}
-
-
-def _axis(column: np.ndarray, width: float | None) -> dict[str, Any]:
-    """An axis of the input; in 3-D all have the same width, so that the picture is to scale."""
-    if width is None:
-        return packed_coordinate(column, np.arange(len(column)))
-    middle = 0.5 * float(column.min() + column.max())
-    return packed(column, middle - 0.5 * float(width), middle + 0.5 * float(width))
 
 
 def _stability(found: Stability) -> dict[str, Any]:

@@ -222,18 +222,17 @@ class Run {
     this.colours.forEach((colour) => groups.set(colour.group ?? "", [...(groups.get(colour.group ?? "") ?? []), [colour.key, colour.label]]));
     this.colourChoice = choice("Colour", groups, (key) => { this.colour = this.colours.find((each) => each.key === key); this.paint(); });
     this.colourChoice.select.value = this.colour.key;
-    const axis = (k) => [String(k), phi(k)], every = new Map([["", this.coordinates.map((_, k) => axis(k))]]);
-    this.axisChoices = ["x", "y", "z"].map((name, k) => choice(name, k < 2 ? every : new Map([["", [["", "none"], ...this.coordinates.map((_, j) => axis(j))]]]), () => this.axes(true)));
+    const every = this.coordinates.map((_, k) => [String(k), phi(k)]);
+    this.axisChoices = ["x", "y", "z"].map((name, k) => choice(name, [["", k < 2 ? every : [["", "none"], ...every]]], () => this.axes(true)));
     const together = element("span", { class: "axes" });
     together.append(...this.axisChoices);
     this.part(".map .choices").append(together);
     this.part(".colours .choices").append(this.colourChoice);
-    const spaces = [["first", `the first ${this.firstSet.length}`], ["pair", "two coordinates"]].concat(this.content.input ? [["input", `the input${this.content.input.dimensions > 3 ? " (principal axes)" : ""}`]] : []);
-    this.firstView = choice("Show", new Map([["", spaces]]), () => { this.showFirst(); this.paint(); });
-    this.pairChoices = ["x", "y"].map((name) => choice(name, every, () => this.showFirst()));
-    this.pairChoices.forEach((each, k) => { each.select.value = String(Math.min(k, this.coordinates.length - 1)); });
-    if (this.content.input && sameSet(this.firstSet, this.content.subset)) this.firstView.select.value = "input"; // not the same twice
-    this.part(".first .choices").append(this.firstView, ...this.pairChoices);
+    const { input, subset } = this.content, spaces = [["first", "the first coordinates"]];
+    if (input) spaces.push(["input", `the input${input.dimensions > 3 ? " (principal axes)" : ""}`]);
+    this.firstView = choice("Show", [["", spaces]], () => { this.showFirst(); this.paint(); });
+    if (input && sameSet(this.firstSet, subset)) this.firstView.select.value = "input"; // not the same twice
+    this.part(".first .choices").append(this.firstView);
   }
 
   drawn(set) {
@@ -252,14 +251,11 @@ class Run {
   }
 
   showFirst() {
-    const kind = this.firstView.select.value, input = kind === "input" && this.content.input;
-    for (const each of this.pairChoices) each.hidden = kind !== "pair";
-    const members = kind === "first" ? this.drawn(this.firstSet) : this.pairChoices.map((each) => Number(each.select.value));
-    const axes = input ? input.axes.map((column, k) => new Column(column, input.names[k])) : members.map((k) => this.coordinates[k]);
-    const toScale = Boolean(input) && axes.length > 1, names = ["", "One", "Two", "Three", "Four", "Five", "Six"];
-    if (axes.length === 1) axes.push(new Column(axes[0]));
-    const count = (names[this.firstSet.length] ?? String(this.firstSet.length)).toLowerCase();
-    this.part(".first h3").textContent = input ? "The input" : kind === "pair" ? setName(members) : `First ${count}: ${setName(this.firstSet)}`;
+    const input = this.firstView.select.value === "input" && this.content.input, s = this.firstSet.length;
+    const axes = input ? input.axes.map((column, k) => new Column(column, input.names[k])) : this.drawn(this.firstSet).map((k) => this.coordinates[k]);
+    const toScale = Boolean(input) && axes.length > 1;
+    if (axes.length === 1) axes.push(axes[0]);
+    this.part(".first h3").textContent = input ? "The input" : `First ${["one", "two", "three"][s - 1] ?? s}: ${setName(this.firstSet)}`;
     this.first.show(axes, toScale);
     this.first.mark(this.marks);
   }

@@ -45,7 +45,7 @@ def report_page(
     _check_same(selection, stability, diagnosis)
     X = None if points is None else check_rows("points", points, selection)
     if diagnosis is None and can_be_marked(selection):
-        diagnosis = diagnose(selection, X=points)
+        diagnosis = diagnose(selection)
     colours = colours_for(colors, selection)
     columns = 4 + len(colours) + (0 if X is None else min(COLUMNS, X.shape[1]))
     rows = shown_rows(selection, len(selections), columns)

@@ -143,11 +143,11 @@ def test_volumes_of_the_chosen_set_need_no_bases(selection):
         plot.volumes(dataclasses.replace(selection, bases=None), [(0, 2)])
 
 
-def test_settings_of_the_user_are_left_alone(selection):
+def test_settings_of_the_user_are_left_alone_and_a_notebook_shows_the_figure(selection):
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    drawn(plot.path(selection))
+    assert plot.path(selection)._repr_png_().startswith(b"\x89PNG")
     assert dict(matplotlib.rcParams) == before
 
 
