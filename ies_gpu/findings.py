@@ -26,7 +26,7 @@ QUESTIONS = {
     "stable": "would another sample choose this set, up to twins",
     "needed": "are the leading coordinates not as good",  # stands beside the verdict, which is on the others
 }
-QUESTION_OF = {"shape": "shape", "stable": "stable", "choice.leading_as_good": "needed"}  # codes or topics; else "rank"
+QUESTION_OF = {"shape": "shape", "choice.nearly_touch": "shape", "stable": "stable", "choice.leading_as_good": "needed"}
 UNSET: Any = object()
 MARK = re.compile(r"`(\w+)(?:=([^`]*))?`")
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -126,7 +126,7 @@ class Answer(NamedTuple):
 
 
 def question_of(finding: Finding) -> str:
-    """Return which of the ``QUESTIONS`` a reason to doubt belongs to."""
+    """Return which of the ``QUESTIONS`` a reason to doubt belongs to, by its code or topic; "rank" without a word."""
     return QUESTION_OF.get(finding.code) or QUESTION_OF.get(finding.topic, "rank")
 
 
@@ -243,9 +243,9 @@ def warnings_for(reasons: list[Finding]) -> list[Finding]:
 
 
 def without_repeats(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the reasons to doubt and then the warnings that say something else."""
+    """Return the reasons to doubt, the gravest first, and then the warnings that say something else."""
     findings = list(findings)
-    reasons = [finding for finding in findings if finding.is_doubt]
+    reasons = sorted((finding for finding in findings if finding.is_doubt), key=lambda doubt: doubt.severity != "grave")
     known = {DOUBTFUL, *(reason.code for reason in reasons)}
     return reasons + [finding for finding in findings if not finding.is_doubt and finding.code not in known]
 

@@ -10,7 +10,8 @@ from .embedding.given import given_map
 from .keywords import answers
 from .options import Options, documented
 from .parameters.automatic import find_parameters
-from .results.assembly import assemble, labelled, labels_of, told
+from .parameters.judgement import judge
+from .results.assembly import assemble, labelled, labels_of, points_of, told
 from .results.parts import each_part
 from .results.selection import Selection
 from .run.fit import fit, searched
@@ -214,7 +215,7 @@ def select_coordinates(
 
 def computed(run: Run, given: Inputs, options: Options) -> Selection:
     """Run the steps of the pipeline, after the search for what is "auto"."""
-    fitted = found = automatic = embedding = None
+    fitted = found = automatic = embedding = laplacian = None
     if options.automatic:
         options, automatic, fitted, found = run(find_parameters, given, options)
         run.options = options
@@ -224,9 +225,15 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
         else:
             laplacian = run(laplacian_of, given, options)
         fitted = fit(laplacian, options, run, embedding)
-        del laplacian  # its matrix has done its work
+        if options.entry == "X":
+            laplacian = None  # its matrix has done its work
         found = searched(fitted.tangents, fitted.embedding, options, run)
-    return told(run(assemble, given, options, fitted, found), run, automatic)
+    is_given = automatic is None or "intrinsic_dim" not in automatic["chosen"]
+    rows = fitted.laplacian.rows  # those of a cluster stay there
+    X = None if rows is None else points_of(given, rows.used)
+    judgement = run(judge, fitted, found, X, laplacian, has_given_dimension=is_given)
+    del laplacian
+    return told(run(assemble, given, options, fitted, found), run, automatic, judgement)
 
 
 def select_each_part(

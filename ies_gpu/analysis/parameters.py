@@ -81,10 +81,11 @@ def estimate_parameters(X: Array, **options: Any) -> Parameters:
     >>> found.confidence["intrinsic_dim"].level
     'high'
     """
-    found = select_coordinates(X, **options).diagnostics["automatic"]
+    selection = select_coordinates(X, **options)
+    found = selection.diagnostics["automatic"]
     if found is None:
         text = "bandwidth, intrinsic_dim and subset_size are all given, so there is nothing to estimate"
         raise refusal("parameters.given", text, "leave at least one of them out")
     values = {name: found[name] for name in ("bandwidth", "intrinsic_dim", "subset_size")} | found["chosen"]
     sure = {name: Judged(**judged) for name, judged in found["confidence"].items()}
-    return Parameters(**values, verdict=found["verdict"], confidence=sure, basis=found)
+    return Parameters(**values, verdict=selection.verdict or "", confidence=sure, basis=found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..backend import backend_of
@@ -18,17 +20,33 @@ def evenly_steep(Y: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
     return every / (float(np.abs(every).max()) or 1.0)
 
 
-def collapse_ratio(every: np.ndarray, members: list[int], k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Collapse at each point (n,), its k nearest points in the map (n, k), and how far its k nearest in all are (n,).
+class Collapse(NamedTuple):
+    """How far apart the neighbours of each point in a map really are.
 
-    Distances are medians over the k nearest, in all eigenvectors.
+    Attributes
+    ----------
+    ratio : ndarray of shape (n,)
+        Their median distance in all eigenvectors, over ``within``.
+    in_map, in_all : ndarray of shape (n, k)
+        The k nearest points of each in the map, and in all eigenvectors.
+    within : ndarray of shape (n,)
+        The median distance to the latter.
     """
+
+    ratio: np.ndarray
+    in_map: np.ndarray
+    in_all: np.ndarray
+    within: np.ndarray
+
+
+def collapse_of(every: np.ndarray, members: list[int], k: int) -> Collapse:
+    """Return how far apart the k neighbours of each point in a map are, in all eigenvectors."""
     backend = backend_of(every)
     with backend.active():
-        _, near = backend.nearest(np.ascontiguousarray(every[:, members]), k)
-        distances, _ = backend.nearest(every, k)
+        _, in_map = backend.nearest(np.ascontiguousarray(every[:, members]), k)
+        distances, in_all = backend.nearest(every, k)
     within = np.maximum(np.median(distances, axis=1), 1e-15)
-    return spread(every, np.arange(len(every)), near) / within, near, within
+    return Collapse(spread(every, np.arange(len(every)), in_map) / within, in_map, in_all, within)
 
 
 def spread(every: np.ndarray, points: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -57,12 +75,3 @@ def flatness_of(
     jacobian = scaled_jacobian(bases, sigma, eigenvalues, members)
     planes, sizes, _ = np.linalg.svd(jacobian, full_matrices=False)
     return sizes[:, -1] / np.maximum(sizes[:, 0], 1e-300), planes
-
-
-def touching_share(
-    Y: np.ndarray, eigenvalues: np.ndarray, bases: np.ndarray, sigma: np.ndarray, members: list[int]
-) -> float:
-    """The share of points that are collapsed but not flat: there, parts of the map meet that are far apart."""
-    ratio = collapse_ratio(evenly_steep(Y, eigenvalues), members, min(NEIGHBORS, len(Y) - 1))[0]
-    flat = flatness_of(bases, sigma, eigenvalues, members)[0]
-    return float(((ratio > COLLAPSED) & (flat >= FLAT)).mean())

@@ -11,6 +11,7 @@ graph has, also along one that no computed eigenvector shows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,55 +60,62 @@ class Lost(NamedTuple):
     next: float | None = None
 
 
-def lost_of_points(X: Array, Y: Array, d: int, random_state: int = 0) -> Lost:
-    """Return what a map loses of points.
+def lost_of_points(X: Array, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
+    """Return what each of some maps loses of points.
 
     Parameters
     ----------
     X : array (n, D)
         Points.
-    Y : array (n, s)
-        Their coordinates in the map.
+    maps : sequence of array (n, s)
+        Their coordinates.
     d : int
         Dimension of the local planes.
     random_state : int
         Seed of the sample.
     """
-    X, Y = on_sample(X, random_state), on_sample(Y, random_state)
+    X = on_sample(X, random_state)
     X = X - X.mean(axis=0)
     X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
     if X.shape[1] > COMPONENTS:
         X = X @ leading_axes(X, COMPONENTS)
-    errors = X - X[nearest_in_map(Y)].mean(axis=1)
-    d = min(d, X.shape[1])
-    found = [lost_in_regions(X, errors, region_size(len(X), *pair), d)[0].mean() for pair in SHARES.items()]
-    return Lost(float(np.mean(found)))
+    d, found = min(d, X.shape[1]), []
+    for Y in maps:
+        errors = X - X[nearest_in_map(on_sample(Y, random_state))].mean(axis=1)
+        shares = [lost_in_regions(X, errors, region_size(len(X), *pair), d)[0].mean() for pair in SHARES.items()]
+        found.append(Lost(float(np.mean(shares))))
+    return found
 
 
-def lost_of_graph(laplacian: Any, Y: Array, d: int, random_state: int = 0) -> Lost:
-    """Return what a map loses of a graph.
+def lost_of_graph(laplacian: Any, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
+    """Return what each of some maps loses of a graph.
+
+    Neither the device nor the order in which it keeps the rows matters: random functions and samples go by the rows of
+    the input.
 
     Parameters
     ----------
     laplacian : Laplacian
         Of the graph, on any device.
-    Y : array (n, s)
-        Coordinates, in the order of its rows.
+    maps : sequence of array (n, s)
+        Coordinates, in the order of the input.
     d : int
         Dimension of the local planes.
     random_state : int
         Seed of the sample and of the random functions.
     """
     n = laplacian.shape[0]
-    near = nearest_in_map(on_sample(Y, random_state))
+    near = [nearest_in_map(on_sample(Y, random_state)) for Y in maps]
     shares, spectra = [], np.empty(0)
     for F, part in averaged_functions(laplacian, random_state):
-        F = on_sample(F, random_state)
-        size = region_size(len(F), part / n, FEWEST)
-        lost, spectra = lost_in_regions(F, F - F[near].mean(axis=1), size, min(d, F.shape[1] - 1))
-        shares.append(float(lost.mean()))
+        F = on_sample(laplacian.rows.to_user(F), random_state)
+        size, dims = region_size(len(F), part / n, FEWEST), min(d, F.shape[1] - 1)
+        found = [lost_in_regions(F, F - F[rows].mean(axis=1), size, dims) for rows in near]
+        shares.append([float(lost.mean()) for lost, _ in found])
+        spectra = found[0][1]
     ratios = np.median(spectra[:, 1:] / np.maximum(spectra[:, :-1], 1e-300), axis=0)  # at the wider scale
-    return Lost(max(shares), float(ratios[d - 2]) if d > 1 else 1.0, float(ratios[d - 1]))
+    last, following = float(ratios[d - 2]) if d > 1 else 1.0, float(ratios[d - 1])
+    return [Lost(max(each), last, following) for each in zip(*shares, strict=True)]
 
 
 def on_sample(rows: Array, random_state: int) -> np.ndarray:
@@ -151,9 +159,10 @@ def lost_in_regions(X: np.ndarray, errors: np.ndarray, size: int, d: int) -> tup
 
 def averaged_functions(laplacian: Any, random_state: int) -> list[tuple[Array, float]]:
     """Return random functions, averaged over the graph until one value mixes some points, and how many a region has."""
-    backend, n = backend_of(laplacian.weights), laplacian.shape[0]
+    backend, n = backend_of(laplacian.anchor), laplacian.shape[0]
     grown, wanted = max(1.0, n / PER), list(MIXED.items())
-    F, found = backend.asarray(np.random.default_rng(random_state).normal(size=(n, FUNCTIONS))), []
+    drawn, found = np.random.default_rng(random_state).normal(size=(n, FUNCTIONS)), []
+    F = backend.asarray(laplacian.rows.to_device(drawn))
     for step in range(1, STEPS + 1):
         F = laplacian.operator.product(F, backend)
         mixed = 1 / float(backend.xp.median((F * F).mean(axis=1)))

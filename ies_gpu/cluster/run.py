@@ -14,6 +14,7 @@ from ..embedding.diffusion import diffusion_map
 from ..errors import ClusterError
 from ..findings import option, refusal
 from ..options import Options, check_on_cluster
+from ..parameters.judgement import judge
 from ..results.assembly import assemble
 from ..run.fingerprint import versions
 from ..run.inputs import Inputs, laplacian_of
@@ -22,7 +23,14 @@ from ..run.progress import Progress
 from ..run.run import Run
 from .saved import BlockCheckpoint, digest_of
 from .source import Source
-from .steps import BYTES_PER_POINT, assemble_in_blocks, laplacian_in_blocks, map_in_blocks, tangents_in_blocks
+from .steps import (
+    BYTES_PER_POINT,
+    assemble_in_blocks,
+    judge_in_blocks,
+    laplacian_in_blocks,
+    map_in_blocks,
+    tangents_in_blocks,
+)
 from .sweep import TeamBackend
 from .team import Team
 
@@ -30,6 +38,7 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     laplacian_of: laplacian_in_blocks,
     diffusion_map: map_in_blocks,
     tangent_spaces: tangents_in_blocks,
+    judge: judge_in_blocks,
     assemble: assemble_in_blocks,
 }
 SAVED = ("laplacian", "eigenvectors", "tangents")  # the files of a checkpoint

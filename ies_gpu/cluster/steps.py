@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Backend
+from ..backend.sampling import sample_rows
 from ..backend.steps import Do, call, report, step
 from ..choice.criterion import log_volumes
 from ..choice.rmetric import Tangents, tangents, unpacked_tangents
@@ -16,6 +17,7 @@ from ..embedding.diffusion import Embedding, check_pairs, packed_map, start_vect
 from ..embedding.laplacian import Laplacian
 from ..findings import tell
 from ..options import Options
+from ..parameters.judgement import LOOKED, Judgement, Sample, judged, leading, unchecked
 from ..results.assembly import choice_of, diagnostics_of
 from ..results.selection import Selection
 from ..run.fit import Fit
@@ -115,6 +117,25 @@ def tangents_in_blocks(
 def tangent_rows(backend: Backend, P: Rows, d: int, bandwidth: float, dtype: str, own: Any, *others: Any) -> Any:
     Y = joined(backend, own, *others).astype(dtype, copy=False)
     return tangents(Y, Laplacian(P.matrix, bandwidth=bandwidth), d, backend)
+
+
+@step("verdict")
+def judge_in_blocks(fit: Fit, found: SearchResult, *_: Any, **__: Any) -> Judgement:
+    """Judge shape and stability of a map by some of its rows; what it loses of the points is not looked at."""
+    laplacian: Any = fit.laplacian
+    wanted = sample_rows(laplacian.n_input, LOOKED, 0)
+    pieces = (array.parts for array in (fit.embedding.vectors, *fit.tangents))
+    blocks = laplacian.team.gather(laplacian.team.map(rows_of_map, laplacian.transitions, wanted, *pieces))
+    order = np.argsort(np.concatenate([numbers for numbers, _ in blocks]))
+    Y, bases, sigma = (np.concatenate([some[k] for _, some in blocks])[order] for k in range(3))
+    sample = Sample(Y, bases, sigma, len(fit.embedding.vectors))
+    return judged([], unchecked(), sample, found, fit.embedding.eigenvalues, leading(found))
+
+
+def rows_of_map(backend: Backend, P: Rows, wanted: np.ndarray, *tall: Any) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The numbers of those of the wanted rows of the input that a block has, and these rows of tall arrays."""
+    own = np.flatnonzero(np.isin(P.rows, wanted))
+    return P.rows[own], [backend.to_host(array[backend.asarray(own)]).astype(float) for array in tall]
 
 
 @step("result")

@@ -14,7 +14,7 @@ from ..backend.steps import step
 from ..choice.search import SearchResult
 from ..embedding.order import essential_columns
 from ..errors import DisconnectedGraphError
-from ..findings import Finding, finding_of, grave, note, option, refusal, warning, warnings_for
+from ..findings import Finding, finding_of, grave, note, option, refusal, warning
 from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.fit import Fit
 from ..run.inputs import Inputs, checked_points
@@ -90,8 +90,6 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     run.audit.update(chosen.run.audit)
     report, reasons = describe(tried, dimension, d, s, chosen, carried, options.automatic, len(Z), hints)
     run.log.keep(reasons)
-    for finding in warnings_for(reasons):
-        run.log.warn(finding)
     known = Fit(chosen.graph, chosen.embedding, chosen.tangents)
     return Found(replace(chosen.run.options, subset_size=s), report, known, search)
 

@@ -30,6 +30,7 @@ FALL = 0.01  # one more coordinate must explain this much more of the variance, 
 SHEETS = 0.45  # share of points near whose place in the map others lie too: from here on the map has several sheets
 LEAST = 12  # neighbours of a point on average: with fewer, coordinates are noise
 NARROW = 1.25  # neighbouring bandwidths that lose so many times as much make the choice a narrow one,
+UNFOLDED = 0.05  # of a direction that a map without a fold may lose more than one with a fold
 VISIBLE = 0.1  # if it is also so much of a direction
 SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered visibly
 REGAINED = (
@@ -58,10 +59,14 @@ class Scan:
     rival: Scan | None = None
 
     def best(self, s: int) -> Trial:
-        """The trial that loses least; among nearly equal ones the nearest to the centre."""
+        """The trial that loses least, or little more without a fold; of nearly equal ones the nearest to the centre."""
         least = min(t.lost(s) for t in self.trials)
         close = [t for t in self.trials if t.lost(s) <= TIE * least]
-        return min(close, key=lambda t: abs(np.log(t.bandwidth / self.centre)))
+        best = min(close, key=lambda t: abs(np.log(t.bandwidth / self.centre)))
+        if not best.is_folded(s):
+            return best
+        others = (t for t in self.trials if t.lost(s) <= max(NARROW * least, UNFOLDED + least) and not t.is_folded(s))
+        return min(others, key=lambda t: t.lost(s), default=best)
 
     def beside(self, s: int) -> float:
         """How many times as much bandwidths a step below and above the best one lose; 0 without any."""

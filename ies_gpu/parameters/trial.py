@@ -11,29 +11,27 @@ import numpy as np
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_units
 from ..backend.sampling import spaced_rows
-from ..choice.collapse import touching_share
 from ..choice.criterion import log_volumes
 from ..choice.lost import lost_of_points
 from ..choice.rmetric import Tangents
 from ..choice.search import SearchResult, ranked
 from ..choice.size_rule import judge_size, share_near_zero
-from ..choice.stray import candidates
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.local import local_bandwidths
 from ..findings import Finding
-from ..run.fit import fit, searched
+from ..run.fit import Fit, fit, searched
 from ..run.inputs import Inputs, laplacian_of
 from ..run.log import HeldLog, Log
 from ..run.run import Run
 from .bandwidth import REACH
 from .explained import unexplained_variance
+from .judgement import is_folded, some_of
 
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer explains nothing
 SPLITS = 3  # of the points into halves, for what is left unexplained however many points there are; of few points
 FEW_SPLITS = 10, 5000  # more, since each half tells less
-OVERLAP_SAMPLE = 2000  # points at most that are looked at for sheets on top of each other,
-TOUCHING_SAMPLE = 10_000  # and for parts that nearly touch
+OVERLAP_SAMPLE = 2000  # points at most that are looked at for sheets on top of each other
 FOREIGN = 0.2  # share of the nearest in the map that are no neighbours, from which on they lie on another sheet
 
 
@@ -60,6 +58,7 @@ class Trial:
     found: dict[int, SearchResult] = field(default_factory=dict)
     unexplained: dict[int, float] = field(default_factory=dict)
     missing: dict[tuple[int, ...], float] = field(default_factory=dict)
+    folded: dict[tuple[int, ...], bool] = field(default_factory=dict)
     limits: dict[int, Estimated] = field(default_factory=dict)
     findings: dict[int, list[Finding]] = field(default_factory=dict)
 
@@ -90,10 +89,18 @@ class Trial:
 
             def measure() -> float:
                 Y = self.embedding.coordinates[:, list(subset)]
-                return lost_of_points(self.X[own], Y[own], self.tangents.bases.shape[2]).share
+                return lost_of_points(self.X[own], [Y[own]], self.tangents.bases.shape[2])[0].share
 
             self.missing[subset] = self.run.backend.retried("scan", measure)
         return self.missing[subset]
+
+    def is_folded(self, s: int) -> bool:
+        """Whether the map of size s is turned over somewhere, as far as the tangents of this trial tell."""
+        subset = self.search(s).subset
+        if subset not in self.folded:
+            sample = None if self.is_thin else some_of(Fit(self.graph, self.embedding, self.tangents))
+            self.folded[subset] = sample is not None and is_folded(sample, subset, self.embedding.eigenvalues)
+        return self.folded[subset]
 
     def fvu(self, s: int) -> float:
         """What the chosen set of size s leaves unexplained of X, details finer than 1 % left out."""
@@ -132,20 +139,6 @@ class Trial:
         radius = REACH * (backend.xp.zeros(len(Y)) + self.bandwidths)[rows]
         apart = ((self.X[near] - self.X[rows][:, None, :]) ** 2).sum(axis=2) > (radius * radius)[:, None]
         return float((apart.mean(axis=1) >= FOREIGN).mean())
-
-    def touching(self, s: int) -> float:
-        """The share of points at which parts of the map with s coordinates meet, as a diagnosis would find it."""
-        host = self.run.backend.to_host
-        rows = self.run.backend.asarray(spaced_rows(len(self.X), TOUCHING_SAMPLE))
-        Y, bases, sigma = (
-            host(array[rows])
-            for array in (self.embedding.coordinates, self.tangents.bases, self.tangents.singular_values)
-        )
-        return touching_share(Y, self.embedding.eigenvalues, bases, sigma, list(self.search(s).subset))
-
-    def first(self, s: int) -> tuple[int, ...]:
-        """The first s of the coordinates to choose from."""
-        return tuple(candidates(self.embedding.coordinates, s)[:s])
 
     def _left(self, s: int, rows: Array | slice, blur: float = 0.0) -> float:
         """What the chosen set of size s leaves unexplained of some points."""

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backend import backend_of
 from ..backend.array import Array
-from ..backend.sampling import sample_rows
-from ..choice.collapse import SMALLEST
-from ..choice.lost import lost_of_points
-from ..choice.naming import coordinate_names, names_text
+from ..choice.naming import coordinate_names
 from ..errors import first_few
-from ..findings import Finding, Judged, grave, light, note, option, verdict_on, warning
+from ..findings import Finding, Judged, grave, light, option, warning
 from ..options import LOCAL, Options
-from .bandwidth import degree_bandwidth, sampled_distances
-from .dimension import THRESHOLD, DimensionEstimate, local_spectrum
+from .dimension import THRESHOLD, DimensionEstimate
+from .judgement import CLOSE
 from .scan import FALL, Scan, can_search, largest_size
 from .trial import Trial
 
@@ -22,17 +18,12 @@ from .trial import Trial
 # suffices. The warning says "a tenth"
 FLAT = 0.1
 CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
-LOST = 0.27, 0.38  # of the worst local direction: above the first a choice is not sure, above the second doubtful
-FEW = 500  # points, below which nothing is sure
-CLOSE = 0.1  # of the local spectrum: as near to the threshold, the dimension may be another
 THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
-AS_GOOD = 0.02  # of a direction that the leading coordinates may lose more than the chosen ones
 # a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
 # two dimensions. Beyond four dimensions the estimate itself falls short
 FEWER, MOST_DIMS = 0.7, 4
 ONLY_ONE = "only one bandwidth keeps the points together"
 MOST_SEEN = 5  # dimensions that points can show
-SEEN, SEEN_FROM = 4_000, 60  # points, and how many of them are looked from, for the dimension of given parameters
 COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
@@ -47,17 +38,16 @@ def describe(
     sample_size: int,
     hints: list[Finding],
 ) -> tuple[dict[str, Any], list[Finding]]:
-    """Return everything the choice is based on, as plain values, and what speaks against it, the gravest first."""
+    """Return everything the choice is based on, as plain values, and what speaks against its values."""
     names = ("bandwidth", "intrinsic_dim", "subset_size")
     values = (LOCAL if tried.is_local else chosen.bandwidth, d, s)
     near, union = chosen.near_zero(s)
     fixed, local = (tried.rival, tried) if tried.is_local else (tried, tried.rival)
     judged = judge(tried, dimension, d, s, asked)
-    reasons = [doubt for each in judged.values() for doubt in each.doubts] + reasons_to_doubt(s, chosen) + hints
+    reasons = [doubt for each in judged.values() for doubt in each.doubts] + hints
     if carried is not None and not carried["holds"]:
         text = f"the bandwidth found on {sample_size:,} points does not suit all of them"
         reasons.append(grave("choice.not_carried", text))
-    reasons.sort(key=lambda reason: reason.severity != "grave")
     report = {
         "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
         "bandwidth": chosen.bandwidth,
@@ -77,7 +67,6 @@ def describe(
         "sample_size": sample_size,
         "carried": carried,
         "confidence": {name: {"level": each.level, "facts": each.facts} for name, each in judged.items()},
-        "verdict": verdict_on(reasons),
     }
     return report, reasons
 
@@ -97,41 +86,6 @@ def size_row(best: Trial, s: int) -> dict[str, Any]:
         "bandwidth": best.bandwidth,
         "subset": best.search(s).subset,
     }
-
-
-def reasons_to_doubt(s: int, chosen: Trial) -> list[Finding]:
-    """Return what the chosen map itself says against the choice."""
-    found, lost, touching = lost_findings(chosen.lost(s)), chosen.lost(s), chosen.touching(s)
-    if not chosen.search(s).passed:
-        found.append(grave("choice.regret", "no set passes the regret test"))
-    if len(chosen.X) < FEW:
-        found.append(light("choice.few_points", f"only {len(chosen.X)} points"))
-    if touching >= SMALLEST:
-        text = f"at {touching:.1%} of the points, parts that are far apart in X nearly touch in the map"
-        text += ", so neighbours in the map need not be neighbours in X"
-        advice = "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there"
-        found.append(light("choice.nearly_touch", text, advice))
-    first = chosen.first(s)
-    if first != chosen.search(s).subset and lost > chosen.lost(s, first) - AS_GOOD:
-        keep, them = ("keeps", "it") if s == 1 else ("keep", "them")
-        words = f"the leading {names_text(first)} {keep} every direction as well; for trees and clusters, prefer {them}"
-        found.append(note("choice.leading_as_good", words))
-    return found
-
-
-def lost_findings(lost: float) -> list[Finding]:
-    """Return what speaks against a map that loses so much of its worst local direction."""
-    if lost <= LOST[0]:
-        return []
-    text = lost_text(lost)
-    if lost <= LOST[1]:
-        return [light("choice.lost_direction", text)]
-    return [grave("choice.lost_direction", text, f"raise {option('n_components')}, or add points")]
-
-
-def lost_text(lost: float) -> str:
-    """Say how much a map loses."""
-    return f"the map loses {min(lost, 1.0):.0%} of the variance along the worst direction around a point"
 
 
 def judge(tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, asked: list[str]) -> dict[str, Judged]:
@@ -213,34 +167,6 @@ def automatic_line(report: dict[str, Any]) -> str:
     share = 1 - report["fvu"]
     explained = f"{share:.1%}" if share >= 0.0005 else "none"
     return f"{values}; the chosen coordinates explain {explained} of the variance of X"
-
-
-def judge_given(X: Array, Y: Array, d: int) -> tuple[float, list[Finding]]:
-    """Return what a map with given parameters loses of the points, and what speaks against it."""
-    lost = lost_of_points(X, Y, d).share
-    found = lost_findings(lost) + dimension_findings(X, d)
-    if len(X) < FEW:
-        found.append(light("choice.few_points", f"only {len(X)} points"))
-    return lost, found
-
-
-def dimension_findings(X: Array, d: int) -> list[Finding]:
-    """Return whether the local spectrum of some points counts another dimension than the one given."""
-    backend = backend_of(X)
-    with backend.active():  # few points, and a device compiles long for them
-        some = backend.to_host(X[backend.asarray(sample_rows(len(X), SEEN, 0))])
-    distances = sampled_distances(some, queries=SEEN_FROM)
-    try:
-        curve = [*local_spectrum(some, distances, degree_bandwidth(distances)), 0.0]
-    except ValueError:  # copies of one point
-        return []
-    seen = max(1, sum(bool(value >= THRESHOLD) for value in curve))
-    last, following = curve[min(d, len(curve)) - 1], curve[min(d, len(curve) - 1)]
-    if seen == d or len(curve) <= d:
-        return []
-    say = grave if following >= THRESHOLD + CLOSE or last < THRESHOLD - CLOSE else light
-    text = f"the points seem to have {'1 dimension' if seen == 1 else f'{seen} dimensions'}, not {d}"
-    return [say("dimension.other", text, f"try {option('intrinsic_dim', seen)}")]
 
 
 def is_thin(singular_values: Array) -> Array:

@@ -20,10 +20,11 @@ from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.rows import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
-from ..findings import answer_on, verdict_on, warning
+from ..findings import Answer, Finding, verdict_on, warning, warnings_for
 from ..options import Options
+from ..parameters.judgement import Judgement
 from ..parameters.levina_bickel import dimension_of_sample
-from ..parameters.verdict import doubts_of, is_thin, judge_given, lost_text
+from ..parameters.verdict import doubts_of, is_thin
 from ..run.fingerprint import points_digest, versions
 from ..run.fit import Fit
 from ..run.inputs import Inputs
@@ -159,32 +160,28 @@ def count_doubtful(singular_values: Array, volumes: Array) -> dict[str, Any]:
     return {"floored_points": floored, "degenerate_points": equal / n, "thin_points": thin / n}
 
 
-def told(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> Selection:
+def told(selection: Selection, run: Run, automatic: dict[str, Any] | None, judgement: Judgement) -> Selection:
     """Warn about what is doubtful in the result, and record what is known at the end of the run."""
+    run.log.keep(judgement.findings)
+    reasons = [finding for finding in run.log.findings if finding.is_doubt]
+    for finding in [] if automatic is None else warnings_for(reasons):
+        run.log.warn(finding)
     chosen = selection.subset, len(selection.points)
     for finding in doubts_of(selection.diagnostics, *chosen, run.options, automatic is not None):
         run.log.warn(finding)
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
-    selection.diagnostics.update(judged(selection, run, automatic))
+    selection.diagnostics.update(verdict_of(judgement.answers, reasons))
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)
     return selection
 
 
-def judged(selection: Selection, run: Run, automatic: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the verdict on a result and the answers behind it, for ``diagnostics``; the reasons go to the log."""
-    lost = None if automatic is None else automatic["lost"]
-    if automatic is None and (X := points_of(run.given, selection.points)) is not None:
-        lost, doubts = judge_given(X, selection.embedding, run.options.intrinsic_dim)
-        run.log.keep(doubts)
-    answers = {} if lost is None else {"rank": answer_on("rank", lost, lost_text(lost), run.log.findings)}
-    return {
-        "lost": lost,
-        "verdict": verdict_on(run.log.findings) if answers else "likely",
-        "judgement": {name: answer._asdict() for name, answer in answers.items()},
-    }
+def verdict_of(answers: dict[str, Answer], reasons: list[Finding]) -> dict[str, Any]:
+    """Return the verdict on a result and the answers behind it, for ``diagnostics``."""
+    plain = {name: answer._asdict() for name, answer in answers.items()}
+    return {"verdict": verdict_on(reasons), "judgement": plain, "lost": answers["rank"].figure}
 
 
 def is_symmetric(X: Array) -> bool:

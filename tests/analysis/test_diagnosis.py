@@ -11,7 +11,8 @@ import ies_gpu
 from ies_gpu import diagnose, plot
 from ies_gpu.analysis.diagnosis.diagnose import stretched
 from ies_gpu.analysis.diagnosis.sheets import find_sheets
-from ies_gpu.choice.collapse import collapse_ratio, scaled_jacobian
+from ies_gpu.choice.collapse import collapse_of, scaled_jacobian
+from ies_gpu.findings import question_of
 from ies_gpu.results.selection import Ranking, Selection
 from tests.said import refused, warned
 
@@ -53,7 +54,7 @@ def test_a_good_map_is_clean(strip):
     _, selection, laplacian = strip
     for given in (laplacian, laplacian.matrix, None):
         found = diagnose(selection, laplacian=given)
-        assert found.clean and found.has_graph is (given is not None)
+        assert found.clean and found.knots_checked
     assert found.notes and np.median(found.collapse) < 1.2
     np.testing.assert_allclose(found.volumes, np.exp(selection.score(found.subset)))
 
@@ -123,7 +124,7 @@ def test_a_figure_of_eight_crosses_itself():
 
 def test_collapse_is_one_where_the_map_holds_everything(rng):
     Y = rng.normal(size=(300, 4))
-    ratio, near, _ = collapse_ratio(Y, [0, 1, 2, 3], 8)
+    ratio, near, _, _ = collapse_of(Y, [0, 1, 2, 3], 8)
     np.testing.assert_allclose(ratio, 1)
     brute = np.argsort(((Y[:, None] - Y) ** 2).sum(axis=2), axis=1)[:, 1:9]
     np.testing.assert_array_equal(near, brute)
@@ -167,10 +168,10 @@ def test_a_thin_end_is_not_a_knot(strip):
     Y[:, number_y] *= shrunk
     bases[:, number_y] *= shrunk[:, None]
     every, members = Y / np.sqrt(selection.eigenvalues), list(selection.subset)
-    ratio, _, within = collapse_ratio(every, members, 15)
-    end = np.flatnonzero((ratio > 3) & (flat[:, 0] > 0.7 * RATIO))
+    found = collapse_of(every, members, 15)
+    end = np.flatnonzero((found.ratio > 3) & (flat[:, 0] > 0.7 * RATIO))
     assert len(end) > 20
-    assert stretched(every, members, within, laplacian.transition, end, 15).max() < 2
+    assert stretched(every, members, found, laplacian.transition, end).max() < 2
     assert diagnose(replace(selection, coordinates=Y, bases=bases), laplacian=laplacian).clean
 
 
@@ -302,14 +303,29 @@ def test_a_graph_that_memory_cannot_hold_is_not_made(thin, monkeypatch):
         assert found.clean and (not found.notes) == made and found.unexplained is not None
 
 
-def test_no_knot_is_denied_without_the_graph_that_shows_it():
-    """{phi1, phi8} of this strip is tied in a knot, which nearest neighbours in all eigenvectors do not show."""
+def test_a_knot_is_seen_without_the_points_and_makes_its_run_doubtful():
+    """{phi1, phi8} of this strip is tied in a knot: the slope of phi8 over the width changes its sign."""
     X = ies_gpu.datasets.load("D1", n_samples=3000).X
     selection = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6, n_threads=1)
-    seen, unseen = (diagnose(selection, X=given, subset=("phi1", "phi8")) for given in (X, None))
-    assert seen.has_graph and seen.counts["knot"] > 0
-    assert not unseen.has_graph and unseen.counts["knot"] == 0
-    assert "no dependency, knot" not in unseen.verdict and "knots were not checked" in unseen.verdict
+    assert selection.names == ("phi1", "phi8")
+    slopes = [
+        np.polyfit(X[part, 1], selection.coordinates[part, 7], 1)[0] for part in np.array_split(X[:, 0].argsort(), 8)
+    ]
+    assert min(slopes) < 0 < max(slopes)
+    for found in (diagnose(selection, X=X), diagnose(selection)):
+        assert found.counts["knot"] > 0 and found.knots_checked and not found.clean
+    assert selection.verdict == "doubtful" and selection.judgement["shape"].level == "bad"
+    assert [f.code for f in selection.findings if question_of(f) == "shape"] == ["shape.folded"]
+    sound = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2, n_threads=1)
+    assert diagnose(sound).clean and sound.judgement["shape"].level == "good"
+
+
+def test_what_has_no_orientation_is_not_said_to_be_free_of_folds():
+    """A Moebius strip: carried around it once, a tangent basis comes back as its mirror image."""
+    t, w = np.random.default_rng(0).uniform([0, -0.4], [2 * np.pi, 0.4], size=(2000, 2)).T
+    X = np.column_stack([(1 + w * np.cos(t / 2)) * np.cos(t), (1 + w * np.cos(t / 2)) * np.sin(t), w * np.sin(t / 2)])
+    selection = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.15, n_threads=1)
+    assert selection.judgement["shape"].level != "good" and not diagnose(selection).knots_checked
 
 
 def test_the_points_tell_whether_the_map_follows_them(thin):

@@ -13,8 +13,9 @@ from ies_gpu import selection_stability
 from ies_gpu.analysis.stability import replicates
 from ies_gpu.analysis.stability.replicates import bootstrap_choices, matched_subset, weighted_choices
 from ies_gpu.analysis.stability.result import Stability
-from ies_gpu.analysis.stability.rotations import NearPair, best_rotation, near_pairs
+from ies_gpu.analysis.stability.rotations import best_rotation
 from ies_gpu.choice.search import search_exhaustive
+from ies_gpu.choice.stable import NearPair, near_pairs, same_up_to_twins
 from ies_gpu.datasets import synthetic
 from ies_gpu.errors import NotConvergedError
 from ies_gpu.results.selection import Ranking, Selection
@@ -157,8 +158,8 @@ def test_twins():
     pairs = (NearPair(5, 6, 0.02), NearPair(6, 7, 0.03))
     shares = {(0, 6): 0.5, (0, 7): 0.25, (0, 5): 0.15, (0, 4): 0.1}
     found = Stability((0, 6), {(0, 6): 1.0}, shares, 200, 20, 0, np.ones(20), pairs, ())
-    assert found._same_up_to_twins((0, 5)) and found._same_up_to_twins((0, 7))
-    assert not found._same_up_to_twins((0, 4)) and not found._same_up_to_twins((1, 6))
+    same = [same_up_to_twins((0, 6), other, pairs) for other in ((0, 5), (0, 7), (0, 4), (1, 6))]
+    assert same == [True, True, False, False]
     assert found.recurrence == pytest.approx(10.5 / 21)
     assert found.confidence < 0.5 < found.confidence_up_to_twins < 0.9
 
@@ -325,7 +326,7 @@ def calibration(ratio: float, density: float, reporters: range, fresh: range):
         found = selection_stability(fit, X=points)
         own = {modes[k] for k in fit.subset}
         theirs = [tuple(sorted(modes.index(mode) if mode in modes else -1 for mode in other)) for other in others]
-        alike = np.mean([found._same_up_to_twins(subset) for subset in theirs])
+        alike = np.mean([same_up_to_twins(found.subset, subset, found.near_pairs) for subset in theirs])
         rows.append(
             (found.confidence, np.mean([own == other for other in others]), found.confidence_up_to_twins, alike)
         )

@@ -44,11 +44,16 @@ def test_unexplained_variance_by_brute_force(on):
     assert on(unexplained_variance)(1e-160 * X + 5e-160, Y) == pytest.approx(expected)
 
 
+def whole(**facts):
+    """A trial whose maps have no fold."""
+    return SimpleNamespace(is_folded=lambda s: False, **facts)
+
+
 def scanned(*tables: dict[int, float], n: int = 100) -> Scan:
     """Trials of n points at bandwidths 1, 2, 4, ... that leave given fractions for given sizes."""
     embedding = SimpleNamespace(eigenvalues=np.arange(20))
     trials = [
-        SimpleNamespace(
+        whole(
             bandwidth=2.0**k,
             lost=lambda s, table=table: table[s],
             limit=lambda s, table=table: Estimated(table[s], 0.0),
@@ -82,7 +87,7 @@ def test_no_wider_bandwidth_is_worth_a_trial_beside_one_that_explains_all_points
 
 def map_of(limits: dict[int, float], resolution: float, overlap: float) -> Scan:
     """One trial with given limits, whose error from few points is known, and a share of points on several sheets."""
-    trial = SimpleNamespace(
+    trial = whole(
         bandwidth=1.0,
         lost=limits.__getitem__,
         limit=lambda s: Estimated(limits[s], 0.0, resolution),
@@ -129,11 +134,11 @@ def test_a_narrow_choice_is_looked_at_more_closely():
     assert not scanned({2: 0.06}, {2: 0.04}, {2: 0.06}).is_narrow(2)  # .02 of a direction
     assert scanned({2: 0.04}).beside(2) == 0
     close = Scan(
-        tuple(SimpleNamespace(bandwidth=2 ** (0.25 * k), lost=lambda s, k=k: 0.4 + 0.1 * abs(k)) for k in (-1, 0, 1)),
+        tuple(whole(bandwidth=2 ** (0.25 * k), lost=lambda s, k=k: 0.4 + 0.1 * abs(k)) for k in (-1, 0, 1)),
         {}, 1.0,
     )  # fmt: skip
     steps = Scan(
-        tuple(SimpleNamespace(bandwidth=2 ** (0.5 * k), lost=lambda s, k=k: 0.4 + 0.2 * abs(k)) for k in (-1, 0, 1)),
+        tuple(whole(bandwidth=2 ** (0.5 * k), lost=lambda s, k=k: 0.4 + 0.2 * abs(k)) for k in (-1, 0, 1)),
         {}, 1.0,
     )  # fmt: skip
     tables = {2: 0.09}, {2: 0.06}, {2: 0.04}, {2: 0.06}
@@ -142,6 +147,13 @@ def test_a_narrow_choice_is_looked_at_more_closely():
     both = steps.joined(close)
     assert [t.bandwidth for t in both.trials] == sorted(t.bandwidth for t in both.trials)
     assert both.best(2).lost(2) == 0.4 and both.beside(2) == pytest.approx(1.5)  # a step away, as before
+
+
+def test_a_map_without_a_fold_is_preferred_where_it_loses_little_more():
+    for other, taken in ((0.23, 2.0), (0.4, 1.0)):
+        both = scanned({2: 0.2}, {2: other})
+        both.trials[0].is_folded = lambda s: True
+        assert both.best(2).bandwidth == taken
 
 
 def test_one_more_coordinate_is_taken_where_it_brings_a_lost_direction_back():

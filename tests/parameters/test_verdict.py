@@ -10,15 +10,17 @@ import pytest
 from benchmarks import shapes
 from benchmarks.strangers import chosen
 from ies_gpu import IESWarning, datasets, select_coordinates
+from ies_gpu.choice.lost import lost_of_points
 from ies_gpu.findings import option, verdict_on
 from ies_gpu.options import Options
+from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
 from ies_gpu.parameters.levina_bickel import dimension_of_sample
-from ies_gpu.parameters.verdict import automatic_line, judge_given, stray_finding
+from ies_gpu.parameters.verdict import automatic_line, stray_finding
 from tests.said import warned
 
 
 def test_a_plain_strip_is_sure_without_a_warning(automatic):
-    assert automatic.verdict == automatic.diagnostics["automatic"]["verdict"] == "sure"
+    assert automatic.verdict == "sure"
     assert automatic.findings == ()
     assert "verdict         sure" in repr(automatic)
 
@@ -34,11 +36,10 @@ def test_a_map_that_has_lost_a_direction_or_has_another_dimension_is_doubtful(st
     """The two true coordinates of a strip; its length and a function of it; and with other numbers of dimensions."""
     X, flat = strip
     curve = np.column_stack([flat[:, 0], flat[:, 0] ** 2])
-    verdicts = {name: judge_given(X, Y, d) for name, Y, d in (("good", flat, 2), ("curve", curve, 2), ("d 1", flat, 1))}
-    words = {name: verdict_on(doubts) for name, (_, doubts) in verdicts.items()}
-    assert words == {"good": "sure", "curve": "doubtful", "d 1": "doubtful"}
-    assert [finding.code for finding in verdicts["curve"][1]] == ["choice.lost_direction"]
-    assert verdicts["d 1"][1][0].advised == {"intrinsic_dim": "2"}
+    good, bad = (lost_findings(lost, LOST) for lost in lost_of_points(X, (flat, curve), 2))
+    assert not good and [finding.code for finding in bad] == ["choice.lost_direction"]
+    assert verdict_on(bad) == verdict_on(dimension_findings(X, 1)) == "doubtful"
+    assert not dimension_findings(X, 2) and dimension_findings(X, 1)[0].advised == {"intrinsic_dim": "2"}
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of its other warnings

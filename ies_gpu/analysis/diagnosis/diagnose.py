@@ -6,10 +6,10 @@ map keeps neighbourhoods, and large where the map throws distant points together
 every cosine do not count, because all eigenvectors are flat there. *Flatness*: the ratio of the smallest to the largest
 singular value of the map's Jacobian. It is zero where the volume vanishes, and tells the reasons apart. A flat region
 counts only if neighbourhoods still fall together when the map is stretched there: a region can be thin and still keep
-all points apart.
+all points apart. With as many coordinates as dimensions, the map's volume has a sign, which a knot changes.
 
     collapsed and flat, a connected region of many points     functional dependency
-    collapsed and flat, few points                            knot
+    turned over at a line, or collapsed and flat, few points  knot
     collapsed, not flat, two sheets at an angle               crossing (needs s > d)
     collapsed, not flat, two sheets on top of each other      overlap
 """
@@ -25,7 +25,8 @@ from scipy.sparse.csgraph import connected_components
 
 from ...backend import at_home, backend_of, to_host
 from ...backend.array import Array
-from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, collapse_ratio, evenly_steep, flatness_of, spread
+from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, Collapse, collapse_of, evenly_steep, flatness_of, spread
+from ...choice.folds import Folds, find_folds
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.connectivity import parts_of
 from ...embedding.graph import knn_graph
@@ -33,6 +34,7 @@ from ...embedding.laplacian import Laplacian, check_laplacian
 from ...embedding.points import laplacian_of_points
 from ...findings import refusal
 from ...parameters.explained import unexplained_variance
+from ...parameters.judgement import FOLDED
 from ...results.same_points import is_whole, used_points
 from ...results.selection import Selection
 from ...validation import check_integer, check_number, check_points
@@ -42,6 +44,7 @@ Groups = tuple[np.ndarray, ...]
 ENTRY = 45  # bytes per entry that making a Laplacian takes, as measured
 COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
 MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66 % if chosen, from 93 % if dependent
+NO_KNOTS = "Knots were not checked, which takes the points: diagnose(selection, X=X)"
 CONFIRMED = 0.05  # of a flat region must stay collapsed when the map is stretched there; otherwise it is only thin
 
 
@@ -73,8 +76,8 @@ class Diagnosis:
         What could not be examined.
     undecided : bool
         Whether the map is flat nearly everywhere, but neighbourhoods are too wide to tell thin from folded.
-    has_graph : bool
-        Whether the graph of the run was there. Without it most knots go unseen, so that none found means little.
+    knots_checked : bool
+        Whether knots were looked for: with as many coordinates as dimensions, or by the graph of the run.
     unexplained, unexplained_by_all : float or None
         The share of the variance of the points that the map leaves unexplained, and that all coordinates together do:
         the mean of the nearest points in a map predicts a point. None where the points were not given.
@@ -92,7 +95,7 @@ class Diagnosis:
     angles: np.ndarray
     notes: tuple[str, ...] = ()
     undecided: bool = False
-    has_graph: bool = True
+    knots_checked: bool = True
     unexplained: float | None = None
     unexplained_by_all: float | None = None
 
@@ -132,7 +135,7 @@ class Diagnosis:
             )
         if count["overlap"]:
             found.append(f"overlapping: {count['overlap']:,} points on sheets that lie on top of each other")
-        kinds = "dependency, knot, crossing" if self.has_graph else "dependency, crossing"
+        kinds = "dependency, knot, crossing" if self.knots_checked else "dependency, crossing"
         nothing = "not decided" if self.undecided else f"no {kinds} or overlap found"
         text = f"{names}: " + ("; ".join(found) if found else nothing)
         return ". ".join([text, *self._followed(), *self.notes]) + "."
@@ -241,15 +244,19 @@ def diagnose(
         laplacian, Y, values, k, to_host(selection.points), not is_whole(selection)
     )
     every = evenly_steep(Y, values)
-    ratio, near, within = collapse_ratio(every, members, k)
-    copied = float((within < COPY).mean())
+    found = collapse_of(every, members, k)
+    bases, sigma = (to_host(array).astype(float) for array in (selection.bases, selection.singular_values))
+    folds = find_folds(bases, sigma, values, members, found.in_all)
+    if folds is None and not has_graph:
+        notes += (NO_KNOTS,)
+    copied = float((found.within < COPY).mean())
     if copied > smallest:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
-    flat, planes = flatness_of(to_host(selection.bases), to_host(selection.singular_values), values, members)
-    collapsed = ratio > collapse
+    flat, planes = flatness_of(bases, sigma, values, members)
+    collapsed = found.ratio > collapse
     least = max(10, int(smallest * n))
     groups = _groups(adjacency, collapsed & (flat < flatness), least)
-    groups = [g for g in groups if (stretched(every, members, within, adjacency, g, k) > collapse).mean() >= CONFIRMED]
+    groups = [g for g in groups if (stretched(every, members, found, adjacency, g) > collapse).mean() >= CONFIRMED]
     large = [group for group in groups if len(group) >= region * n]
     share = float((flat < flatness).mean())
     undecided = share >= max(region, MOSTLY) and not large
@@ -260,19 +267,20 @@ def diagnose(
             f"thin from folded; lower n_neighbors{more}, or use more points",
             *notes,
         )
-    sheets = find_sheets(adjacency, near, np.flatnonzero(collapsed & (flat >= flatness)), planes, angle)
+    turned = () if folds is None or large else tuple(_turned(adjacency, folds, found, least))
+    sheets = find_sheets(adjacency, found.in_map, np.flatnonzero(collapsed & (flat >= flatness)), planes, angle)
     return Diagnosis(
         subset=chosen,
         embedding=Y[:, members],
-        collapse=ratio,
+        collapse=found.ratio,
         flatness=flat,
         volumes=volumes,
         dependencies=tuple(large),
-        knots=tuple(group for group in groups if len(group) < region * n),
+        knots=tuple(group for group in groups if len(group) < region * n) if folds is None else turned,
         **_reported(sheets, least),
         notes=notes,
         undecided=undecided,
-        has_graph=has_graph,
+        knots_checked=has_graph or folds is not None,
         unexplained=left[0],
         unexplained_by_all=left[1],
     )
@@ -302,15 +310,20 @@ def _reported(sheets: Sheets, least: int) -> dict[str, Any]:
     }
 
 
+def _turned(adjacency: Array, folds: Folds, found: Collapse, least: int) -> list[np.ndarray]:
+    """The lines at which a map is turned over, the longest first."""
+    return _groups(adjacency, folds.at(found.in_all), least) if folds.share > FOLDED[0] else []
+
+
 def stretched(
-    every: np.ndarray, members: list[int], within: np.ndarray, adjacency: Array, group: np.ndarray, k: int
+    every: np.ndarray, members: list[int], found: Collapse, adjacency: Array, group: np.ndarray
 ) -> np.ndarray:
     """Collapse at the points of a group after the map around it is stretched to the same width in all directions.
 
     A linear change of coordinates loses nothing. Where the map is only thin, it undoes the collapse; where the map is
     folded, or shrinks to a point or a curve, it does not.
     """
-    around = np.union1d(group, adjacency[group].indices)
+    around, k = np.union1d(group, adjacency[group].indices), found.in_all.shape[1]
     if len(around) <= k:
         return np.full(len(group), np.inf)
     local = every[around][:, members]
@@ -318,7 +331,7 @@ def stretched(
     backend = backend_of(white)
     with backend.active():
         _, near = backend.nearest(np.ascontiguousarray(white), k)
-    return spread(every, group, around[near[np.searchsorted(around, group)]]) / within[group]
+    return spread(every, group, around[near[np.searchsorted(around, group)]]) / found.within[group]
 
 
 def _groups(adjacency: Array, marked: np.ndarray, least: int) -> list[np.ndarray]:
@@ -348,6 +361,5 @@ def _adjacency(
         why = "is too dense to examine"
     else:
         why = "of the run is not known, or too large"
-    note = f"The graph {why}, so nearest neighbours in all eigenvectors were used instead; knots were not checked"
-    way = "" if laplacian is not None else ", which takes the points: diagnose(selection, X=X)"
-    return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), False, (f"{note}{way}",)
+    note = f"The graph {why}, so nearest neighbours in all eigenvectors were used instead"
+    return knn_graph(Y / np.sqrt(np.maximum(eigenvalues, 1e-300)), n_neighbors=k), False, (note,)

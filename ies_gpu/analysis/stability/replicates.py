@@ -19,6 +19,7 @@ from ...backend import at_home, backend_of, device_near, get_backend, to_host
 from ...backend.array import Array
 from ...choice.criterion import Scores, log_volumes, score_pass
 from ...choice.regularization import first_acceptable, places_among, regret_at, regularization_path, segment_at
+from ...choice.stable import NEAR, near_pairs
 from ...errors import DisconnectedGraphError, IESWarning, NotConvergedError
 from ...findings import code_of, listen, option, refusal
 from ...options import INPUTS
@@ -27,7 +28,7 @@ from ...results.selection import Selection, bases_of
 from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points, check_seed
 from .result import Stability
-from .rotations import near_pairs, rotations_of
+from .rotations import rotations_of
 
 POOL = 5_000  # the bootstrap chooses among at most this many sets
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
@@ -48,7 +49,7 @@ def selection_stability(
     n_bootstrap: int = 200,
     n_refits: int = 20,
     share: float = 1 / 3,
-    near: float = 0.05,
+    near: float = NEAR,
     random_state: Any = 0,
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,

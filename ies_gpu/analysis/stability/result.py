@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import betaincinv
 
 from ...choice.naming import coordinate_names, names_text
-from .rotations import NearPair, Rotation
+from ...choice.stable import NearPair, same_up_to_twins
+from .rotations import Rotation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +67,8 @@ class Stability:
     @property
     def confidence_up_to_twins(self) -> float | None:
         """The same bound if members may be exchanged for nearly degenerate twins."""
-        return self._judged({s for s in (*self.bootstrap, *self.refits) if self._same_up_to_twins(s)}, bound=True)
+        every = (*self.bootstrap, *self.refits)
+        return self._judged({s for s in every if same_up_to_twins(self.subset, s, self.near_pairs)}, bound=True)
 
     def _judged(self, sets: set[tuple[int, ...]], *, bound: bool) -> float | None:
         if self.n_refits == 0:
@@ -77,13 +79,6 @@ class Stability:
             rest = count + 1 - hits
             found.append(float(betaincinv(hits, rest, 0.1)) if bound else hits / (count + 1))
         return min(found[: 2 if self.n_bootstrap else 1])
-
-    def _same_up_to_twins(self, other: tuple[int, ...]) -> bool:
-        """Whether both sets take as many members from each run of nearly equal eigenvalues."""
-        group = {k: k for k in (*self.subset, *other)}
-        for pair in self.near_pairs:  # rising, so that runs of three and more are joined too
-            group[pair.second] = group.get(pair.first, pair.first)
-        return sorted(group.get(k, k) for k in self.subset) == sorted(group.get(k, k) for k in other)
 
     @property
     def verdict(self) -> str:

@@ -8,34 +8,19 @@ its bases are ``Q U``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...backend import backend_of
 from ...backend.array import Array
 from ...choice.criterion import log_volumes
+from ...choice.stable import NearPair
 
 if TYPE_CHECKING:
     from ...results.selection import Selection
 
 ANGLES = 72  # tried over half a turn, then refined
-
-
-class NearPair(NamedTuple):
-    """Two neighbouring eigenvalues that nearly coincide.
-
-    Attributes
-    ----------
-    first, second : int
-        Their coordinates, 0-based.
-    difference : float
-        The relative difference of the eigenvalues.
-    """
-
-    first: int
-    second: int
-    difference: float
 
 
 @dataclass(frozen=True)
@@ -77,13 +62,6 @@ class Rotation:
         turned[:, self.member] = c * coordinates[:, self.member] + s * coordinates[:, self.twin]
         turned[:, self.twin] = c * coordinates[:, self.twin] - s * coordinates[:, self.member]
         return turned
-
-
-def near_pairs(eigenvalues: np.ndarray, near: float) -> tuple[NearPair, ...]:
-    """Neighbours with ``(larger - smaller) / larger <= near``."""
-    values = np.asarray(eigenvalues, dtype=float)
-    differences = np.diff(values) / np.maximum(np.abs(values[1:]), 1e-300)
-    return tuple(NearPair(int(k), int(k) + 1, float(differences[k])) for k in np.flatnonzero(differences <= near))
 
 
 def rotations_of(

@@ -1,0 +1,240 @@
+"""What every run is asked: does its map keep every direction, is it whole, would another sample choose it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import backend_of
+from ..backend.array import Array
+from ..backend.sampling import sample_rows
+from ..backend.steps import step
+from ..choice.collapse import COLLAPSED, FLAT, NEIGHBORS, SMALLEST, collapse_of, evenly_steep, flatness_of
+from ..choice.folds import find_folds
+from ..choice.lost import FUNCTIONS, Lost, lost_of_graph, lost_of_points
+from ..choice.naming import names_text
+from ..choice.search import SearchResult
+from ..choice.stable import recurrence
+from ..findings import Answer, Finding, answer_on, grave, light, note, option
+from ..run.fit import Fit
+from .bandwidth import degree_bandwidth, sampled_distances
+from .dimension import THRESHOLD, local_spectrum
+
+LOST = 0.27, 0.38  # of the worst local direction: above the first a map is not sure, above the second doubtful
+LOST_OF_GRAPH = 0.6, 0.8  # the same where random functions on a graph stand in for the points
+LAST, NEXT = (0.2, 0.15), (0.3, 0.45)  # of the graph's local spectrum: below and above them, d is another
+FEW, FEW_OF_GRAPH = 500, 600  # points, below which nothing is sure
+CLOSE = 0.1  # of the local spectrum: as near to the threshold, the dimension may be another
+AS_GOOD = 0.02  # of a direction that the leading coordinates may lose more than the chosen ones
+FOLDED = 0.025, 0.05  # of the area of a map, on its other side; poor tangents at an edge have shown 0.02
+STABLE = 0.9, 0.6  # of other samples that choose the same set: below the first another is likely, below the second more
+LOOKED = 1_500  # points at most by which shape and stability are judged
+SEEN, SEEN_FROM = 4_000, 40  # points, and how many of them are looked from, for the dimension of given parameters
+
+
+class Sample(NamedTuple):
+    """Some points of a map on the host, in the order of the input: (q, m), (q, m, d), (q, d), of how many."""
+
+    coordinates: np.ndarray
+    bases: np.ndarray
+    singular_values: np.ndarray
+    n: int
+
+    @property
+    def unit(self) -> np.ndarray:
+        """The coordinates as columns of length 1."""
+        return self.coordinates / np.maximum(np.linalg.norm(self.coordinates, axis=0), 1e-300)
+
+    @property
+    def words(self) -> str:
+        """Which points were looked at, where that is not all."""
+        return "" if len(self.bases) == self.n else f", by {len(self.bases):,} of {self.n:,} points"
+
+
+class Judgement(NamedTuple):
+    """The answers to the questions about a map, and the reasons to doubt it."""
+
+    answers: dict[str, Answer]
+    findings: list[Finding]
+
+
+@step("verdict")
+def judge(
+    fit: Fit, found: SearchResult, X: Array | None, laplacian: Any = None, *, has_given_dimension: bool = True
+) -> Judgement:
+    """Judge a map by its points (n, D), in the order of the input, or by the graph of its Laplacian.
+
+    Whether the points have the dimension that the map was made for is looked at where the user gave that.
+    """
+    rows = fit.laplacian.rows
+    sample = some_of(fit)
+    values, d = fit.embedding.eigenvalues, fit.tangents.bases.shape[2]
+    first = leading(found)
+    Y = rows.to_user(fit.embedding.vectors)
+    maps = [Y[:, list(subset)] for subset in dict.fromkeys((found.subset, first))]
+    if X is not None:
+        lost = lost_of_points(X, maps, d)
+        doubts = lost_findings(lost[0], LOST) + few_findings(len(X), FEW)
+        doubts += dimension_findings(X, d) if has_given_dimension else []
+    else:
+        lost = lost_of_graph(laplacian, maps, d) if d < FUNCTIONS else []
+        doubts = graph_findings(lost[0], d) + few_findings(len(Y), FEW_OF_GRAPH) if lost else unchecked()
+    return judged(lost, doubts, sample, found, values, first)
+
+
+def leading(found: SearchResult) -> tuple[int, ...]:
+    """Return as many of the first coordinates that were candidates as a set has."""
+    return tuple(np.unique(found.subsets)[: len(found.subset)].tolist())
+
+
+def some_of(fit: Fit) -> Sample:
+    """Return some rows of a map on the host."""
+    order, backend = fit.laplacian.rows.order, backend_of(fit.embedding.vectors)
+    places = backend.asarray(np.argsort(order)[sample_rows(len(order), LOOKED, 0)])
+    Y, bases, sigma = (
+        backend.to_host(array[places]).astype(float) for array in (fit.embedding.vectors, *fit.tangents[:2])
+    )
+    return Sample(Y, bases, sigma, len(order))
+
+
+def judged(
+    lost: list[Lost],
+    doubts: list[Finding],
+    sample: Sample,
+    found: SearchResult,
+    values: np.ndarray,
+    first: tuple[int, ...],
+) -> Judgement:
+    """Return the answers by what the chosen map and the first coordinates lose, and by a sample of the map."""
+    if not found.passed:
+        doubts = [*doubts, grave("choice.regret", "no set passes the regret test")]
+    answers = {"rank": Answer("unchecked", None, "whether the map keeps every local direction was not checked")}
+    if lost:
+        answers["rank"] = answer_on("rank", lost[0].share, lost_text(lost[0].share), doubts)
+    answers["shape"], more = shape_of(sample, found.subset, values)
+    doubts += more
+    share = recurrence(sample.bases, sample.n, found, values)
+    level = "good" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
+    text = f"{share:.0%} of other samples would choose this set or a twin of it, if their eigenvectors were the same"
+    answers["stable"] = Answer(level, share, text)
+    if share < STABLE[1]:
+        doubts.append(
+            light("stable.rivals", f"another sample may choose another set (this one in {share:.0%} of draws)")
+        )
+    answers["needed"], more = needed(lost, found.subset, first)
+    return Judgement(answers, doubts + more)
+
+
+def unchecked() -> list[Finding]:
+    """The reason not to be sure of a map of which only some numbers are known."""
+    return [light("rank.unchecked", "whether the map keeps every local direction was not checked")]
+
+
+def lost_text(lost: float) -> str:
+    """Say how much a map loses."""
+    return f"the map loses {min(lost, 1.0):.0%} of the variance along the worst direction around a point"
+
+
+def lost_findings(lost: Lost, limits: tuple[float, float]) -> list[Finding]:
+    """Return what speaks against a map that loses so much of its worst local direction."""
+    if lost.share <= limits[0]:
+        return []
+    if lost.share <= limits[1]:
+        return [light("choice.lost_direction", lost_text(lost.share))]
+    return [grave("choice.lost_direction", lost_text(lost.share), f"raise {option('n_components')}, or add points")]
+
+
+def few_findings(n: int, few: int) -> list[Finding]:
+    """Return a reason to doubt where there are few points."""
+    return [light("choice.few_points", f"only {n} points")] if n < few else []
+
+
+def graph_findings(lost: Lost, d: int) -> list[Finding]:
+    """Return what speaks against a map of a graph: what it loses, and another dimension."""
+    found = lost_findings(lost, LOST_OF_GRAPH)
+    for value, limits, other in ((lost.last, LAST, d - 1), (lost.next, NEXT, d + 1)):
+        assert value is not None
+        beyond = [value < limit if other < d else value > limit for limit in limits]
+        if any(beyond):
+            say, text = grave if beyond[1] else light, f"the graph seems to have {dimensions(other)}, not {d}"
+            found.append(say("dimension.other", text, f"try {option('intrinsic_dim', other)}"))
+    return found
+
+
+def dimensions(d: int) -> str:
+    """Write a number of dimensions."""
+    return "1 dimension" if d == 1 else f"{d} dimensions"
+
+
+def dimension_findings(X: Array, d: int) -> list[Finding]:
+    """Return whether the local spectrum of some points counts another dimension than the one given."""
+    backend = backend_of(X)
+    with backend.active():  # few points, and a device compiles long for them
+        some = backend.to_host(X[backend.asarray(sample_rows(len(X), SEEN, 0))])
+    distances = sampled_distances(some, queries=SEEN_FROM)
+    try:
+        curve = [*local_spectrum(some, distances, degree_bandwidth(distances)), 0.0]
+    except ValueError:  # copies of one point
+        return []
+    seen = max(1, sum(bool(value >= THRESHOLD) for value in curve))
+    last, following = curve[min(d, len(curve)) - 1], curve[min(d, len(curve) - 1)]
+    if seen == d or len(curve) <= d:
+        return []
+    say = grave if following >= THRESHOLD + CLOSE or last < THRESHOLD - CLOSE else light
+    text = f"the points seem to have {dimensions(seen)}, not {d}"
+    return [say("dimension.other", text, f"try {option('intrinsic_dim', seen)}")]
+
+
+def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tuple[Answer, list[Finding]]:
+    """Return whether a map is turned over somewhere, or brings distant parts together, and reasons to doubt it."""
+    members, k = list(subset), min(NEIGHBORS, len(sample.bases) - 1)
+    collapse = collapse_of(evenly_steep(sample.unit, values), members, k)
+    flat = flatness_of(sample.bases, sample.singular_values, values, members)[0]
+    touching = float(((collapse.ratio > COLLAPSED) & (flat >= FLAT)).mean())
+    folds = find_folds(*sample[1:3], values, members, collapse.in_all)
+    found = []
+    if folds is not None and folds.share > FOLDED[0]:
+        say = grave if folds.share > FOLDED[1] else light
+        text = f"the map is folded or knotted: {folds.share:.1%} of its area is turned over"
+        found.append(say("shape.folded", text, "ies_gpu.diagnose(selection).knots shows where"))
+    if touching >= SMALLEST:
+        text = f"at {touching:.1%} of the points, parts that are far apart nearly touch in the map"
+        text += ", so neighbours in the map need not be neighbours"
+        advice = "ies_gpu.diagnose(selection).collapse shows where: it is above 3 there"
+        found.append(light("choice.nearly_touch", text, advice))
+    figure = max(touching, 0.0 if folds is None else folds.share)
+    if found:
+        return answer_on("shape", figure, "; ".join(finding.text for finding in found) + sample.words, found), found
+    if folds is not None:
+        return Answer("good", figure, f"no fold, knot or overlap was found{sample.words}"), found
+    if len(members) > sample.bases.shape[2]:
+        text = "no overlap or crossing was found; knots are not looked for with more coordinates than dimensions"
+        return Answer("good", figure, text + sample.words), found
+    text = "no overlap was found; folds were not checked, since the tangent planes have no common orientation"
+    return Answer("unchecked", figure, text + sample.words), found
+
+
+def is_folded(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> bool:
+    """Return whether a map is so folded that it is doubtful."""
+    if len(subset) != sample.bases.shape[2]:
+        return False
+    backend = backend_of(sample.coordinates)
+    with backend.active():
+        near = backend.nearest(evenly_steep(sample.unit, values), min(NEIGHBORS, len(sample.bases) - 1))[1]
+    folds = find_folds(*sample[1:3], values, list(subset), near)
+    return folds is not None and folds.share > FOLDED[1]
+
+
+def needed(lost: list[Lost], subset: tuple[int, ...], first: tuple[int, ...]) -> tuple[Answer, list[Finding]]:
+    """Return whether the leading coordinates lose more than the chosen ones, and a note if they do not."""
+    if subset == first:
+        return Answer("good", 0.0, "the chosen coordinates are the leading ones"), []
+    if not lost:
+        return Answer("unchecked", None, "the leading coordinates were not compared"), []
+    more = lost[1].share - lost[0].share
+    if more >= AS_GOOD:
+        return Answer("good", more, f"the leading {names_text(first)} lose {more:.0%} more of a direction"), []
+    keep, them = ("keeps", "it") if len(first) == 1 else ("keep", "them")
+    text = f"the leading {names_text(first)} {keep} every direction as well; for trees and clusters, prefer {them}"
+    return Answer("fair" if more > -AS_GOOD else "bad", more, text), [note("choice.leading_as_good", text)]
