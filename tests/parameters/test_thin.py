@@ -131,7 +131,7 @@ def test_a_wide_bandwidth_that_wins_is_fitted_to_all_points(small, entries):
 
 def test_a_full_trial_that_explains_less_than_its_thin_one_gives_way():
     def made(bandwidth, left, is_thin=False):
-        return SimpleNamespace(bandwidth=bandwidth, is_thin=is_thin, lost=lambda s: left)
+        return SimpleNamespace(is_folded=lambda s: False, bandwidth=bandwidth, is_thin=is_thin, lost=lambda s: left)
 
     scan = Scan((made(1.0, 0.03), made(2.0, 0.02, True)), {}, 1.0)
     assert scan.best(2).is_thin
