@@ -111,7 +111,7 @@ def judged(
         doubts = [*doubts, grave("choice.regret", "no set passes the regret test")]
     answers = {"rank": Answer("unchecked", None, "whether the map keeps every local direction was not checked")}
     if lost:
-        answers["rank"] = answer_on("rank", lost[0].share, lost_text(lost[0].share), doubts)
+        answers["rank"] = answer_on("rank", lost[0].share, lost_text(lost[0]), doubts)
     answers["shape"], more = shape_of(sample, found.subset, values)
     doubts += more
     share = recurrence(sample.bases, sample.n, found, values)
@@ -131,9 +131,10 @@ def unchecked() -> list[Finding]:
     return [light("rank.unchecked", "whether the map keeps every local direction was not checked")]
 
 
-def lost_text(lost: float) -> str:
+def lost_text(lost: Lost) -> str:
     """Say how much a map loses."""
-    return f"the map loses {min(lost, 1.0):.0%} of the variance along the worst direction around a point"
+    what = "the variance" if lost.last is None else "random functions on the graph"  # of which a sound map loses more
+    return f"the map loses {min(lost.share, 1.0):.0%} of {what} along the worst direction around a point"
 
 
 def lost_findings(lost: Lost, limits: tuple[float, float]) -> list[Finding]:
@@ -141,8 +142,8 @@ def lost_findings(lost: Lost, limits: tuple[float, float]) -> list[Finding]:
     if lost.share <= limits[0]:
         return []
     if lost.share <= limits[1]:
-        return [light("choice.lost_direction", lost_text(lost.share))]
-    return [grave("choice.lost_direction", lost_text(lost.share), f"raise {option('n_components')}, or add points")]
+        return [light("choice.lost_direction", lost_text(lost))]
+    return [grave("choice.lost_direction", lost_text(lost), f"raise {option('n_components')}, or add points")]
 
 
 def few_findings(n: int, few: int) -> list[Finding]:

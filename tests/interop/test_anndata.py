@@ -86,7 +86,7 @@ def test_cells_left_out_get_nan(adata):
     with warned("graph.left_out"):
         select(adata, use="connectivities", disconnected="largest", **SIZES)
     assert np.flatnonzero(np.isnan(adata.obsm["X_ies"]).any(axis=1)).tolist() == [3]
-    assert "2 parts" in adata.uns["ies"]["warnings"][0]
+    assert any("2 parts" in text for text in adata.uns["ies"]["warnings"])
 
 
 def test_a_missing_key_is_named(adata):
