@@ -160,15 +160,6 @@ def judge_size(tried: Scan, d: int, s: int) -> Judged:
     return Judged("fair" if gain + 2 * error > FALL else "high", facts)
 
 
-def automatic_line(report: dict[str, Any]) -> str:
-    """What was found, for people."""
-    chosen = report["chosen"].items()
-    values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in chosen)
-    share = 1 - report["fvu"]
-    explained = f"{share:.1%}" if share >= 0.0005 else "none"
-    return f"{values}; the chosen coordinates explain {explained} of the variance of X"
-
-
 def is_thin(singular_values: Array) -> Array:
     """Whether the coordinates hardly vary at a point along the last of d dimensions: (n, d) -> (n,)."""
     return singular_values[:, -1] < FLAT * singular_values[:, 0]

@@ -16,7 +16,6 @@ import numpy as np
 from ..backend import to_host
 from ..choice.naming import coordinate_names, names_text
 from ..findings import Answer, Finding, Words, in_python, option, question_of, render
-from ..parameters.verdict import automatic_line
 
 ASKED = ("rank", "shape", "stable")  # the questions behind the verdict, in the order in which they are told
 PRINTED = ("verdict", *ASKED, "doubt", "warning", "note", "needed", "features", "zeta", "mean score", "runners-up",
@@ -188,3 +187,12 @@ def as_frame(selection: Any, every: bool) -> Any:
     names = coordinate_names(range(Y.shape[1])) if every else selection.names
     index = pandas.Index(to_host(selection.points), name="point") if selection.index is None else selection.index
     return pandas.DataFrame(to_host(Y), index=index, columns=list(names))
+
+
+def automatic_line(report: dict[str, Any]) -> str:
+    """Return what an automatic run found, for people."""
+    chosen = report["chosen"].items()
+    values = ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in chosen)
+    share = 1 - report["fvu"]
+    explained = f"{share:.1%}" if share >= 0.0005 else "none"
+    return f"{values}; the chosen coordinates explain {explained} of the variance of X"

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from copy import copy
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,9 +19,11 @@ from ..findings import listen, warning
 from ..options import Options
 from .checkpoint import Checkpoint, Saved
 from .fingerprint import data_digest, versions
-from .inputs import Inputs
 from .log import Log
 from .progress import Bar, Progress, say
+
+if TYPE_CHECKING:
+    from .inputs import Inputs
 
 AUDIT_TOLERANCE = {"float64": 1e-7, "float32": 1e-2}
 REPORT = "please report this with the output of 'ies-gpu doctor --selftest'"

@@ -7,6 +7,7 @@ import inspect
 import re
 import subprocess
 import sys
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ ROOMS = [
     "choice", "run", "parameters", "results", "cluster", "select", "analysis", "interop", "resources", "datasets",
     "plot", "report", "cli", "__main__",
 ]  # fmt: skip
+LEVELS = 22  # modules in the longest chain of imports; only ever lowered
 # what a result draws of itself is loaded when it is drawn
 DRAWN = {("parameters", "plot"), ("results", "report"), ("analysis", "report"), ("analysis", "plot")}
 
@@ -85,6 +87,24 @@ def test_rooms_import_only_from_those_before_them():
             elif other not in (room, "__version__"):
                 assert other in ROOMS[: ROOMS.index(room)], f"{path.relative_to(ROOT)} imports {name} of {other}"
     assert drawn == DRAWN  # no exception outlives its reason
+
+
+def test_no_chain_of_imports_is_longer_than_it_was():
+    known = {path.relative_to(ROOT).with_suffix("").parts: path for path in files()}
+    known = {parts[:-1] if parts[-1] == "__init__" else parts: path for parts, path in known.items()}
+
+    @cache
+    def chain(parts: tuple[str, ...]) -> tuple[str, ...]:
+        """The longest chain of modules that end with this one, each imported by the next while it is loaded."""
+        found = {
+            module + (name,) if module + (name,) in known else module
+            for module, name, top in imports(known[parts])
+            if top
+        }
+        return (*max((chain(other) for other in found & known.keys() - {parts}), key=len, default=()), ".".join(parts))
+
+    longest = max(map(chain, known), key=len)
+    assert len(longest) <= LEVELS, "\n".join(longest)
 
 
 def test_private_names_stay_in_their_room():

@@ -15,7 +15,8 @@ from ies_gpu.findings import option, verdict_on
 from ies_gpu.options import Options
 from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
 from ies_gpu.parameters.levina_bickel import dimension_of_sample
-from ies_gpu.parameters.verdict import automatic_line, stray_finding
+from ies_gpu.parameters.verdict import stray_finding
+from ies_gpu.results.text import automatic_line
 from tests.said import warned
 
 
