@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from ..choice.collapse import COLLAPSED, FLAT, NEIGHBORS, SMALLEST, collapse_of,
 from ..choice.folds import find_folds
 from ..choice.lost import FUNCTIONS, Lost, lost_of_graph, lost_of_points
 from ..choice.naming import names_text
-from ..choice.search import SearchResult
 from ..choice.stable import recurrence
 from ..findings import Answer, Finding, answer_on, grave, light, note, option
-from ..run.fit import Fit
 from .bandwidth import degree_bandwidth, sampled_distances
 from .dimension import THRESHOLD, local_spectrum
+
+if TYPE_CHECKING:
+    from ..choice.search import SearchResult
+    from ..run.fit import Fit
 
 LOST = 0.27, 0.38  # of the worst local direction: above the first a map is not sure, above the second doubtful
 LOST_OF_GRAPH = 0.6, 0.8  # the same where random functions on a graph stand in for the points
