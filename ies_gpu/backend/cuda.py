@@ -17,8 +17,8 @@ from ..errors import DeviceError, first_line
 from ..findings import Finding, option
 from .array import Array
 from .base import Backend, index_type
+from .compare import Kernels
 from .dlpack import cuda_device, is_foreign, shared
-from .guard import Kernels
 from .kernels.arrays import column_sums
 from .nearest import nearest_by_products, without_self
 
@@ -329,15 +329,14 @@ class CudaBackend(Backend):
         self.xp.cuda.Device(self.number).synchronize()
 
     def complaints(self) -> list[Finding]:
-        complaint = getattr(self.kernels, "complaint", None)
-        return [] if complaint is None else [complaint]
+        return self.kernels.complaints() if isinstance(self.kernels, Kernels) else []
 
     def describe(self) -> dict[str, Any]:
         properties = self.xp.cuda.runtime.getDeviceProperties(self.number)
-        fault = getattr(self.kernels, "fault", "")
+        faults = getattr(self.kernels, "faults", {})
         return super().describe() | {
             "kernels": self.kernels.NAME,
-            **({"kernel_fault": fault} if fault else {}),
+            **({"kernel_fault": "; ".join(f"{name}: {why}" for name, why in faults.items())} if faults else {}),
             "gpu": properties["name"].decode(),
             "compute_capability": f"{properties['major']}.{properties['minor']}",
             "cupy": self.xp.__version__,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
-from ..backend.audit import audit_scores
+from ..backend.compare import audit_scores
 from ..backend.steps import Do, call, report, step
 from ..constraints import Percentile
 from ..validation import check_choice, check_integer, check_number, check_seed

@@ -1,4 +1,4 @@
-"""Self-test of a device: the pipeline on D1 and D7, stage by stage, against a device that is known to be right.
+"""Self-test of a device: its kernels, and the pipeline on D1 and D7 stage by stage, against what is known to be right.
 
 Every stage starts from the reference's input, so a fault shows up where it arises and not in later stages. Without a
 CUDA device, the fused CPU kernels are compared with plain code.
@@ -6,6 +6,7 @@ CUDA device, the fused CPU kernels are compared with plain code.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -16,18 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, get_backend, to_device
-from ..backend.kernels import agreement
+from ..backend import Backend, backend_of, get_backend, to_device
+from ..backend import compare as by
+from ..backend.kernels.cuda import launch
 from ..choice.criterion import candidate_subsets, score_pass
 from ..choice.rmetric import cometric, tangents
 from ..choice.search import search_exhaustive
 from ..datasets.synthetic import Dataset, load
-from ..embedding.diffusion import Embedding, diffusion_map
+from ..embedding.diffusion import diffusion_map
 from ..embedding.graph import radius_graph
 from ..embedding.laplacian import Laplacian, gaussian_kernel, graph_laplacian
 from ..results.selection import Selection
 from ..select import select_coordinates
 
+Work = Callable[..., Any]
+CSR = ("indptr", "indices", "data")
 DATA = ("D1", "D7")
 POINTS = 10_000
 M = 20  # eigenvectors
@@ -72,40 +76,32 @@ class Side:
     label: str
     kernels: str  # for IES_GPU_KERNELS: "plain", or "" for the fastest
 
-    def timed(self, work: Callable[[], Any]) -> tuple[Any, float]:
-        """What ``work`` gives here, and the seconds it took."""
+    def timed(self, work: Work, *given: Any) -> tuple[Any, float]:
+        """What ``work`` makes here of arrays, matrices and Laplacians of the host, and the seconds it took."""
+        there = [self.take(value) for value in given]
         with self.backend.active():
             self.backend.synchronise()
             begin = time.perf_counter()
-            result = work()
+            result = work(*there)
             self.backend.synchronise()
         return result, time.perf_counter() - begin
 
     def take(self, value: Any) -> Any:
-        """An array, CSR, Laplacian or several of them, from the host to here."""
-        if isinstance(value, tuple):
-            return tuple(map(self.take, value))
+        """An array, matrix or Laplacian, from the host to here."""
         if isinstance(value, Laplacian):
             return Laplacian(self.take(value.transition), self.take(value.weights), value.bandwidth)
         with self.backend.active():
             return to_device(value, self.backend)
 
-    def give(self, array: Any) -> np.ndarray:
-        """An array, on the host."""
-        return self.backend.to_host(array)
-
     def select(self, data: Dataset, dtype: str = "float64") -> Selection:
         """The whole pipeline here."""
+        sizes: dict[str, Any] = {
+            "intrinsic_dim": data.intrinsic_dim,
+            "subset_size": data.subset_size,
+            "bandwidth": data.bandwidth,
+        }
         with kernels_from_environment(self.kernels):
-            return select_coordinates(
-                data.X,
-                intrinsic_dim=data.intrinsic_dim,
-                subset_size=data.subset_size,
-                bandwidth=data.bandwidth,
-                device=self.backend.device,
-                dtype=dtype,
-                tol=TOL,
-            )
+            return select_coordinates(data.X, **sizes, device=self.backend.device, dtype=dtype, tol=TOL)
 
 
 @contextmanager
@@ -137,14 +133,31 @@ def sides(device: str = "auto") -> tuple[Side, Side]:
 
 
 def compare(reference: Side, tested: Side, n_samples: int = POINTS) -> Iterator[Outcome]:
-    """Compare stage after stage, as they are done. Fewer points get a bandwidth that keeps the degrees."""
+    """Compare kernels on small inputs, then stage after stage. Fewer points get a bandwidth that keeps the degrees."""
+    for kernel, kinds in by.TYPES.items():
+        yield kernel_outcome(tested, kernel, kinds)
     for side in (reference, tested):  # compile, so that seconds are those of work
         for dtype in ("float64", "mixed", "float32"):
             side.select(scaled("D1", 600), dtype)
     for name in DATA:
-        trial = Trial(scaled(name, n_samples), reference, tested)
-        yield from steps(trial)
-        yield from wholes(trial)
+        data = scaled(name, n_samples)
+        yield from stages(data, reference, tested)
+        yield from wholes(data, reference, tested)
+
+
+def kernel_outcome(tested: Side, kernel: str, kinds: tuple[tuple[Any, ...], ...]) -> Outcome:
+    """One kernel for all types, in units of what each of them allows."""
+    kernels: Any = tested.backend.kernels if tested.backend.device == "cpu" else launch  # unguarded
+    worst, note = 0.0, ""
+    begin = time.perf_counter()
+    with tested.backend.active():
+        for types in kinds:
+            try:
+                apart = by.kernel_difference(kernels, tested.backend.xp, kernel, types)
+            except Exception as error:  # whatever a device can do: the others are still worth a try
+                apart, note = math.inf, said(error)
+            worst = max(worst, apart / by.tolerance(types))
+    return Outcome("small", kernel, worst, 1.0, (0.0, time.perf_counter() - begin), note)
 
 
 def scaled(name: str, n: int) -> Dataset:
@@ -153,157 +166,118 @@ def scaled(name: str, n: int) -> Dataset:
     return replace(data, bandwidth=data.bandwidth * (POINTS / n) ** (1 / data.intrinsic_dim))
 
 
-class Trial(NamedTuple):
-    """A data set on two sides."""
+def said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
-    data: Dataset
-    reference: Side
-    tested: Side
 
-    def stage(
-        self, name: str, given: Any, work: Callable[[Side, Any], Any], differ: Callable[[Any, Any], dict[str, float]]
-    ) -> tuple[Any, list[Outcome]]:
+def stages(data: Dataset, reference: Side, tested: Side) -> Iterator[Outcome]:
+    """The stages from points to the chosen set, each fed with what the reference made of the one before."""
+    eps, d, s, host = data.bandwidth, data.intrinsic_dim, data.subset_size, tested.backend.to_host
+
+    def both(work: Work, differ: Callable[[Any, Any], dict[str, float]], *given: Any) -> tuple[Any, list[Outcome]]:
         """Do the same on both sides: the reference's result, and how far the other is from it, in one part or more."""
-        expected, slow = self.reference.timed(partial(work, self.reference, self.reference.take(given)))
+        expected, slow = reference.timed(work, *given)
         try:
-            found, fast = self.tested.timed(partial(work, self.tested, self.tested.take(given)))
+            found, fast = tested.timed(work, *given)
             worst, note = differ(found, expected), ""
         except Exception as error:  # whatever a device can do: the stages behind this one are still worth a try
-            worst, fast, note = {name: float("inf")}, 0.0, f"{type(error).__name__}: {error}"
-        seconds = (slow, fast)
-        return expected, [Outcome(self.data.name, k, number(w), BOUNDS[k], seconds, note) for k, w in worst.items()]
+            worst, fast, note = dict.fromkeys(differ(expected, expected), math.inf), 0.0, said(error)
+        return expected, [Outcome(data.name, k, v, BOUNDS[k], (slow, fast), note) for k, v in worst.items()]
 
-    def matrix(self, found: Any, expected: Any) -> float:
-        """Two CSR matrices: the same pattern, and the largest difference of entries."""
-        pairs = ((found.indices, expected.indices), (found.indptr, expected.indptr))
-        if not all(np.array_equal(self.tested.give(a), b) for a, b in pairs):
-            return float("inf")
-        return self.relative(found.data, expected.data)
+    def apart(found: list[Any], expected: list[Any]) -> float:
+        return by.difference([*map(host, found)], expected)
 
-    def relative(self, found: Any, expected: np.ndarray) -> float:
-        """Largest difference in units of the largest entry."""
-        found = self.tested.give(found)
-        if found.shape != expected.shape:
-            return float("inf")
-        return float(np.abs(found - expected).max(initial=0.0) / max(float(np.abs(expected).max(initial=0.0)), 1e-300))
+    def same(*names: str) -> Callable[[Any, Any], float]:
+        return lambda found, expected: apart(*([getattr(one, name) for name in names] for one in (found, expected)))
 
-
-def steps(trial: Trial) -> Iterator[Outcome]:
-    """The steps from points to the chosen set, each fed with what the reference made of the one before."""
-    eps, give = trial.data.bandwidth, trial.tested.give
-    graph, made = trial.stage(
-        "graph",
-        trial.data.X,
-        lambda _, X: radius_graph(X, radius=3 * eps),
-        lambda found, expected: {"graph": trial.matrix(found, expected)},
+    graph, made = both(lambda X: radius_graph(X, radius=3 * eps), lambda *two: {"graph": same(*CSR)(*two)}, data.X)
+    yield from made
+    affinities, made = both(
+        lambda graph: gaussian_kernel(graph, bandwidth=eps), lambda *two: {"kernel": same(*CSR)(*two)}, graph
     )
     yield from made
-    kernel, made = trial.stage(
-        "kernel",
-        graph,
-        lambda _, distances: gaussian_kernel(distances, bandwidth=eps),
-        lambda found, expected: {"kernel": trial.matrix(found, expected)},
-    )
-    yield from made
-    laplacian, made = trial.stage(
-        "laplacian",
-        kernel,
-        lambda _, affinities: graph_laplacian(affinities, bandwidth=eps),
+    laplacian, made = both(
+        lambda kernel: graph_laplacian(kernel, bandwidth=eps),
         lambda found, expected: {
-            "laplacian": max(
-                trial.matrix(found.transition, expected.transition), trial.relative(found.weights, expected.weights)
+            "laplacian": max(same(*CSR)(found.transition, expected.transition), same("weights")(found, expected))
+        },
+        affinities,
+    )
+    yield from made
+    pairs, made = both(
+        lambda laplacian: diffusion_map(laplacian, n_components=M, tol=TOL),
+        lambda found, expected: {
+            "eigenvalues": same("eigenvalues")(found, expected),
+            "eigenvectors": residual(laplacian, host(found.coordinates), host(found.eigenvalues)),
+        },
+        laplacian,
+    )
+    yield from made
+    H, _ = reference.timed(cometric, pairs.coordinates, laplacian)
+    (U, _), made = both(
+        lambda Y, laplacian: tangents(Y, laplacian, d, backend_of(Y)),
+        lambda found, expected: {"tangents": by.eigenpair_difference(H, host(found[0]), host(found[1]), expected[1])},
+        pairs.coordinates,
+        laplacian,
+    )
+    yield from made
+    _, made = both(
+        lambda bases: score_pass(bases, candidate_subsets(M, s)),
+        lambda found, expected: {
+            "scores": max(
+                mean_difference(host(found.totals) / len(U), expected.totals / len(U)),
+                by.volume_difference(host(found.best_scores), expected.best_scores),
             )
         },
-    )
-    yield from made
-    embedding, made = trial.stage(
-        "eigenvectors",
-        laplacian,
-        lambda _, operator: diffusion_map(operator, n_components=M, tol=TOL),
-        lambda found, expected: {
-            "eigenvalues": trial.relative(found.eigenvalues, expected.eigenvalues),
-            "eigenvectors": residual(laplacian, found, give),
-        },
-    )
-    yield from made
-    yield from choice_steps(trial, laplacian, embedding)
-
-
-def choice_steps(trial: Trial, laplacian: Laplacian, embedding: Embedding) -> Iterator[Outcome]:
-    """The same from the eigenvectors on."""
-    d, s, give = trial.data.intrinsic_dim, trial.data.subset_size, trial.tested.give
-    Y, values, sets = embedding.coordinates, embedding.eigenvalues, candidate_subsets(M, s)
-    H, _ = trial.reference.timed(lambda: cometric(Y, laplacian))
-    (U, _), made = trial.stage(
-        "tangents",
-        (Y, laplacian),
-        lambda side, given: tangents(given[0], given[1], d, side.backend),
-        lambda found, expected: {"tangents": agreement.eigenpairs(H, give(found[0]), give(found[1]), expected[1])},
-    )
-    yield from made
-    _, made = trial.stage(
-        "scores",
         U,
-        lambda _, bases: score_pass(bases, sets),
-        lambda found, expected: {"scores": scores(found, expected, len(U), give)},
     )
     yield from made
-    _, made = trial.stage(
-        "search",
-        U,
-        lambda _, bases: search_exhaustive(bases, values, subset_size=s),
+    _, made = both(
+        lambda bases: search_exhaustive(bases, pairs.eigenvalues, subset_size=s),
         lambda found, expected: {
-            "search": trial.relative(found.percentiles, expected.percentiles)
-            if found.subset == expected.subset
-            else float("inf")
+            "search": apart(
+                [found.percentiles, np.array(found.subset)], [expected.percentiles, np.array(expected.subset)]
+            )
         },
+        U,
     )
     yield from made
 
 
-def number(value: float) -> float:
-    """NaN counts as disagreement."""
-    return value if np.isfinite(value) else float("inf")
-
-
-def residual(laplacian: Laplacian, found: Embedding, give: Callable[[Any], np.ndarray]) -> float:
+def residual(laplacian: Laplacian, phi: np.ndarray, values: np.ndarray) -> float:
     """Largest ``|S v - mu v|`` of pairs, computed on the host with SciPy."""
-    phi, values = give(found.coordinates), give(found.eigenvalues)
     root = np.sqrt(laplacian.weights)[:, None]
     v = root * phi
     errors = np.linalg.norm(root * (laplacian.transition @ phi) - (1 - values) * v, axis=0)
-    return float((errors / np.linalg.norm(v, axis=0)).max())
+    return by.largest(errors / np.linalg.norm(v, axis=0))
 
 
-def scores(found: Any, expected: Any, n: int, give: Callable[[Any], np.ndarray]) -> float:
-    """Mean scores that are not the logarithm of rounding, and each point's best volume."""
-    means, others = give(found.totals) / n, expected.totals / n
-    best = agreement.volumes(give(found.best_scores), expected.best_scores)
-    return max(agreement.largest(np.abs(means - others)[others > SOUND]), best)
+def mean_difference(means: np.ndarray, others: np.ndarray) -> float:
+    """Largest difference of mean scores that are not the logarithm of rounding."""
+    return by.largest(np.abs(means - others)[others > SOUND])
 
 
-def wholes(trial: Trial) -> Iterator[Outcome]:
+def wholes(data: Dataset, reference: Side, tested: Side) -> Iterator[Outcome]:
     """The whole pipeline in float64 on both, and in the other precisions on the tested side only."""
-    data, reference, tested = trial
     expected, slow = reference.timed(lambda: reference.select(data))
     for dtype in ("float64", "mixed", "float32"):
         stage = "whole" if dtype == "float64" else f"whole, {dtype}"
-        note, difference, fast = "", float("inf"), 0.0
+        note, apart, fast = "", math.inf, 0.0
         try:
             found, fast = tested.timed(partial(tested.select, data, dtype))
-            difference = selections(found, expected, dtype == "float64")
-            complaints = [str(said) for said in found.findings if said not in expected.findings]
+            apart = selection_difference(found, expected, dtype == "float64")
+            complaints = [str(finding) for finding in found.findings if finding not in expected.findings]
             if complaints:  # what was repeated on plain code agrees, but is no success
-                difference, note = float("inf"), " ".join(complaints)
+                apart, note = math.inf, " ".join(complaints)
         except Exception as error:
-            note = f"{type(error).__name__}: {error}"
-        yield Outcome(data.name, stage, number(difference), BOUNDS[stage], (slow, fast), note)
+            note = said(error)
+        yield Outcome(data.name, stage, apart, BOUNDS[stage], (slow, fast), note)
 
 
-def selections(found: Selection, expected: Selection, strict: bool) -> float:
+def selection_difference(found: Selection, expected: Selection, strict: bool) -> float:
     """Largest difference of sound mean scores; infinite where another set was chosen (or is on the path)."""
     same = found.subset == expected.subset
     if strict:
         same = same and [s.subset for s in found.path] == [s.subset for s in expected.path]
-    means, others = (s.ranking.scores[np.lexsort(s.ranking.subsets.T[::-1])] for s in (found, expected))
-    return agreement.largest(np.abs(means - others)[others > SOUND]) if same else float("inf")
+    means = (s.ranking.scores[np.lexsort(s.ranking.subsets.T[::-1])] for s in (found, expected))
+    return mean_difference(*means) if same else math.inf

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import Backend, backend_of, to_device, to_host
 from ..backend.array import Array
-from ..backend.audit import audit_products
+from ..backend.compare import audit_products
 from ..backend.kernels.arrays import column_ends, column_maxima, column_norms, column_sums
 from ..backend.steps import Do, call, step
 from ..findings import option, refusal, tell, warning

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import Backend, backend_of
 from ..backend.array import Array
-from ..backend.audit import audit_graph
+from ..backend.compare import audit_graph
 from ..backend.steps import Do, call, report, step
 from ..errors import brief
 from ..findings import option, refusal, tell, warning

@@ -20,7 +20,7 @@ import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
 from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, get_backend
-from ies_gpu.backend.audit import ROWS
+from ies_gpu.backend.compare import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
 from ies_gpu.embedding.cost import WORDS
@@ -147,6 +147,7 @@ def test_points_go_up_once_and_results_come_down_once(machine):
     assert large["down"] == sorted(n * double * count for count in (1, m, m * d, d, 1, len(found.path)))
     # and co-metrics for LAPACK
     others = {size for way, size in machine.transfers if way == "down" and size % n and size > n * double}
+    others -= {size for size in others if size % (53 * 8) == 0}  # coefficients of Lanczos
     assert others == {40 * m * m * double, ROWS * m * m * double}
 
 
@@ -157,6 +158,8 @@ def test_a_run_waits_a_hundred_times_whatever_its_size(name):
         with plugged_in() as machine:
             products = on_cuda(name, n).diagnostics["solver"]["products"]
         assert machine.counts["syncs"] <= 130 + products / 10
+        # three and a half copies for each product would be a fifth of all launches
+        assert machine.counts["kernel cupy_copy__float64_float64"] <= 200 + products
 
 
 def test_no_search_tree_is_compiled_for_a_few_sampled_points(cupy, monkeypatch):
@@ -192,7 +195,7 @@ def test_device_arrays_stay_on_the_device(cupy, machine):
         assert isinstance(found.score(found.subset), cupy.ndarray)
         close(found.score(found.subset), found.log_volumes.get())
         assert_agreement(found, on_cpu("D1", 1500))
-    large = {size for way, size in machine.transfers if way == "down" and size > 8 * len(X)}
+    large = {size for way, size in machine.transfers if way == "down" and size > 8 * len(X) and size % (53 * 8)}
     # for LAPACK, by guard and audit, and for what the map loses of up to 5,000 of the points
     assert large == {8 * 40 * 20 * 20, 8 * ROWS * 20 * 20, X.nbytes, found.embedding.nbytes}
     np.testing.assert_array_equal(given.get(), X)

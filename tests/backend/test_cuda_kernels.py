@@ -400,7 +400,7 @@ def caught(emulate, schedule: str, line: int, run) -> bool:
     try:
         with np.errstate(all="ignore"):
             return run() > 40
-    except DeadlockError:
+    except (DeadlockError, ValueError):  # or a size that is none
         return True
 
 

@@ -1,16 +1,14 @@
 """What a reading of the CUDA path against the sources of CuPy 14.2 found, each as a test through CuPy.
 
-``benchmarks/results/cuda-kernels.md`` lists the findings; tests have their numbers.
+Tests have the numbers of the findings.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 import warnings
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,16 +17,16 @@ import ies_gpu
 from benchmarks.device_counts import stages_named
 from benchmarks.problems import strip
 from ies_gpu import select_coordinates
-from ies_gpu.backend import backend_of, base, get_backend
-from ies_gpu.backend.guard import GUARDED
-from ies_gpu.backend.kernels import agreement, plain
+from ies_gpu.backend import backend_of, base, compare, get_backend
+from ies_gpu.backend.compare import TYPES
+from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.arrays import column_ends, column_maxima, column_means, column_spreads, column_sums
 from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.dimension import local_spectrum
 from ies_gpu.parameters.explained import points_at, unexplained_variance
-from tests.backend.test_cuda_faults import quietly
+from tests.backend.test_compare import quietly
 from tests.backend.test_cuda_memory import Watch, small_run, undisturbed
 from tests.backends import ask_for, needs_cupy, on_cpu, on_cuda, problem
 from tests.comparison import assert_agreement
@@ -51,20 +49,6 @@ def test_f1_the_device_of_real_arrays_is_found(cupy):
         _ = matrix.T
     matrix.has_canonical_format = True
     assert matrix.has_sorted_indices
-
-
-def test_the_tests_in_the_table_of_findings_exist():
-    root = Path(__file__).parents[2]
-    table = (
-        (root / "benchmarks" / "results" / "cuda-kernels.md").read_text(encoding="utf-8").partition("| | found |")[2]
-    )
-    for row in table.splitlines()[2:]:
-        *names, file = re.findall(r"`((?:test|tests/)[\w/.]+)`", row)
-        place = file if file.startswith("tests/") else "tests/backend/test_cuda_review.py"
-        for name in names if file.startswith("tests/") else [*names, file]:
-            assert f"def {name}(" in (root / place).read_text(encoding="utf-8"), name
-    numbers = re.findall(r"\d+", " ".join(re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE)))
-    assert sorted(map(int, numbers)) == [*range(1, 39)]
 
 
 @pytest.mark.parametrize("columns", [2, 12])  # by a tree, and by products
@@ -198,8 +182,8 @@ def test_f5_an_audit_that_fails_does_not_end_a_sound_run(failure, machine, monke
         raise failure
 
     expected = on_cpu("D1", 700)
-    monkeypatch.setattr(agreement, "eigenpairs", fails)
-    monkeypatch.setitem(GUARDED["float64"], "tangent_rows", lambda *_: 0.0)
+    monkeypatch.setattr(compare, "eigenpair_difference", fails)
+    monkeypatch.setattr(compare, "kernel_difference", lambda *_: 0.0)
     found, said = quietly("D1", 700)
     assert said == [f"the kernel tangent_rows was not compared with plain code on sampled rows: {failure}"]
     assert found.diagnostics["kernels"] == "cuda"
@@ -224,6 +208,8 @@ def counted():
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("IES_GPU_DEVICE", raising=False)
         with plugged_in(pool=False) as machine, stages_named(machine):
+            kernels = get_backend("cuda").kernels  # known to agree: comparisons are not counted
+            kernels.compared |= {" ".join(map(str, (name, *one))) for name, kinds in TYPES.items() for one in kinds}
             given = {"bandwidth": bandwidth, "intrinsic_dim": 2, "subset_size": 2, "device": "cuda"}
             found = select_coordinates(X, n_components=8, **given)
             kept = machine.by_stage, dict(machine.counts), list(machine.transfers), list(machine.reductions)
@@ -273,7 +259,8 @@ def test_f7_f18_products_need_no_library_whose_sums_vary(counted, monkeypatch):
         monkeypatch.setattr(plain, "spmm", plain.spmm)
         points, given = sys.modules["cupy"].asarray(X), {"n_components": 5, "tol": 1e-10}
         with pytest.MonkeyPatch.context() as patch:  # the guard and the audit compare with it
-            patch.setattr(agreement, "spmm", lambda *_: 0.0)
+            patch.setattr(compare, "kernel_difference", lambda *_: 0.0)
+            patch.setattr(compare, "product_difference", lambda *_: 0.0)
             laplacian = ies_gpu.laplacian_of_points(points, bandwidth=bandwidth)
             runs = [ies_gpu.diffusion_map(laplacian, **given).coordinates.get() for _ in range(2)]
     np.testing.assert_array_equal(*runs)
@@ -281,7 +268,7 @@ def test_f7_f18_products_need_no_library_whose_sums_vary(counted, monkeypatch):
 
 def test_f8_degrees_are_sampled_by_one_launch(counted):
     sampling = counted[1]["neighbours"]
-    assert sampling["kernel degrees"] == 2  # the guard's and ours
+    assert sampling["kernel degrees"] == 1
     assert sampling["syncs"] <= 12
 
 
@@ -302,7 +289,7 @@ def test_f4_merging_takes_no_more_than_its_result(without_pool):
     indices = cupy.asarray((np.arange(n)[:, None] // 2 + np.arange(width)).ravel().astype(np.int32))
     entries, starts = cupy.ones(n * width, dtype=cupy.float32), cupy.arange(0, n + 1, 8)
     kernels = get_backend("cuda").kernels
-    assert kernels.trusted("levels")
+    assert kernels.trusted("merge_columns") and kernels.trusted("merge_rows")
     before = machine.peak = machine.used
     merged = kernels.merge_columns(indptr, indices, entries, starts, weights)
     smaller = kernels.merge_rows(*merged, starts, weights, n // 8)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from ies_gpu.backend.compare import kernel_difference
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import csr, neighbours, text
 from tests.backend import test_cuda_kernels as kernels
@@ -201,6 +202,7 @@ def test_a_removed_barrier_over_rows_is_caught(emulate, line):
         errors = [
             off(csr.spmm(*matrix, x), plain.spmm(*matrix, x)),
             off(csr.smallest_labels(*matrix, labels), plain.smallest_labels(*matrix, labels)),
+            *(kernel_difference(csr, np, name, (), n=N) * 1e7 for name in ("merge_columns", "merge_rows")),
             *(off(*pair) for pair in zip(*(step_of_conjugate_gradients(m, 40) for m in (csr, plain)), strict=True)),
         ]
         return max(errors) / 3
@@ -229,3 +231,20 @@ def test_every_source_and_barrier_has_its_test():
         if mark.name == "parametrize" and mark.args[0] == "line"
     ]
     assert sorted(tested) == sorted(barriers(text.source(name)) for name in sources)
+
+
+@needs_emulator
+@pytest.mark.parametrize("kernel", ["merge_columns", "merge_rows"])
+def test_a_warp_takes_a_row_of_a_merged_matrix(emulate, monkeypatch, kernel):
+    """A thread for each would read its row by itself, every number from another place than its neighbours."""
+    emulate()
+    seen, load = [], text.load_kernel
+    monkeypatch.setattr(csr, "MAX_BLOCKS", 65_535)
+
+    def watched(name, entry):
+        run = load(name, entry)
+        return lambda grid, block, *rest, **more: (seen.append(grid[0] * block[0]), run(grid, block, *rest, **more))
+
+    monkeypatch.setattr(text, "load_kernel", watched)
+    assert kernel_difference(csr, np, kernel, (), n=N) < 1e-7
+    assert min(seen) >= 32 * (N if kernel == "merge_columns" else 5)

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from ies_gpu.backend.cuda import probe
-from ies_gpu.backend.guard import CHECKS, GUARDED, allowed
-from ies_gpu.backend.kernels.cuda import csr, launch, neighbours, text
+from ies_gpu.backend.kernels.cuda import text
 from tests.backends import needs_cupy
-from tests.cuda_emulator import SCHEDULES
 from tests.real_cupy import plugged_in, trampolines
 from tests.real_cupy.views import view
 
@@ -95,24 +93,6 @@ def test_kernels_refuse_arguments_of_other_types(cupy):
             kernel((1,), (128,), wrong)
     with pytest.raises(TypeError, match="C-contiguous"):
         kernel((1,), (128,), (cupy.zeros((5, 6), dtype="float32")[:, ::2], P, left, left, *sizes))
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_every_entry_point_agrees_with_plain_code_under_every_schedule(schedule, rng, monkeypatch):
-    """By the comparisons that the guard makes on a GPU, with so few blocks that each takes several rows."""
-    for module, most in ((csr, "MAX_BLOCKS"), (csr, "MAX_SUM_BLOCKS"), (neighbours, "MAX_BLOCKS"),
-                         (launch, "MAX_TANGENT_BLOCKS"), (launch, "MAX_SCORE_BLOCKS")):  # fmt: skip
-        monkeypatch.setattr(module, most, 3)
-    with plugged_in(schedule=schedule) as machine:
-        for check in CHECKS:
-            for difference in GUARDED[check.partition(" ")[0]].values():
-                assert difference(sys.modules["cupy"], check) <= allowed(check), check
-        A = rng.normal(size=(200, 9))
-        there = sys.modules["cupy"].asarray(A)
-        np.testing.assert_allclose(csr.column_products(there, there).get(), (A * A).sum(axis=0))
-        entries = {entry for entries in text.ENTRIES.values() for entry in entries}
-        left = {entry for entry in entries if not machine.counts[f"kernel {entry}"]}
-    assert left == {"near_pairs_f32", "tangent_rows_f32_w64"}  # for test_cuda_rows.py and test_cuda_kernels.py
 
 
 def test_a_queue_shows_who_does_not_wait():

@@ -22,6 +22,7 @@ from pathlib import Path
 HEADER = Path(__file__).with_name("cuda_cpu.h")
 # no contraction: a multiply-add is rounded twice, as in NumPy
 FLAGS = ("-std=c++17", "-O1", "-ffp-contract=off", "-fcf-protection=none", "-fno-strict-aliasing", "-fPIC", "-w")
+FUSED = ("-O2", "-mfma", "-ffp-contract=fast")  # but for texts that are to round as a GPU does
 BOUNDS = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
 BEFORE = r'(?<!>)(?<!> )(?:extern\s*"C"\s*(?:{\s*)?|[;{}]\s*)'  # no template<...>
 ENTRY = re.compile(rf"{BEFORE}__global__\s+{BOUNDS}void\s+{BOUNDS}(\w+)\s*\(")
@@ -42,6 +43,11 @@ def missing() -> str:
     if platform.system() != "Linux" or platform.machine() not in ("x86_64", "AMD64"):
         return "the CUDA emulator switches stacks in x86-64 assembly, on Linux"
     return "" if shutil.which("g++") else "the CUDA emulator needs g++"
+
+
+def has_fused_multiply_add() -> bool:
+    """Whether this processor rounds a product and a sum together where it is told to."""
+    return "fma" in Path("/proc/cpuinfo").read_text().split()
 
 
 def cache_folder() -> Path:

@@ -15,7 +15,7 @@ import pytest
 
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend import get_backend
-from ies_gpu.backend.guard import CHECKS, GUARDED, allowed
+from ies_gpu.backend.compare import TYPES, kernel_difference, tolerance
 from ies_gpu.backend.kernels import plain
 from ies_gpu.backend.kernels.cuda import launch
 from ies_gpu.cli import selftest
@@ -32,10 +32,10 @@ from tests.comparison import assert_agreement
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("check", CHECKS)
-def test_kernels_agree_with_their_plain_twins(check, cupy):
-    for difference in GUARDED[check.partition(" ")[0]].values():
-        assert difference(cupy, check) <= allowed(check)
+@pytest.mark.parametrize("kernel", TYPES)
+def test_kernels_agree_with_plain_code(cupy, kernel):
+    for types in TYPES[kernel]:
+        assert kernel_difference(launch, cupy, kernel, types) <= tolerance(types), types
 
 
 @pytest.mark.parametrize("m", [1, 7, 20, 33, 64])

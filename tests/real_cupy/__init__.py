@@ -40,6 +40,7 @@ from .machine import Machine
 OWN_HEADERS = Path(__file__).with_name("include")
 HEADERS = tuple(f"<cupy/{name}>" for name in ("complex.cuh", "carray.cuh", "atomics.cuh", "math_constants.h"))
 UNUSED = ("half", "float16", "complex", "char", "short")  # types of instances of templates that nobody here calls
+CONTRACTED = "-DCONTRACTED"  # tells texts apart that are compiled with fused multiply-add
 # functions of the library modules that may stay as they are, by the beginning of their names
 HARMLESS = ("_", "is_", "get_build", "getBuild", "check_")
 
@@ -144,8 +145,11 @@ def compile_text(
     path = compiler.build(
         source,
         named={name: text for text, name in names.items() if not any(word in text for word in UNUSED)},
-        defines=[option for option in options if option.startswith("-D")],
-        includes=HEADERS,
+        defines=[
+            *(option for option in options if option.startswith("-D")),
+            *(compiler.FUSED if CONTRACTED in options else ()),
+        ],
+        includes=() if CONTRACTED in options else HEADERS,
         folders=(OWN_HEADERS, cupy_headers()),
         tag=state_of_headers(),
     )
@@ -196,12 +200,16 @@ def plugged_in(**options: Any) -> Iterator[Machine]:
         here.count("freed")
         free_cache(backend)
 
+    def watched(name: str, entry: str) -> WatchedKernel:
+        made = cupy.RawKernel(text.source(name, entry), entry, options=(CONTRACTED,)) if here.contracted else None
+        return WatchedKernel(name, entry, made or load(name, entry))
+
     with ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ))
         os.environ.pop("IES_GPU_DEVICE", None)
         stack.callback(unplug, cupy, outer, load)
         cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc if here.pool else None)
-        stack.enter_context(patch.object(text, "load_kernel", lambda *of: WatchedKernel(*of, load(*of))))
+        stack.enter_context(patch.object(text, "load_kernel", watched))
         stack.enter_context(patch.object(cuda.CudaBackend, "free_cache", counted))
         yield here
 

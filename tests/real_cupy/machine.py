@@ -39,6 +39,8 @@ class Machine:
         sizes are known: ``refuse``, ``peak`` and ``moved`` are exact.
     compiles : bool
         Whether NVRTC compiles the package's kernels.
+    contracted : bool
+        Whether a product and a sum in the package's kernels are rounded together, as on a GPU.
     refuse : callable, optional
         Given the size of an allocation, whether it fails, or the error that it fails with.
     spoil : callable, optional
@@ -65,6 +67,7 @@ class Machine:
     limit: int = 8 << 30
     pool: bool = True
     compiles: bool = True
+    contracted: bool = False
     refuse: Callable[[int], bool | BaseException] | None = None
     spoil: Callable[[str, tuple[Any, ...]], None] | None = None
     jacobi: str = "sound"

@@ -145,22 +145,21 @@ def lanczos(
     fixed = xp.empty((0, n), dtype=xp.float64) if locked is None else locked
     size = min(n - len(fixed), size or max(2 * count + 1, count + 20))
     basis = xp.empty((size + 1, n), dtype=xp.float64)
-    projected = np.zeros((size, size))
+    projected, notes = np.zeros((size, size)), xp.zeros((size, size + 2))
     basis[0] = _orthonormal(start.astype(xp.float64), [fixed])[0]
     kept, products, look = 0, 0, max(LOOK, size // 8)
     while True:
         j, passes, done = kept, 2, False
         ahead = size if backend.is_remote else 1  # products before their coefficients are read, which waits
         while j < size and not done:
-            notes = []
-            for column in range(j, min(j + ahead, size)):
-                image = operator(basis[column])
-                basis[column + 1], note = _orthonormal(image, [basis[: column + 1], fixed], passes)
-                notes.append(note)
+            first, last = j, min(j + ahead, size)
+            for column in range(first, last):
+                into = basis[column + 1], notes[column, : column + 3]
+                _orthonormal(operator(basis[column]), [basis[: column + 1], fixed], passes, into)
                 products += 1
                 if progress is not None and products % 10 == 0:
                     progress(products, 0)  # how many are needed is not known here
-            j, coupling, doubt = _read(backend.all_to_host(*notes), projected, j, passes)
+            j, coupling, doubt = _read(backend.to_host(notes[first:last]), projected, first, passes)
             if doubt or coupling == 0.0:
                 ahead = 1
             passes = 3 if doubt else 2
@@ -183,35 +182,41 @@ def lanczos(
         projected[np.arange(kept), np.arange(kept)] = values[:kept]
 
 
-def _orthonormal(vector: Array, others: list[Array], passes: int = 2) -> tuple[Array, Array]:
+def _orthonormal(
+    vector: Array, others: list[Array], passes: int = 2, into: tuple[Array, Array] | None = None
+) -> tuple[Array, Array]:
     """The unit vector left of ``vector`` beside the rows of ``others``, and a note of how that went.
 
     The note has the squared length before the last pass and at the end, and then the coefficients of the first of
-    ``others``. Nobody waits for it here. Twice is enough (Kahan and Parlett), except for what is nothing but rounding.
+    ``others``. Nobody waits for it here, and both are written where they belong: on a device a copy costs as much as
+    any other step. Twice is enough (Kahan and Parlett), except for what is nothing but rounding.
     """
     xp = backend_of(vector).xp
-    squares: list[Array] = []
+    unit, note = into or (xp.empty(len(vector)), xp.zeros(2 + len(others[0])))
     onto: list[Array] = []
-    for _ in range(passes):
+    for number in range(passes):
         for rows in others:
             if len(rows):
                 part = rows @ vector
                 vector = vector - part @ rows
                 if rows is others[0]:
                     onto.append(part)
-        squares.append(vector[None] @ vector)
-    note = xp.concatenate([*squares[-2:], sum(onto[1:], onto[0] if onto else xp.zeros(0))])
-    return vector / xp.sqrt(xp.maximum(squares[-1], 1e-300)), note
+        if number >= passes - 2:
+            xp.matmul(vector[None], vector, out=note[number + 2 - passes : number + 3 - passes])
+    for number, part in enumerate(onto[1:]):
+        xp.add(note[2:] if number else onto[0], part, out=note[2:])
+    return xp.divide(vector, xp.sqrt(xp.maximum(note[1:2], 1e-300)), out=unit), note
 
 
-def _read(notes: list[np.ndarray], projected: np.ndarray, first: int, passes: int) -> tuple[int, float, bool]:
+def _read(notes: np.ndarray, projected: np.ndarray, first: int, passes: int) -> tuple[int, float, bool]:
     """Fill columns of the projected operator from the notes of their products.
 
     Returns the number of columns that are sound, the length of what couples the last of them to what follows (0 in an
     invariant subspace), and whether rounding is most of what was left of the vector behind them: then its product is
     repeated, with one more pass.
     """
-    for j, note in enumerate(notes, first):
+    for j, row in enumerate(notes, first):
+        note = row[: j + 3]
         middle, length = np.sqrt(note[:2])
         if not np.isfinite(length):
             raise ArithmeticError("a product with the transition matrix is not finite")

@@ -125,32 +125,54 @@ __device__ void smallest_label(const void* indptr, int wide, const int* indices,
     }
 }
 
+// How many entries the lanes of a warp before this one have; `all` is how many they have together.
+__device__ int entries_before(int own, int* found, int* all) {
+    const int lane = threadIdx.x % WARP, first = threadIdx.x - lane;
+    found[threadIdx.x] = own;
+    __syncthreads();
+    int before = 0;
+    *all = 0;
+    for (int other = 0; other < WARP; ++other) {
+        if (other < lane) before += found[first + other];
+        *all += found[first + other];
+    }
+    __syncthreads();  // before the next counts overwrite these
+    return before;
+}
+
 // A P0 as CSR, P0 with the entry weights[j] at (j, labels[j]) and labels rising: runs of a sorted row become one entry.
-// Without `ends` the entries of each row are counted, with them they are written. A thread takes a row.
+// Without `ends` the entries of each row are counted, with them they are written. A warp takes a row, a lane the runs
+// that begin in its share of it.
 __device__ void merge_columns(const void* indptr, int wide, const int* indices, const float* data, const int* labels,
                               const float* weights, long long n_rows, const long long* ends, long long* counts,
-                              int* out_indices, float* out_data) {
-    const long long step = static_cast<long long>(gridDim.x) * THREADS;
-    for (long long row = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; row < n_rows; row += step) {
-        const long long last = row_start(indptr, wide, row + 1);
-        long long place = ends ? ends[row] : 0;
-        int label = -1;
-        double sum = 0;
-        for (long long e = row_start(indptr, wide, row); e < last; ++e) {
-            const int next = labels[indices[e]];
-            if (next != label && label >= 0) {
-                if (ends) out_indices[place] = label, out_data[place] = static_cast<float>(sum);
-                ++place;
-                sum = 0;
+                              int* out_indices, float* out_data, int* found) {
+    const int lane = threadIdx.x % WARP;
+    constexpr int ROWS = THREADS / WARP;
+    for (long long begin = static_cast<long long>(blockIdx.x) * ROWS; begin < n_rows;
+         begin += static_cast<long long>(gridDim.x) * ROWS) {
+        const long long row = begin + threadIdx.x / WARP;
+        const long long first = row < n_rows ? row_start(indptr, wide, row) : 0;
+        const long long last = row < n_rows ? row_start(indptr, wide, row + 1) : 0;
+        const long long own = first + (last - first) * lane / WARP, next = first + (last - first) * (lane + 1) / WARP;
+        int runs = 0, all;
+        for (long long e = own; e < next; ++e) runs += e == first || labels[indices[e]] != labels[indices[e - 1]];
+        long long place = entries_before(runs, found, &all);
+        if (row >= n_rows) continue;
+        if (!ends) {
+            if (lane == 0) counts[row] = all;
+            continue;
+        }
+        place += ends[row];
+        long long e = own;
+        while (e < next) {
+            const int label = labels[indices[e]];
+            const bool begins = e == first || labels[indices[e - 1]] != label;
+            double sum = 0;
+            for (; e < last && labels[indices[e]] == label; ++e) {
+                sum += static_cast<double>(data[e]) * static_cast<double>(weights[indices[e]]);
             }
-            label = next;
-            if (ends) sum += static_cast<double>(data[e]) * static_cast<double>(weights[indices[e]]);
+            if (begins) out_indices[place] = label, out_data[place++] = static_cast<float>(sum);
         }
-        if (label >= 0) {
-            if (ends) out_indices[place] = label, out_data[place] = static_cast<float>(sum);
-            ++place;
-        }
-        if (!ends) counts[row] = place;
     }
 }
 
@@ -167,30 +189,56 @@ __device__ long long lower_bound(const int* indices, long long first, long long 
     return first;
 }
 
-// P0' A as CSR: the rows of each cell, which begin at `starts`, become one. A thread takes a cell, and looks in each of
-// its rows for the column that comes next.
+// Weighted rows from `first` to `last` as one, from a column on and below another: how many entries that are. They are
+// written where there is a place for them.
+__device__ int merge_range(const void* indptr, int wide, const int* indices, const float* data, const float* weights,
+                           long long first, long long last, int column, int below, int* out_indices, float* out_data) {
+    for (int count = 0;; ++count, ++column) {
+        int next = below;
+        double sum = 0;
+        for (long long row = first; row < last; ++row) {
+            const long long end = row_start(indptr, wide, row + 1);
+            const long long e = lower_bound(indices, row_start(indptr, wide, row), end, column);
+            if (e == end || indices[e] > next || indices[e] >= below) continue;
+            if (indices[e] != next) sum = 0;
+            next = indices[e];
+            sum += static_cast<double>(weights[row]) * static_cast<double>(data[e]);
+        }
+        if (next == below) return count;
+        if (out_indices) out_indices[count] = next, out_data[count] = static_cast<float>(sum);
+        column = next;
+    }
+}
+
+// P0' A as CSR: the rows of each cell, which begin at `starts`, become one. A warp takes a cell, a lane the columns
+// from one entry of its longest row to another: rows of a cell are much alike, so the shares are.
 __device__ void merge_rows(const void* indptr, int wide, const int* indices, const float* data, const long long* starts,
                            const float* weights, long long n_cells, const long long* ends, long long* counts,
-                           int* out_indices, float* out_data) {
-    const long long step = static_cast<long long>(gridDim.x) * THREADS;
-    for (long long cell = static_cast<long long>(blockIdx.x) * THREADS + threadIdx.x; cell < n_cells; cell += step) {
-        long long place = ends ? ends[cell] : 0;
-        for (int column = 0;; ++column, ++place) {
-            int next = -1;
-            double sum = 0;
-            for (long long row = starts[cell]; row < starts[cell + 1]; ++row) {
-                const long long last = row_start(indptr, wide, row + 1);
-                const long long e = lower_bound(indices, row_start(indptr, wide, row), last, column);
-                if (e == last || (next >= 0 && indices[e] > next)) continue;
-                if (indices[e] != next) sum = 0;
-                next = indices[e];
-                sum += static_cast<double>(weights[row]) * static_cast<double>(data[e]);
-            }
-            if (next < 0) break;
-            if (ends) out_indices[place] = next, out_data[place] = static_cast<float>(sum);
-            column = next;
+                           int* out_indices, float* out_data, int* found) {
+    const int lane = threadIdx.x % WARP;
+    constexpr int CELLS = THREADS / WARP;
+    for (long long begin = static_cast<long long>(blockIdx.x) * CELLS; begin < n_cells;
+         begin += static_cast<long long>(gridDim.x) * CELLS) {
+        const long long cell = begin + threadIdx.x / WARP;
+        const long long first = cell < n_cells ? starts[cell] : 0, last = cell < n_cells ? starts[cell + 1] : 0;
+        long long from = 0, length = 0;
+        for (long long row = first; row < last; ++row) {
+            const long long start = row_start(indptr, wide, row), entries = row_start(indptr, wide, row + 1) - start;
+            if (entries > length) from = start, length = entries;
         }
-        if (!ends) counts[cell] = place;
+        const int column = lane == 0 || length == 0 ? 0 : indices[from + length * lane / WARP];
+        const int below = lane == WARP - 1 || length == 0 ? 0x7fffffff : indices[from + length * (lane + 1) / WARP];
+        int own = 0, all;
+        if (length)
+            own = merge_range(indptr, wide, indices, data, weights, first, last, column, below, nullptr, nullptr);
+        const long long place = entries_before(own, found, &all);
+        if (cell >= n_cells) continue;
+        if (!ends) {
+            if (lane == 0) counts[cell] = all;
+        } else if (own) {
+            merge_range(indptr, wide, indices, data, weights, first, last, column, below,
+                        out_indices + ends[cell] + place, out_data + ends[cell] + place);
+        }
     }
 }
 
@@ -298,12 +346,14 @@ __device__ void totals(const double* partial, long long rows, int k, double plus
 #define MERGE_COLUMNS(NAME)                                                                                      \
     BEGIN(NAME, MATRIX(float), const int* labels, const float* weights, long long n_rows, const long long* ends, \
           long long* counts, int* out_indices, float* out_data) {                                                \
-        rows::merge_columns(PASSED, labels, weights, n_rows, ends, counts, out_indices, out_data);               \
+        extern __shared__ int found[];                                                                           \
+        rows::merge_columns(PASSED, labels, weights, n_rows, ends, counts, out_indices, out_data, found);        \
     }
-#define MERGE_ROWS(NAME)                                                                         \
-    BEGIN(NAME, MATRIX(float), const long long* starts, const float* weights, long long n_cells, \
-          const long long* ends, long long* counts, int* out_indices, float* out_data) {         \
-        rows::merge_rows(PASSED, starts, weights, n_cells, ends, counts, out_indices, out_data); \
+#define MERGE_ROWS(NAME)                                                                                \
+    BEGIN(NAME, MATRIX(float), const long long* starts, const float* weights, long long n_cells,        \
+          const long long* ends, long long* counts, int* out_indices, float* out_data) {                \
+        extern __shared__ int found[];                                                                  \
+        rows::merge_rows(PASSED, starts, weights, n_cells, ends, counts, out_indices, out_data, found); \
     }
 #define RESTRICTED(NAME)                                                                                               \
     BEGIN(NAME, const long long* starts, const float* weights, const float* R, long long n_cells, int k, float* out) { \

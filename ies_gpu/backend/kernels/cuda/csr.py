@@ -141,16 +141,16 @@ def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -
 def merged(
     entry: str, matrix: tuple[Any, ...], names: Array, weights: Array, n_rows: int
 ) -> tuple[Array, Array, Array]:
-    """Count the entries of each row, then write them."""
+    """Count the entries of each row, then write them; a warp for each."""
     xp = namespace(weights)
     counts = xp.empty(n_rows, dtype=np.int64)
     shared = (*matrix_arguments(*matrix), names, xp.ascontiguousarray(weights, dtype=np.float32), np.int64(n_rows))
-    blocks = -(-n_rows // THREADS)
-    launched(entry, blocks, (*shared, NOTHING, counts, NOTHING, NOTHING))
+    blocks = -(-n_rows // (THREADS // 32))
+    launched(entry, blocks, (*shared, NOTHING, counts, NOTHING, NOTHING), THREADS * 4)
     ends = xp.concatenate([xp.zeros(1, dtype=np.int64), xp.cumsum(counts)])
     size = int(ends[-1])
     indices, data = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=np.float32)
-    launched(entry, blocks, (*shared, ends, NOTHING, indices, data))
+    launched(entry, blocks, (*shared, ends, NOTHING, indices, data), THREADS * 4)
     return ends, indices, data
 
 

@@ -1,0 +1,376 @@
+"""Compares kernels with plain code: on small inputs before their first use on a GPU, and on sampled rows in every run.
+
+A difference is the largest one, infinite where a number is not finite. Eigenvectors and best sets are compared by what
+defines them, not number by number. In a run, graph, products, tangent bases and scores are audited. The order in space
+need not be: it only decides what is fast. The eigensolver's own loops are checked by residuals of audited products.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import first_line
+from ..findings import Finding, tell, warning
+from .array import Array
+from .base import Backend
+from .kernels import plain, plain_multilevel
+from .kernels.arrays import column_sums, namespace, on_host, row_slots, starts_of
+from .kernels.cuda import launch
+from .out_of_memory import ran_out_of_memory
+from .sampling import sample_rows
+
+ROWS = 256  # of each audit
+SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding
+PIECE_BYTES = 1 << 20, 8 << 20  # of differences between points, at least and at most
+# Of kernels on small inputs, where roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are
+# rounded together: what is wrong is wrong by more.
+TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
+DOUBLE, SINGLE = TOLERANCE
+EITHER, PAIRS = ((DOUBLE,), (SINGLE,)), ((DOUBLE, DOUBLE), (SINGLE, DOUBLE), (SINGLE, SINGLE))
+# The types for which a kernel has a text each, and the arguments that have them; that of the results comes last. Where
+# none is named, all arguments are float32.
+TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "near_pairs": EITHER, "degrees": ((),), "spmm": PAIRS, "vector_product": PAIRS, "scaled_entries": EITHER,
+    "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)),
+    "score_block": tuple(itertools.product(range(1, launch.MAX_DIM + 1), TOLERANCE)), "symmetric_entries": EITHER,
+    **dict.fromkeys(("merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend"), ((),)),
+    "turn": ((),), "column_products": EITHER,
+}  # fmt: skip
+TYPED = {
+    "near_pairs": (8,), "spmm": (2, 3), "vector_product": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
+    "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
+}  # fmt: skip
+IN_PLACE_OF = {"tangent_rows": launch.tangents_in_parts, "score_block": launch.score_in_parts}  # of plain code
+TEMPORARIES = {"tangent_bytes": "tangent_rows", "score_bytes": "score_block", "scaled_bytes": "scaled_entries"}
+
+
+class Kernels:
+    """The CUDA kernels of one device. Before its first use each is compared with plain code, which takes its place.
+
+    Attributes
+    ----------
+    faults : dict
+        Why a kernel is not used, by its name and types; by an empty name, why none is.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.faults: dict[str, str] = {}
+        self.compared: set[str] = set()
+
+    @property
+    def NAME(self) -> str:  # noqa: N802 - as in the kernel modules
+        return plain.NAME if "" in self.faults else launch.NAME
+
+    def __getattr__(self, name: str) -> Any:
+        if name in TEMPORARIES:
+            wrong = any(fault.partition(" ")[0] in ("", TEMPORARIES[name]) for fault in self.faults)
+            return getattr(plain if wrong else launch, name)
+        if name not in TYPES:
+            return getattr(launch, name)
+
+        @functools.wraps(getattr(plain, name))
+        def guarded(*arguments: Any, **more: Any) -> Any:
+            """The kernel, if it agrees with plain code for arrays of these types."""
+            if self.trusted(name, *types_of(name, arguments)):
+                return getattr(launch, name)(*arguments, **more)
+            return IN_PLACE_OF.get(name, getattr(plain, name))(*arguments, **more)
+
+        return guarded
+
+    def complaints(self) -> list[Finding]:
+        """Return each fault as a finding."""
+        advice = "please report this with the output of 'ies-gpu doctor --selftest'"
+        return [
+            warning(
+                "kernel.not_used",
+                f"{f'the CUDA kernel {kernel!r} is' if kernel else 'the CUDA kernels are'} not used on {self.device}: "
+                f"{fault}. Plain code runs instead, slower",
+                advice,
+            )
+            for kernel, fault in self.faults.items()
+        ]
+
+    def trusted(self, kernel: str, *types: Any) -> bool:
+        """Return whether a kernel agrees with plain code for some types; say so once if it does not.
+
+        A kernel that differs is not used. Where one does not even run, others will not either: none is used then.
+        """
+        name = " ".join(map(str, (kernel, *types)))
+        if "" not in self.faults and name not in self.compared:
+            self.compared.add(name)
+            try:
+                difference = kernel_difference(launch, importlib.import_module("cupy"), kernel, types)
+                if not difference <= tolerance(types):
+                    self.faults[name] = f"it differs from plain code by {difference:.1e} on a small input"
+            except Exception as error:  # CompileException, a launch that failed, a driver that is too old for it
+                if isinstance(error, MemoryError) or ran_out_of_memory(error):
+                    self.compared.remove(name)
+                    raise
+                self.faults[""] = f"{kernel} does not run ({first_line(error)})"
+            if name in self.faults or "" in self.faults:
+                tell(self.complaints()[-1])
+        return "" not in self.faults and name not in self.faults
+
+
+def types_of(kernel: str, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Return those of a kernel's types that arguments have."""
+    given = (arguments[place] for place in TYPED.get(kernel, ()))
+    types = tuple(str(getattr(argument, "dtype", argument)) for argument in given)
+    return (min(arguments[0].shape[2], launch.MAX_DIM), *types) if kernel == "score_block" else types
+
+
+def tolerance(types: Sequence[Any]) -> float:
+    """Return how far a kernel of some types may be from plain code on a small input."""
+    return TOLERANCE[types[-1] if types else SINGLE]
+
+
+def kernel_difference(kernels: Any, xp: Any, kernel: str, types: Sequence[Any], **sizes: Any) -> float:
+    """Return how far a kernel is from plain code on small inputs; 0 where there is no such kernel."""
+    worst = 0.0
+    for case in small_cases(kernel, types, **sizes):
+        own, plains = ([xp.array(a) if isinstance(a, np.ndarray) else a for a in case] for _ in range(2))
+        found = getattr(kernels, kernel)(*own)
+        if kernel == "tangent_rows":
+            worst = max(worst, tangent_difference(*own[:5], *found))
+        elif kernel == "score_block":
+            worst = max(worst, score_difference(*own))
+        elif found is not None or kernel not in ("near_pairs", "degrees"):
+            worst = max(worst, difference([*listed(found), *own], [*listed(by_plain_code(kernel, plains)), *plains]))
+    return worst
+
+
+def by_plain_code(kernel: str, arguments: list[Any]) -> Any:
+    """Return what a kernel should: all pairs come from tiles."""
+    if kernel not in ("near_pairs", "degrees"):
+        return getattr(plain, kernel)(*arguments)
+    Z, reach = arguments[0], arguments[5 if kernel == "near_pairs" else 2]
+    counts, columns, distances = plain.tile_graph(Z, Z, reach)
+    return (starts_of(counts), columns, distances) if kernel == "near_pairs" else counts[arguments[1]]
+
+
+def listed(found: Any) -> list[Any]:
+    return [*found] if isinstance(found, tuple) else [found]
+
+
+def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int = 20, seed: int = 0) -> list[list[Any]]:
+    """Return arguments of a kernel, once or more, as NumPy arrays.
+
+    A matrix has n rows of up to 69 positive entries, the first of none and the second of one; vectors have k columns.
+    """
+    rng, dtype = np.random.default_rng(seed), types[-1] if types else SINGLE
+    counts = rng.integers(0, min(n, 70), n)
+    counts[:2] = np.arange(2)[:n]
+    columns = [np.sort(rng.choice(n, count, replace=False)) for count in counts]
+    indices = np.concatenate(columns).astype(np.int32)
+    pattern = np.concatenate([[0], np.cumsum(counts)]), indices
+    data = rng.random(len(indices)).astype(types[0] if types and kernel != "score_block" else SINGLE)
+    V, P, image = (rng.normal(size=(n, k)).astype(dtype) for _ in range(3))
+    cells = np.unique([0, min(1, n - 1), *rng.integers(0, n, n // 8), n])  # of consecutive rows
+    left, right, factor = (rng.random(size) + 1 for size in (n, n, k))
+    curvature, weights, shift = rng.random(k) - 0.1, left.astype(SINGLE), (100 + factor).astype(SINGLE)
+    matrix = *pattern, data
+    if kernel in ("near_pairs", "degrees"):
+        Z, ends = np.sort(rng.random((n, 3)), axis=0), [*range(0, n, 50), n]
+        parts = [Z[first:last] for first, last in itertools.pairwise(ends)]
+        boxes = (np.array([end(part, axis=0) for part in parts]) for end in (np.min, np.max))
+        near = [Z, np.array(ends), *boxes, 0.04, 0.2, True, 1.0, dtype]
+        return [near if kernel == "near_pairs" else [Z, np.arange(n), 0.2]]
+    if kernel == "score_block":
+        bases = np.linalg.qr(rng.normal(size=(n, 10, types[0])))[0].astype(dtype)
+        sets = np.array(list(itertools.combinations(range(10), max(3, types[0]))), dtype=np.int32)
+        return [[bases, sets, np.zeros(len(sets)), np.zeros(n, dtype=np.int32), np.zeros(n)]]
+    if kernel == "merge_rows":
+        return [[*plain_multilevel.merge_columns(*matrix, cells, weights), cells, weights, len(cells) - 1]]
+    cases: dict[str, list[list[Any]]] = {
+        "spmm": [[*matrix, V], [*matrix, V[:, 0].copy()]],
+        "vector_product": [[*matrix, V[:, 0].copy()]],
+        "scaled_entries": [[*matrix, left, right]],
+        "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
+        "tangent_rows": [[*matrix, V * 0.9 ** np.arange(k, dtype=dtype), rng.permutation(n)[: n // 2], min(k, 3)]],
+        "symmetric_entries": [[*matrix, left]],
+        "merge_columns": [[*matrix, cells, weights]],
+        "block_product": [[*matrix, V], [*matrix, V, P, shift]],
+        "restrict": [[cells, weights, V]],
+        "shifted_product": [[*matrix, shift, P, image]],
+        "descend": [[np.zeros_like(P), V, P, image, factor, curvature]],
+        "turn": [[V, P, factor, factor[::-1].copy()]],
+        "column_products": [[V, P], [V]],
+    }
+    return cases[kernel]
+
+
+# --- how far apart ---
+
+
+def largest(*errors: Any) -> float:
+    """Return the largest entry of some arrays, 0 if all are empty; NaN counts as infinite. It waits once."""
+    found = [error.max() for error in errors if error.size]
+    if not found:
+        return 0.0
+    worst = float(namespace(errors[0]).stack(found).max())
+    return worst if math.isfinite(worst) else math.inf
+
+
+def difference(found: Sequence[Any], expected: Sequence[Any]) -> float:
+    """Return how far arrays are from others, in units of the largest entry of each; integers must be the same."""
+    errors = []
+    for ours, theirs in zip(found, expected, strict=True):
+        if not hasattr(theirs, "dtype"):
+            continue
+        if ours.shape != theirs.shape:
+            return math.inf
+        xp, exact = namespace(theirs), theirs.dtype.kind != "f"
+        apart = xp.abs(ours.astype("float64") - theirs)
+        if apart.size:
+            unit = xp.abs(theirs).max().astype("float64")
+            errors.append(xp.where(apart > 0, math.inf, apart) if exact else apart / xp.where(unit > 0, unit, 1))
+    return largest(*errors)
+
+
+def eigenpair_difference(H: Array, U: Array, sigma: Array, expected: Array) -> float:
+    """Return how far U (r, m, d) is from orthonormal eigenvectors of H with the expected eigenvalues (r, d).
+
+    The residual ``|H u - sigma u|``, ``|U'U - I|`` and the eigenvalues, in units of the largest one: signs and repeated
+    values do no harm.
+    """
+    xp = namespace(H)
+    scale = xp.where(expected[:, :1] > 0, expected[:, :1], 1)
+    residual = xp.abs(xp.matmul(H, U) - U * sigma[:, None, :]) / scale[:, :, None]
+    gram = xp.abs(xp.matmul(U.transpose(0, 2, 1), U) - xp.eye(U.shape[2], dtype=U.dtype))
+    return largest(residual, gram, xp.abs(sigma - expected) / scale)
+
+
+def tangent_difference(
+    indptr: Array, indices: Array, weights: Array, Y: Array, rows: Array, U: Array, sigma: Array
+) -> float:
+    """Return how far U (r, m, d) and sigma (r, d) of some rows are from right; LAPACK says what is."""
+    H = plain.cometric_rows(indptr, indices, weights, Y, rows)
+    expected = plain.leading_eigenvectors(on_host(H), U.shape[2])[1]
+    return eigenpair_difference(H, U, sigma, namespace(H).asarray(expected))
+
+
+def volume_difference(scores: Array, expected: Array) -> float:
+    """Return how far scores are apart by the volumes they are logarithms of: near 0 those of equal sets differ."""
+    xp = namespace(scores)
+    return largest(xp.abs(xp.exp(scores) - xp.exp(expected)))
+
+
+def score_difference(U: Array, subsets: Array, totals: Array, best: Array, best_score: Array) -> float:
+    """Return how far mean scores of the sound sets, best volumes and volumes of the best sets are from right.
+
+    Sets with nearly equal scores may change places, so the numbers of the best sets are not compared.
+    """
+    xp = namespace(U)
+    table = plain.log_volumes(U, subsets)
+    highest, sound = table.max(axis=1), table.min(axis=0) > SOUND
+    means, own = xp.abs(totals - table.sum(axis=0))[sound] / len(U), table[xp.arange(len(U)), best]
+    return max(largest(means), volume_difference(best_score, highest), volume_difference(own, highest))
+
+
+def product_difference(indptr: Array, indices: Array, data: Array, V: Array, product: Any) -> float:
+    """Return how far a product with a matrix without negative entries is off, relative to that of absolute values."""
+    xp = namespace(V)
+    scale = plain.spmm(indptr, indices, data, xp.abs(V))
+    apart = xp.abs(plain.spmm(indptr, indices, data, V) - product)
+    return largest(apart / xp.where(scale > 0, scale, 1))
+
+
+def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radius: float) -> float:
+    """Return how far number and sum of some points' distances to neighbours, themselves included, are off.
+
+    Those of the k-th row begin at ``ends[k]``.
+    """
+    xp, counts, chosen = namespace(X), ends[1:] - ends[:-1], X[rows][:, None]
+    fewest, most, total = (xp.zeros(len(rows)) for _ in range(3))
+    step = max(1, min(max(PIECE_BYTES[0], X.nbytes), PIECE_BYTES[1]) // (8 * X.shape[1] * len(rows)))
+    for first in range(0, len(X), step):  # in pieces: the points may be a large mapped file
+        apart = (X[first : first + step] - chosen) / radius
+        lengths = xp.sqrt((apart * apart).sum(axis=2))
+        inside = lengths <= 1 - 1e-12  # a pair at the very radius may fall on either side of it by rounding
+        fewest += inside.sum(axis=1)
+        most += (lengths <= 1 + 1e-12).sum(axis=1)
+        total += xp.where(inside, lengths, 0).sum(axis=1)
+    own = xp.add.reduceat(distances.astype("float64") / radius, ends[:-1])
+    apart = xp.abs(total + (counts - fewest) - own) / xp.maximum(counts, 1)
+    return largest((fewest - counts) / most, (counts - most) / most, apart)
+
+
+# --- audits: seeded rows of what a run computed, once more by plain code ---
+
+
+def sampled_rows(n: int, backend: Backend, count: int = ROWS) -> Array:
+    """Seeded row numbers, rising."""
+    return backend.asarray(sample_rows(n, count, n))
+
+
+def audit_tangents(laplacian: Any, Y: Array, U: Array, sigma: Array, backend: Backend) -> float:
+    """Largest difference over sampled rows; a number that is not finite counts in every row, sampled or not."""
+    xp, sampled = backend.xp, sampled_rows(len(Y), backend)
+    P = laplacian.operator.matrix
+    per_row = plain.tangent_bytes(Y.shape[1], U.shape[2], laplacian.operator.degree)
+    worst = 0.0 if bool(xp.isfinite(U.sum()) & xp.isfinite(sigma.sum())) else math.inf
+    for block in backend.blocks(len(sampled), per_row, "tangents"):
+        with block as part:
+            rows = sampled[part]
+            found = U[rows], sigma[rows] / laplacian.scale
+            worst = max(worst, tangent_difference(P.indptr, P.indices, P.data, Y, rows, *found))
+    return worst
+
+
+def audit_scores(U: Array, subsets: Array, scores: Any, backend: Backend) -> float:
+    """Largest difference over sampled points, of totals over the sample, and of those of two sets over all points."""
+    xp = backend.xp
+    best, best_scores = scores.best, scores.best_scores
+    if not bool(xp.isfinite(scores.totals.sum()) & xp.isfinite(best_scores.sum())):
+        return math.inf
+    sets = backend.asarray(subsets)
+    per_row = plain.score_bytes(len(subsets), subsets.shape[1], U.shape[2])
+    rows = sampled_rows(len(U), backend)[: max(1, int(backend.block_bytes() / per_row))]
+    sample = xp.ascontiguousarray(U[rows])
+    totals, number, value = xp.zeros(len(sets)), xp.empty(len(rows), dtype=best.dtype), xp.empty(len(rows))
+    backend.kernels.score_block(sample, sets, totals, number, value)
+    worst = score_difference(sample, sets, totals, best[rows], best_scores[rows])
+    return max(worst, audit_totals(U, subsets, scores.totals, backend))
+
+
+def audit_totals(U: Array, subsets: Array, totals: Array, backend: Backend) -> float:
+    """Largest difference of mean scores over all points, of the set with the highest total and of a seeded one.
+
+    They are added up from ``log_volumes``, another way through the same points: plain code on a GPU, and on the CPU a
+    loop of its own, because plain code would take longer than what it checks.
+    """
+    host = backend.to_host(totals) / len(U)
+    chosen = np.unique([int(host.argmax()), int(np.random.default_rng(len(U)).integers(len(host)))])
+    chosen = chosen[host[chosen] > SOUND]
+    if not len(chosen):
+        return 0.0
+    sets, again, kernels = backend.asarray(subsets[chosen]), np.zeros(len(chosen)), backend.kernels
+    for block in backend.blocks(len(U), kernels.table_bytes(len(chosen), subsets.shape[1], U.shape[2]), "search"):
+        with block as rows:
+            again += backend.to_host(column_sums(kernels.log_volumes(U[rows], sets)))
+    return float(np.abs(again / len(U) - host[chosen]).max())
+
+
+def audit_products(K: Any, backend: Backend) -> float:
+    """Largest difference over sampled rows between ``spmm`` and plain code, on a seeded vector."""
+    rows = sampled_rows(K.shape[0], backend)
+    vector = backend.asarray(np.random.default_rng(K.nnz % 2**32).normal(size=K.shape[1]))
+    product = backend.kernels.spmm(K.indptr, K.indices, K.data, vector)
+    ends, slots = row_slots(K.indptr, rows)
+    worst = product_difference(ends, K.indices[slots], K.data[slots], vector, product[rows])
+    return worst if bool(backend.xp.isfinite(product.sum())) else math.inf
+
+
+def audit_graph(X: Array, graph: Any, radius: float, backend: Backend) -> float:
+    """Largest relative difference of degrees and sums of distances over sampled rows, which have their diagonal."""
+    rows = sampled_rows(len(X), backend, 32)
+    ends, slots = row_slots(graph.indptr, rows)
+    return graph_difference(X, rows, ends, graph.data[slots], radius)

@@ -1,0 +1,290 @@
+"""The comparisons with plain code see what they are for; a kernel that differs is not used, and only that one."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import ies_gpu
+import ies_gpu.embedding.diffusion
+from ies_gpu import radius_graph
+from ies_gpu.backend import backend_of, compare
+from ies_gpu.backend.compare import ROWS, TYPES, Kernels, audit_tangents, sampled_rows
+from ies_gpu.backend.kernels import plain
+from ies_gpu.backend.kernels.cuda import launch
+from ies_gpu.run.run import AUDIT_TOLERANCE
+from tests.backends import needs_cupy, on_cpu, on_cuda, problem
+from tests.comparison import assert_agreement
+from tests.real_cupy import compiler, plugged_in
+
+EVERY = [(kernel, *types) for kernel, kinds in TYPES.items() for types in kinds]
+
+
+# --- differences ---
+
+
+def test_eigenpairs():
+    H = np.diag([3.0, 2.0, 1.0])[None]
+    U, values = np.eye(3)[None, :, :2], np.array([[3.0, 2.0]])
+    assert compare.eigenpair_difference(H, U, values, values) == 0
+    assert compare.eigenpair_difference(H, -U, values, values) == 0  # signs are arbitrary
+    assert compare.eigenpair_difference(H, U[:, :, ::-1], values, values) == pytest.approx(1 / 3)
+    assert compare.eigenpair_difference(H, U, values * 1.01, values) == pytest.approx(0.01)
+    assert compare.eigenpair_difference(H, U, values * np.nan, values) == np.inf
+
+
+def test_products(rng):
+    A = scipy.sparse.random(40, 30, 0.3, format="csr", rng=rng)
+    for V in (rng.normal(size=30), rng.normal(size=(30, 4))):
+        given, product = (A.indptr, A.indices, A.data, V), A @ V
+        assert compare.product_difference(*given, product) == 0
+        assert 1e-5 < compare.product_difference(*given, 1.001 * product) <= 1e-3
+        product[3] = np.nan
+        assert compare.product_difference(*given, product) == np.inf
+
+
+def test_scores(rng):
+    U = np.linalg.qr(rng.normal(size=(50, 6, 2)))[0]
+    U[:, 0] = U[:, 1] = 0  # the set of both is all rounding
+    sets = np.array(list(combinations(range(6), 2)))
+    totals, best, score = np.zeros(len(sets)), np.empty(50, dtype=int), np.empty(50)
+    plain.score_block(U, sets, totals, best, score)
+    assert compare.score_difference(U, sets, totals, best, score) == 0
+    assert compare.score_difference(U, sets, totals + 50 * (np.arange(len(sets)) == 0), best, score) == 0
+    assert compare.score_difference(U, sets, totals + 0.5, best, score) == pytest.approx(0.01)
+    assert compare.score_difference(U, sets, totals, best, score - 0.01) > 1e-3
+    assert compare.score_difference(U, sets, totals, 0 * best, score) > 0.1
+    assert compare.score_difference(U, sets, totals, best, np.where(np.arange(50) != 3, score, np.nan)) == np.inf
+
+
+def test_rows_of_a_graph(rng):
+    X = rng.uniform(size=(200, 3))
+    graph = radius_graph(X, radius=0.4)
+    row, where = np.append(graph.data[graph.indptr[7] : graph.indptr[8]], 0.0), np.array([7])
+
+    def off(stored):
+        return compare.graph_difference(X, where, np.array([0, len(stored)]), stored, 0.4)
+
+    assert off(row) < 1e-15
+    assert off(row[1:]) > 1e-3
+    assert off(1.001 * row) == pytest.approx(1e-3 * row.mean() / 0.4)
+    assert off(row * np.nan) == np.inf
+    on_the_sphere, ends = np.array([[0.0], [0.4], [1.0]]), np.array([0, 2, 3])
+    assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends, np.array([0, 0.4, 0]), 0.4) < 1e-12
+    assert compare.graph_difference(on_the_sphere, np.array([0, 2]), ends - [0, 1, 1], np.zeros(2), 0.4) < 1e-12
+
+
+def test_arrays():
+    floats, numbers = np.array([1.0, -4.0]), np.array([3, 4])
+    assert compare.difference([floats, numbers, 5], [floats, numbers, 6]) == 0  # what is no array was given, not made
+    assert compare.difference([floats + [0, 0.1]], [floats]) == pytest.approx(0.025)
+    for wrong in ([floats[:1], numbers], [floats, numbers + [0, 1]], [floats * np.nan, numbers]):
+        assert compare.difference(wrong, [floats, numbers]) == np.inf
+
+
+# --- before the first use ---
+
+
+def broken(kernel: str, change):
+    """A kernel whose last array, of what it returns or writes, is changed afterwards in one place."""
+    original = getattr(launch, kernel)
+
+    def run(*arguments, **more):
+        found = original(*arguments, **more)
+        written = {"score_block": arguments[2:], "scaled_entries": arguments[2:3], "turn": arguments[1:2]}.get(
+            kernel, found if isinstance(found, tuple) else (found,)
+        )
+        last = written[-1].ravel()
+        last[-1] = change(last[-1])
+        return found
+
+    return run
+
+
+@needs_cupy
+@pytest.mark.parametrize(("kernel", "types"), [(kernel, tuple(types)) for kernel, *types in EVERY])
+def test_every_kernel_is_compared_before_its_first_use(kernel, types, machine, monkeypatch):
+    """Wrong in one place, or not a number there: it is not used, and the others are."""
+    assert Kernels("cuda:0").trusted(kernel, *types)
+    whole = kernel in ("degrees", "smallest_labels")
+    for change in (
+        (lambda number: number + 1,) if whole else (lambda number: number + abs(number) + 1, lambda _: np.nan)
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(launch, kernel, broken(kernel, change))
+            kernels = Kernels("cuda:0")
+            with pytest.warns(ies_gpu.IESWarning):
+                assert not kernels.trusted(kernel, *types)
+            other = "turn" if kernel == "descend" else "descend"
+            assert kernels.trusted(other) and not kernels.trusted(kernel, *types)
+            assert [said.code for said in kernels.complaints()] == ["kernel.not_used"]
+            assert kernel in kernels.complaints()[0].text
+
+
+@needs_cupy
+def test_every_text_is_compared_under_every_name_by_which_it_is_used(machine):
+    """No entry point is left out, and what a run asks for is in the table of types."""
+    for kernel, *types in EVERY:
+        assert Kernels("cuda:0").trusted(kernel, *types)
+    entries = {entry for entries in compare.launch.text.ENTRIES.values() for entry in entries}
+    assert [entry for entry in entries if not machine.counts[f"kernel {entry}"]] == []
+    for dtype in ("float64", "mixed", "float32"):
+        kernels = backend_of(sys.modules["cupy"].zeros(1)).kernels
+        kernels.compared.clear()
+        on_cuda("D1", 500, n_components=6, dtype=dtype)
+        assert kernels.compared <= {" ".join(map(str, one)) for one in EVERY}
+
+
+@needs_cupy
+def test_the_tolerance_survives_fused_multiply_add():
+    """A GPU rounds a product and a sum once; g++ does too when it is told to. What differs stays far below."""
+    if not compiler.has_fused_multiply_add():
+        pytest.skip("this processor has no fused multiply-add")
+    found = []
+    for contracted in (False, True):
+        with plugged_in(contracted=contracted):
+            cupy = sys.modules["cupy"]
+            found.append([compare.kernel_difference(launch, cupy, kernel, types) for kernel, *types in EVERY])
+    assert found[0] != found[1]
+    for (kernel, *types), apart in zip(EVERY, found[1], strict=True):
+        assert apart <= compare.tolerance(types) / 10, kernel
+
+
+def quietly(*args, **kwargs) -> tuple[ies_gpu.Selection, list[str]]:
+    """A run on the device, and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = on_cuda(*args, **kwargs)
+    return found, [str(warning.message) for warning in caught]
+
+
+def codes(found: ies_gpu.Selection) -> list[str]:
+    return [said.code for said in found.findings if said.code.startswith("kernel.")]
+
+
+@needs_cupy
+def test_kernels_that_do_not_compile_give_way_to_plain_code():
+    with plugged_in(compiles=False):
+        found, said = quietly("D1", 700)
+        assert len(said) == 1 and codes(found) == ["kernel.not_used"]
+        assert found.diagnostics["kernels"] == "plain"
+        assert "does not run (kernel.cu(1): error" in found.diagnostics["kernel_fault"]
+        assert_agreement(found, on_cpu("D1", 700))
+        again, said_again = quietly("D1", 700)
+        assert said_again == []  # said once for each device
+        assert codes(again) == ["kernel.not_used"]  # but kept with every result
+
+
+@needs_cupy
+@pytest.mark.parametrize(("kernel", "entry"), [("tangent_rows", "tangent_rows_f64"), ("spmm", "product_f64_f64")])
+def test_one_wrong_kernel_does_not_switch_off_the_others(kernel, entry, monkeypatch):
+    monkeypatch.setattr(launch, kernel, broken(kernel, lambda number: number + 0.01))
+    with plugged_in() as machine:
+        found, said = quietly("D1", 700)
+    assert len(said) == 1 and codes(found) == ["kernel.not_used"]
+    assert found.diagnostics["kernels"] == "cuda" and kernel in found.diagnostics["kernel_fault"]
+    if kernel == "tangent_rows":
+        assert machine.counts[f"kernel {entry}"] == 1  # that of the comparison
+    assert machine.counts["kernel score_block_2_f64"] > 1
+    assert_agreement(found, on_cpu("D1", 700))
+
+
+# --- in a run ---
+
+
+def spoiled(entry: str, place: int, change, large: int = ROWS):
+    """Changes what a kernel of ours wrote, where it wrote more than the small inputs take."""
+
+    def spoil(name, values):
+        written = values[place]
+        if name.startswith(entry) and not isinstance(written, np.generic) and len(written) > large:
+            change(written)
+
+    return spoil
+
+
+def scaled_by(factor: float):
+    return lambda array: array.__imul__(factor)
+
+
+@needs_cupy
+@pytest.mark.parametrize(
+    ("kernel", "spoil"),
+    [
+        ("tangent_rows", spoiled("tangent_rows", -1, scaled_by(1.001))),
+        ("score_block", spoiled("score_block", -1, lambda scores: scores.__iadd__(0.01))),
+        ("tile_graph", spoiled("near_pairs", -1, scaled_by(1.001), 5000)),
+        ("spmm", spoiled("product_f64_f64", -2, scaled_by(1.001))),
+    ],
+)
+def test_the_audit_finds_what_is_wrong_on_many_rows_only(kernel, spoil):
+    with plugged_in(spoil=spoil):
+        found, said = quietly("D1", 700)
+    assert len(said) == 1 and codes(found) == ["kernel.differs"]  # afterwards all of the run is plain
+    assert AUDIT_TOLERANCE["float64"] < found.diagnostics["audit"][kernel] < 0.1
+    assert found.diagnostics["kernels"] == "plain"
+    assert_agreement(found, on_cpu("D1", 700))
+
+
+@needs_cupy
+@pytest.mark.parametrize("kernel", ["tangent_rows", "score_block"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_one_number_that_is_not_finite_is_always_found(kernel, value):
+    """Wherever it stands: here in a row that is not among the sampled ones."""
+    sampled = np.random.default_rng(700).choice(700, size=ROWS, replace=False)
+    row = int(np.setdiff1d(np.arange(700), sampled)[0])
+    with plugged_in(spoil=spoiled(kernel, -1, lambda written: written.__setitem__(row, value))):
+        found, said = quietly("D1", 700)
+    assert len(said) == 1 and found.diagnostics["audit"][kernel] == np.inf
+    assert_agreement(found, on_cpu("D1", 700))
+
+
+@needs_cupy
+def test_eigenvectors_that_are_not_finite_are_an_error(machine, monkeypatch):
+    original = ies_gpu.embedding.diffusion.leading_eigenpairs
+
+    def wrong(*args, **kwargs):
+        pairs = original(*args, **kwargs)
+        pairs.residuals[3] = np.nan
+        return pairs
+
+    monkeypatch.setattr(ies_gpu.embedding.diffusion, "leading_eigenpairs", wrong)
+    with pytest.raises(ArithmeticError, match="computed on cuda:0 are not finite"):
+        on_cuda("D1", 700)
+
+
+@needs_cupy
+@pytest.mark.thorough
+def test_odds_of_the_audit_with_one_wrong_row_in_a_thousand(cupy):
+    """256 rows are computed again, so one wrong row in a thousand is found with odds of 1 - 0.999^256, or 23 %.
+
+    Of n rows with k wrong ones the odds are ``1 - C(n - k, 256) / C(n, 256)``. The sample is seeded by n: a
+    fault that depends on the row alone is found always or never for a given n, and over many n at these odds. Wrong
+    rows that are not found are few, so a mean score moves by no more than their share. What is not finite, or wrong
+    in a whole tile, block or size, is found with certainty or nearly so (64 rows of 10,000: 81 %).
+    """
+    X, arguments = problem("D1", 1500)
+    made = ies_gpu.laplacian_of_points(cupy.asarray(X), bandwidth=arguments["bandwidth"])
+    laplacian = ies_gpu.Laplacian(made.transition, made.weights, made.bandwidth)  # in the order of the points
+    Y = cupy.asarray(on_cpu("D1", 1500).coordinates)
+    metric = ies_gpu.riemannian_metric(Y, laplacian, intrinsic_dim=2)
+    backend = backend_of(Y)
+    sampled = set(sampled_rows(1500, backend).get().tolist())
+    assert len(sampled) == ROWS
+    found = []
+    for residue in range(0, 500, 10):
+        wrong = [row for row in range(1500) if row % 1000 == residue]  # two of them
+        U = metric.U.copy()
+        U[cupy.asarray(wrong)] *= 1.01
+        caught = audit_tangents(laplacian, Y, U, metric.sigma, backend) > 1e-3
+        assert caught == bool(sampled & set(wrong))
+        found.append(caught)
+    odds = 1 - (1 - ROWS / 1500) * (1 - ROWS / 1499)
+    assert abs(np.mean(found) - odds) < 4 * np.sqrt(odds * (1 - odds) / len(found))
+    assert abs((1 - 0.999**ROWS) - 0.23) < 0.005
+    assert abs((1 - (1 - 64 / 10_000) ** ROWS) - 0.81) < 0.005
