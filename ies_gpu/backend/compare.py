@@ -178,10 +178,10 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
     curvature, weights, shift = rng.random(k) - 0.1, left.astype(SINGLE), (100 + factor).astype(SINGLE)
     matrix = *pattern, data
     if kernel in ("near_pairs", "degrees"):
-        Z, ends = np.sort(rng.random((n, 3)), axis=0), [*range(0, n, 50), n]
+        Z, ends = np.sort(rng.random((n, 3)), axis=0), np.unique([0, *range(min(n, 50), n, 2), n])  # one cell is large
         parts = [Z[first:last] for first, last in itertools.pairwise(ends)]
         boxes = (np.array([end(part, axis=0) for part in parts]) for end in (np.min, np.max))
-        near = [Z, np.array(ends), *boxes, 0.04, 0.2, True, 1.0, dtype]
+        near = [Z, ends, *boxes, 0.04, 0.2, True, 1.0, dtype]
         return [near if kernel == "near_pairs" else [Z, np.arange(n), 0.2]]
     if kernel == "score_block":
         bases = np.linalg.qr(rng.normal(size=(n, 10, types[0])))[0].astype(dtype)
@@ -194,7 +194,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         "vector_product": [[*matrix, V[:, 0].copy()]],
         "scaled_entries": [[*matrix, left, right]],
         "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
-        "tangent_rows": [[*matrix, V * 0.9 ** np.arange(k, dtype=dtype), rng.permutation(n)[: n // 2], min(k, 3)]],
+        "tangent_rows": [[*matrix, V * 0.9 ** np.arange(k, dtype=dtype), rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],
         "symmetric_entries": [[*matrix, left]],
         "merge_columns": [[*matrix, cells, weights]],
         "block_product": [[*matrix, V], [*matrix, V, P, shift]],

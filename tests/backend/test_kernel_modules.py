@@ -16,9 +16,8 @@ from ies_gpu.backend.compare import Kernels
 from ies_gpu.backend.kernels import INTERFACE, plain
 from ies_gpu.backend.kernels.cuda import launch
 
-from .fused_inputs import fused
-
 numba = pytest.importorskip("numba")
+fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
 tasks = pytest.importorskip("ies_gpu.backend.kernels.fused.tasks")
 ROOT = Path(__file__).resolve().parents[2]
 

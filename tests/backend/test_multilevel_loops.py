@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse
 
+from ies_gpu.backend.compare import small_cases
 from ies_gpu.backend.kernels import plain
 
+from .kernel_sides import on_host
 
-@pytest.mark.parametrize("k", [1, 8, 13, 24, 40])
-def test_fused_loops_agree_with_the_plain_ones(k):
-    fused = pytest.importorskip("ies_gpu.backend.kernels.fused.multilevel")
-    products = pytest.importorskip("ies_gpu.backend.kernels.fused.products")
-    rng = np.random.default_rng(k)
-    n, cells = 2500, 313
-    matrix = scipy.sparse.random(n, n, density=0.01, format="csr", rng=rng, dtype=np.float64)
-    matrix.sort_indices()
-    indptr, indices, data = matrix.indptr.astype(np.int64), matrix.indices, matrix.data
-    starts = (n * np.arange(cells + 1)) // cells
-    root, weights = rng.uniform(1, 2, n), rng.uniform(0, 1, n).astype(np.float32)
-    single = plain.symmetric_entries(indptr, indices, data, root)
-    np.testing.assert_allclose(fused.symmetric_entries(indptr, indices, data, root), single, rtol=1e-6)
-    x = rng.normal(size=n)
-    np.testing.assert_allclose(products.vector_product(indptr, indices, data, x), matrix @ x, atol=1e-13)
-    merged = plain.merge_columns(indptr, indices, single, starts, weights)
-    small = plain.merge_rows(*merged, starts, weights, cells)
-    for ours, theirs in zip(fused.merge_columns(indptr, indices, single, starts, weights), merged, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-    for ours, theirs in zip(fused.merge_rows(*merged, starts, weights, cells), small, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-    V, R = (rng.normal(size=(n, k)).astype(np.float32) for _ in range(2))
-    scale, shift = (rng.uniform(1, 2, k).astype(np.float32) for _ in range(2))
+
+@pytest.mark.parametrize("k", [1, 8, 13, 40])
+def test_products_with_chosen_columns_and_scaled_matrices(side, k):
+    """Beside those of the table in test_kernels.py."""
+    rng, run = np.random.default_rng(k), side.run
+    ((*matrix, V, _, scale),) = small_cases("block_product", n=300, k=k)[1:]
+    wide, columns = rng.normal(size=(300, 3 * k)).astype(np.float32), rng.integers(0, 3 * k, k)
+    root, xp = rng.uniform(1, 2, 300), side.xp
+    there = [xp.asarray(part) for part in (*matrix, V, wide, scale)]
     near = {"rtol": 1e-4, "atol": 1e-4}
-    wide, columns = rng.normal(size=(n, 3 * k)).astype(np.float32), rng.integers(0, 3 * k, k)
-    roots = root.astype(np.float32), (1 / root).astype(np.float32)
-    for extra, more in (
-        ((), {}),
-        ((R, scale), {}),
-        ((wide, scale), {"chosen": (columns, shift)}),
-        ((), {"root": roots}),
-    ):
-        a, b = (module.block_product(indptr, indices, single, V, *extra, **more) for module in (fused, plain))
-        assert a.dtype == b.dtype == np.float32
-        np.testing.assert_allclose(a, b, **near)
-    # the product that scales A is that with the scaled entries
-    twice = plain.symmetric_entries(indptr, indices, single, root)
-    np.testing.assert_allclose(a, plain.block_product(indptr, indices, twice, V), **near)
-    np.testing.assert_allclose(fused.restrict(starts, weights, R), plain.restrict(starts, weights, R), **near)
-    images = [np.empty((n, k), dtype=np.float32) for _ in range(2)]
-    sums = [m.shifted_product(indptr, indices, single, shift, V, images[i]) for i, m in enumerate((fused, plain))]
-    np.testing.assert_allclose(*images, **near)
-    np.testing.assert_allclose(*sums, rtol=1e-4)
-    results = []
-    for module in (fused, plain):
-        Z, left, P = np.zeros_like(V), R.copy(), V.copy()
-        squares = module.descend(Z, left, P, images[0], scale.astype(float), shift.astype(float))
-        module.turn(left, P, squares, scale.astype(float))
-        results.append((squares, Z, left, P))
-    for ours, theirs in zip(*results, strict=True):
-        np.testing.assert_allclose(ours, theirs, **near)
+    found = side.module.block_product(*there, chosen=(xp.asarray(columns), xp.asarray(scale)))
+    assert found.dtype == np.float32
+    expected = run("block_product", *matrix, V, wide[:, columns] * scale, scale)
+    np.testing.assert_allclose(on_host(found), expected, **near)
+    roots = tuple(xp.asarray(part.astype(np.float32)) for part in (root, 1 / root))
+    scaled = run("symmetric_entries", *matrix, root)
+    found = side.module.block_product(*there[:4], root=roots)
+    np.testing.assert_allclose(on_host(found), run("block_product", *matrix[:2], scaled, V), **near)
+
+
+def test_a_column_that_does_not_curve_up_takes_no_step(side):
+    Z, R, P, image = (np.ones((3, 2), dtype=np.float32) for _ in range(4))
+    side.run("descend", Z, R, P, image, np.array([1.0, 1.0]), np.array([-1.0, 2.0]))
+    np.testing.assert_array_equal(Z[0], [1.0, 1.5])
 
 
 def exact_step(rng, n, k, p, t):
