@@ -176,7 +176,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
     cells = np.unique([0, min(1, n - 1), *rng.integers(0, n, n // 8), n])  # of consecutive rows
     left, right, factor = (rng.random(size) + 1 for size in (n, n, k))
     curvature, weights, shift = rng.random(k) - 0.1, left.astype(SINGLE), (100 + factor).astype(SINGLE)
-    matrix = *pattern, data
+    matrix, scale = (*pattern, data), 0.9 ** np.arange(k, dtype=dtype)
     if kernel in ("near_pairs", "degrees"):
         Z, ends = np.sort(rng.random((n, 3)), axis=0), np.unique([0, *range(min(n, 50), n, 2), n])  # one cell is large
         parts = [Z[first:last] for first, last in itertools.pairwise(ends)]
@@ -194,7 +194,7 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         "vector_product": [[*matrix, V[:, 0].copy()]],
         "scaled_entries": [[*matrix, left, right]],
         "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
-        "tangent_rows": [[*matrix, V * 0.9 ** np.arange(k, dtype=dtype), rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],
+        "tangent_rows": [[*matrix, V * scale, rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],
         "symmetric_entries": [[*matrix, left]],
         "merge_columns": [[*matrix, cells, weights]],
         "block_product": [[*matrix, V], [*matrix, V, P, shift]],
