@@ -29,7 +29,9 @@ def stray_coordinates(coordinates: Array) -> list[int]:
     limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search", "sums": 1}
     (squares,) = backend.sweep(lambda _, Y: (column_sums(Y * Y),), coordinates, **limits)
     units = np.sqrt(np.maximum(backend.to_host(squares), 1e-300))  # fourth powers neither overflow nor vanish
-    (fourth,) = backend.sweep(lambda home, Y: (column_sums((Y / home.asarray(units)) ** 4),), coordinates, **limits)
+    (fourth,) = backend.sweep(
+        lambda home, Y: (column_sums(((Y / home.asarray(units)) ** 2) ** 2),), coordinates, **limits
+    )
     spread = backend.to_host(squares) ** 2 / units**4 / np.maximum(backend.to_host(fourth), 1e-300)
     return np.flatnonzero(spread < stray_limit(n)).tolist()
 
