@@ -28,11 +28,12 @@ def stray_coordinates(coordinates: Array) -> list[int]:
     backend = backend_of(coordinates)
     limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search", "sums": 1}
     (squares,) = backend.sweep(lambda _, Y: (column_sums(Y * Y),), coordinates, **limits)
-    units = np.sqrt(np.maximum(backend.to_host(squares), 1e-300))  # fourth powers neither overflow nor vanish
+    lengths = np.sqrt(backend.to_host(squares))
+    units = np.where(lengths > 0, lengths, 1.0)  # fourth powers neither overflow nor vanish
     (fourth,) = backend.sweep(
         lambda home, Y: (column_sums(((Y / home.asarray(units)) ** 2) ** 2),), coordinates, **limits
     )
-    spread = backend.to_host(squares) ** 2 / units**4 / np.maximum(backend.to_host(fourth), 1e-300)
+    spread = (lengths > 0) / np.maximum(backend.to_host(fourth), 1e-300)
     return np.flatnonzero(spread < stray_limit(n)).tolist()
 
 

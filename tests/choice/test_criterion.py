@@ -10,6 +10,7 @@ import pytest
 
 from ies_gpu import score_subsets
 from ies_gpu.choice.criterion import candidate_subsets, score_pass
+from ies_gpu.choice.stray import stray_coordinates, stray_points
 from tests.manifolds import frames
 from tests.said import refused
 
@@ -98,3 +99,12 @@ def test_too_many_sets_are_refused_before_they_are_made():
 def test_a_mean_over_no_points_is_refused(rng):
     with refused("bases.shape"):
         score_subsets(frames(rng, 5, 4, 2)[:0], [[0, 1]])
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1.0, 1e140])
+def test_coordinates_are_stray_by_the_number_of_points_they_live_on(on, rng, scale):
+    Y = rng.normal(size=(2000, 4))
+    Y[:, 1] = np.arange(2000) < 5  # of 10 that a coordinate must live on
+    Y[:, 2] = np.arange(2000) < 15
+    assert on(stray_coordinates)(scale * Y) == [1]
+    assert on(stray_points)(scale * Y, [1]).tolist() == list(range(5)) and len(on(stray_points)(Y, [])) == 0
