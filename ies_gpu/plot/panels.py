@@ -51,8 +51,7 @@ def as_written(name: str) -> str:
 
 def label_axes(axes: Any, labels: Sequence[str]) -> None:
     """Name two or three axes."""
-    for axis, label in zip("xyz", labels, strict=False):
-        getattr(axes, f"set_{axis}label")(label)
+    axes.set(**{f"{axis}label": label for axis, label in zip("xyz", labels, strict=False)})
 
 
 def on_host(array: Any, name: str = "values") -> np.ndarray:

@@ -88,9 +88,8 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     for number, segment in enumerate(segments):
         colour = tint(number)
         axes.plot(where, segment.score - where * segment.penalty, color=colour, linewidth=0.8, alpha=0.6)
-        best = np.array([segment.low, min(segment.high, end)])
-        label = set_label(segment.subset)
-        axes.plot(best, segment.score - best * segment.penalty, color=colour, linewidth=3, label=label)
+        best, look = np.array([segment.low, min(segment.high, end)]), {"color": colour, "linewidth": 3}
+        axes.plot(best, segment.score - best * segment.penalty, label=set_label(segment.subset), **look)
     for value in breaks:
         axes.axvline(value, color="0.5", linewidth=0.8, linestyle=":")
     axes.axvline(selection.zeta, color=ink(), linewidth=1.0, linestyle="--")
@@ -100,8 +99,7 @@ def draw_path(axes: Any, selection: Selection, shown: slice) -> None:
     top, bottom = max(s.score for s in segments), segments[0].score - end * segments[0].penalty
     room = max(top - bottom, 1e-9)
     axes.set(xlim=(0, end), ylim=(bottom - 0.3 * room, top + 0.05 * room))
-    axes.set_title("Path (thick: best set; shaded: chosen interval)")
-    axes.set_xlabel(r"$\zeta$, the weight of the penalty")
+    axes.set(title="Path (thick: best set; shaded: chosen interval)", xlabel=r"$\zeta$, the weight of the penalty")
     axes.set_ylabel(r"loss $\ell_\zeta(S) = R(S) - \zeta \sum_{k \in S} \lambda_k$")
     axes.legend(frameon=False, loc="upper right", ncols=2 if len(segments) > 5 else 1)
 
@@ -127,9 +125,8 @@ def draw_regrets(axes: Any, selection: Selection, shown: slice) -> None:
     names = [set_label(segment.subset) for segment in selection.path[shown]]
     crowded = len(names) * len(selection.subset) > 10
     axes.set_xticks(spots, names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
+    axes.set(title="Regret (box: quartiles, whiskers: 5 to 95 %)", ylabel=r"leave-one-out regret $D(S, i)$")
     axes.set_xlabel(r"set on the path, from $\zeta = \infty$ down")
-    axes.set_ylabel(r"leave-one-out regret $D(S, i)$")
-    axes.set_title("Regret (box: quartiles, whiskers: 5 to 95 %)")
     if abs(regrets).max(initial=0) <= TOLERANCE:  # with d = 1 all are 0 or rounding errors, which must not set the axis
         axes.set_ylim(-1, 1)
     axes.set_ylim(top=axes.get_ylim()[1] + 0.2 * np.ptp(axes.get_ylim()))  # room for the legend above the boxes

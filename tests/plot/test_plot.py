@@ -75,6 +75,10 @@ def test_wrong_arguments(selection, data):
             plot.embedding(selection, subset)
     with pytest.raises(ValueError, match="2 columns or more"):
         plot.points(data.X[:, :1])
+    with pytest.raises(ValueError, match="divide by a constant"):
+        plot.embedding(selection, colors=np.where(np.arange(1500) < 2, 1e308, -1e308))
+    with pytest.raises(TypeError, match="numbers or classes, got dtype datetime64"):
+        plot.embedding(selection, colors=np.zeros(1500, dtype="datetime64[s]"))
 
 
 def test_points_are_flat_to_scale_or_in_space(data):
@@ -160,13 +164,10 @@ def test_without_matplotlib_the_error_tells_what_to_install(selection, monkeypat
 def test_sets_are_given_by_number_or_name(selection):
     by_name = plot.embedding(selection, ("phi1", "phi3"))
     assert by_name._suptitle.get_text() == plot.embedding(selection, (0, 2))._suptitle.get_text()
-    assert len(plot.volumes(selection, ("phi1", "phi3")).axes) == 1  # one set alone
     for wrong in (["phi0"], ["psi1", "phi2"], "phi1", [0, 99], [0, 0], [[0, 1]]):
         with pytest.raises((ValueError, TypeError), match="subset"):
             plot.embedding(selection, wrong)
 
-
-def test_one_set_of_volumes_may_be_an_array(selection):
     for subset in (np.array(selection.subset), list(selection.subset)):
         assert len(drawn(plot.volumes(selection, subset)).axes[0].get_legend().get_texts()) == 1
 

@@ -157,10 +157,11 @@ def test_a_second_run_of_other_points_shows_neither_input_nor_colours_of_the_fir
     assert second["input"] is None and second["columns"] == []
     words = "This run was made from other points: the input and colours of the first run are not shown here."
     assert second["notes"] == [words]
-    second = content(report_page(selection, points=X, compare=other))["runs"][1]
-    assert second["input"] is None and "the input of the first run is not shown" in second["notes"][0]
-    second = content(report_page(selection, colors=colors, compare=other))["runs"][1]
-    assert second["columns"] == [] and "colours of the first run are not shown" in second["notes"][0]
+    for given, words in (
+        ({"points": X}, "input of the first run is"),
+        ({"colors": colors}, "colours of the first run"),
+    ):
+        assert words in content(report_page(selection, compare=other, **given))["runs"][1]["notes"][0]
 
 
 def test_the_library_is_the_one_that_is_recorded():
@@ -175,13 +176,11 @@ def test_points_of_any_kind_of_numbers_are_taken(strip):
     selection, X, _ = strip
     halves = np.round(X * 4) / 4  # which float32 holds
     known = replace(selection, diagnostics=selection.diagnostics | {"points_digest": points_digest(halves)})
-    frames = [pandas.DataFrame(halves).astype(kind) for kind in ("Float64", object)]
-    for points in (halves, halves.astype(np.float32), *frames):
+    for points in (halves.astype(np.float32), pandas.DataFrame(halves).astype("Float64")):
         assert content(report_page(known, points=points))["runs"][0]["input"]["dimensions"] == X.shape[1]
-    with pytest.raises(ValueError, match="points must have 2 axes"):
-        report_page(known, points=halves[:, 0])
-    with pytest.raises(ValueError, match="points must have columns"):
-        report_page(known, points=halves[:, :0])
+    for points, words in ((halves[:, 0], "2 axes"), (halves[:, :0], "columns")):
+        with pytest.raises(ValueError, match=f"points must have {words}"):
+            report_page(known, points=points)
 
 
 def test_angles_and_asked_columns_have_colours_of_their_own(strip):
