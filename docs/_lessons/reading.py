@@ -21,18 +21,21 @@ print(selection)
 #   says which.
 # **verdict**
 #   Whether the map can be trusted, in one word, with the question that failed and why. If it is *sure*, go on. If it is
-#   *likely*, look at the pictures first. If it is *doubtful*, :doc:`/parameters` says what to look at.
+#   *likely*, look at the pictures first. If it is *doubtful*, follow the advice beside it, or :doc:`/parameters`. The
+#   next lines have the answers behind it, each *good*, *fair*, *bad* or *not checked*; ``selection.judgement`` has them
+#   for programs.
 # **rank**
-#   Whether the map keeps every direction around a point.
+#   Does the map keep every direction around a point? It gives the share of the variance that is lost along the worst
+#   one: up to 27 % is good, above 38 % is bad.
 # **shape**
-#   Whether it is free of knots, crossings and overlaps.
+#   Is it free of folds, knots and overlaps? Looked at in up to 1,500 points; :doc:`/judging` shows how to see where.
 # **stable**
-#   Whether another sample would choose the same set, up to twins. *Not checked* means that nobody looked: see
-#   :doc:`/judging`.
+#   How many other samples would choose this set or a twin of it, if their eigenvectors were the same: from 90 % on is
+#   good, below 60 % is bad. Other samples also have other eigenvectors; refits show that (:doc:`/judging`).
 # **doubt**
 #   Further reasons to doubt the choice, the gravest first.
 # **needed**
-#   Whether the leading coordinates are not as good. It stands beside the verdict.
+#   Are the leading coordinates worse? If not, use these. It stands beside the verdict and does not change it.
 # **zeta**
 #   The weight of the penalty on fast coordinates, and the interval in which the same set wins. A wide interval is a
 #   good sign. Do not compare zeta between data sets; ``selection.zeta_dimensionless`` can be compared.

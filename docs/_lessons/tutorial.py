@@ -38,9 +38,10 @@ selection = select_coordinates(X)
 print(selection)
 
 # %%
-# The first line has the answer, and the verdict under it says whether to trust it; :doc:`reading` explains every line.
-# Two coordinates were chosen, and they are not the first two. Here are the first two, coloured by two columns of the
-# data.
+# The first line has the answer, and the verdict under it says whether to trust it, with the answers to three questions:
+# does the map keep every direction (*rank*), is it whole (*shape*), would another sample choose it (*stable*).
+# :doc:`reading` explains every line. Two coordinates were chosen, and they are not the first two. Here are the first
+# two, coloured by two columns of the data.
 
 columns = {"column 1 of X": X[:, 0], "column 2 of X": X[:, 1]}
 plot.embedding(selection, (0, 1), colors=columns, title="The first two").savefig("first.png")
@@ -75,7 +76,7 @@ print("first two:", diagnose(selection, X=X, subset=(0, 1)).verdict)
 # Would another sample give the same set?
 # ---------------------------------------
 #
-# Refits on parts of the data say how often the same set is chosen.
+# The run itself has asked that for samples with the same eigenvectors. Refits on parts of the data let these vary too.
 
 from ies_gpu import selection_stability
 

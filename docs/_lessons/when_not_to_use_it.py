@@ -28,7 +28,7 @@ def side_by_side(left, right, colors, titles, name):
 
 def told(selection):
     """What the result says against itself."""
-    print(selection.names)
+    print(", ".join(selection.names), "-", selection.verdict)
     for message in map(str, selection.findings):
         print("-", message)
 
@@ -74,10 +74,14 @@ told(line)
 side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms kept apart"), "tree.png")
 
 # %%
-# For a tree the *first* coordinates are the right ones: one fewer than there are arms. If you pass only the points, the
-# choice on a noisy tree is doubtful, and one of the reasons is that the first coordinates explain the points just as
-# well. **Instead**: use the first coordinates (``DiffusionMap``), or a method for trajectories, such as
-# ``scanpy.tl.dpt`` or PAGA.
+# For a tree the *first* coordinates are the right ones: one fewer than there are arms. With d = 2 the run doubts
+# itself, and says that the first coordinates are as good.
+
+told(select_coordinates(tree, intrinsic_dim=2, subset_size=2, bandwidth=0.25))
+
+# %%
+# **Instead**: use the first coordinates (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or
+# PAGA.
 #
 # Density that varies by orders of magnitude
 # ------------------------------------------
@@ -96,7 +100,7 @@ told(select_coordinates(fan, bandwidth="fixed"))
 
 followed = select_coordinates(fan)
 told(followed)
-print("verdict:", followed.verdict, "- bandwidth:", followed.diagnostics["parameters"]["bandwidth"])
+print("bandwidth:", followed.diagnostics["parameters"]["bandwidth"])
 side_by_side(fan, followed.embedding, flat[:, 1], ("dense tip, sparse rim", "its map"), "uneven.png")
 
 # %%
@@ -127,11 +131,12 @@ for size, bandwidth in ((2000, 0.25), (120, 1.0)):
 # ---------------
 #
 # A cube of six dimensions has six directions, and the number of points needed to fill it grows with the sixth power.
-# Among 3,000 points none has close neighbours, and even the estimate of the dimension falls short.
+# Among 3,000 points none has close neighbours. Their dimension is found, but of a map of them nothing is sure.
 
 cube = rng.uniform(size=(3000, 6))
 found = estimate_dimension(cube)
 print("dimension", found.value, "-", found.confidence)
+told(select_coordinates(cube, intrinsic_dim=6, subset_size=6, bandwidth=0.27))
 
 # %%
 # **Instead**: reduce the data to the few directions that matter with PCA and map these, or use features that do not see
