@@ -10,10 +10,9 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any
 
 from .errors import brief
 from .findings import option, refusal
@@ -38,27 +37,24 @@ class Constraint:
     def check(self, name: str, value: Any) -> Any:
         """Return the value as it is used, or raise an error that names the option."""
         if not self.takes(value):
-            self.refuse(name, value)
+            raise self.error(name, value)
         return self.within(name, value)
 
-    def refuse(self, name: str, value: Any, advice: str = "") -> NoReturn:
-        """Raise the error for a value of another kind."""
+    def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
+        """Return the error for a value of another kind, or with another code for one that is out of range."""
         text = f"{option(name)} must be {self}, got {brief(value)}"
-        raise refusal(f"{name}.{self.code}", text, advice, self.kind)
+        return refusal(f"{name}.{code or self.code}", text, advice, ValueError if code else self.kind)
 
     def parse(self, text: str) -> Any:
         """Return the value that a flag, a variable or a line of a job file gives, or raise a ValueError."""
+        if not self.takes(text):
+            raise ValueError(text)
         return text
-
-    @property
-    def span(self) -> str:
-        """What is accepted, range included, for a table."""
-        return str(self)
 
     @property
     def text(self) -> str:
         """What :meth:`parse` accepts, after "must be"."""
-        return self.span
+        return str(self)
 
     def __or__(self, other: Constraint) -> Constraint:
         return Either((*getattr(self, "parts", (self,)), *getattr(other, "parts", (other,))))
@@ -82,21 +78,17 @@ class Number(Constraint):
             number = math.nan
         inside = self.low <= number <= self.high if self.closed else self.low < number < self.high
         if not (math.isfinite(number) and inside):
-            raise refusal(f"{name}.range", f"{option(name)} must be {self.span}, got {brief(value)}")
+            raise self.error(name, value, "range")
         return number
-
-    @property
-    def span(self) -> str:
-        bounded = self.high < math.inf
-        if self.closed:
-            return f"between {self.low:g} and {self.high:g}" if bounded else f"a finite number, at least {self.low:g}"
-        return f"a finite number greater than {self.low:g}" + (f" and below {self.high:g}" if bounded else "")
 
     def parse(self, text: str) -> float:
         return float(text)
 
     def __str__(self) -> str:
-        return "a number"
+        if self.closed and self.high < math.inf:
+            return f"a number between {self.low:g} and {self.high:g}"
+        above = f", at least {self.low:g}" if self.closed else f" greater than {self.low:g}"
+        return f"a finite number{above}" + (f" and below {self.high:g}" if self.high < math.inf else "")
 
 
 @dataclass(frozen=True)
@@ -122,14 +114,13 @@ class Percentile(Number):
     def within(self, name: str, value: Any) -> float:
         number = super().within(name, value)
         if 0 < number < 1:
-            text = f"{option(name)} goes from 0 to 100, got {number:g}"
-            raise refusal(f"{name}.range", text, f"pass {100 * number:g} if that is a share")
+            raise self.error(name, value, "range", f"pass {100 * number:g} if that is a share")
         return number
 
 
 @dataclass(frozen=True)
 class Integer(Constraint):
-    """An integer in [low, high]."""
+    """An integer in [low, high]; ``why`` gives the reason for the range."""
 
     low: int
     high: int | None = None
@@ -141,16 +132,8 @@ class Integer(Constraint):
     def within(self, name: str, value: Any) -> int:
         number = int(value)  # in eight bits of NumPy, products of them would wrap around
         if number < self.low or (self.high is not None and number > self.high):
-            raise refusal(f"{name}.range", f"{option(name)} must be {self._range}{self.why}, got {brief(number)}")
+            raise self.error(name, number, "range")
         return number
-
-    @property
-    def _range(self) -> str:
-        return f"at least {self.low}" if self.high is None else f"between {self.low} and {self.high}"
-
-    @property
-    def span(self) -> str:
-        return f"an integer, {self._range}"
 
     def parse(self, text: str) -> int:
         if re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d{1,2}", text) and float(text).is_integer():  # 1e6 is one too
@@ -160,7 +143,8 @@ class Integer(Constraint):
         return int(text)
 
     def __str__(self) -> str:
-        return "an integer"
+        span = f", at least {self.low}" if self.high is None else f" between {self.low} and {self.high}"
+        return f"an integer{span}{self.why}"
 
 
 @dataclass(frozen=True)
@@ -170,19 +154,16 @@ class Bytes(Integer):
     low: int = 1 << 20
     high: int | None = 1 << 62
 
-    def within(self, name: str, value: Any) -> int:
-        Integer(self.low).within(name, value)  # too little is the usual mistake
-        return super().within(name, value)
-
     @property
     def text(self) -> str:
         return "a size such as 4G or 500M, at least 1M"
 
+    def __str__(self) -> str:
+        return f"a number of bytes, at least {self.low}"
+
     def parse(self, text: str) -> int:
         match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-        if match is None:
-            raise ValueError(text)
-        size = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
+        size = 0 if match is None else int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " "))
         if size < self.low:
             raise ValueError(text)
         return size
@@ -200,11 +181,6 @@ class Words(Constraint):
     def takes(self, value: Any) -> bool:
         return isinstance(value, str) and value in self.words
 
-    def parse(self, text: str) -> str:
-        if text not in self.words:
-            raise ValueError(text)
-        return text
-
     def __str__(self) -> str:
         return f"one of {', '.join(map(repr, self.words))}" if len(self.words) > 1 else repr(self.words[0])
 
@@ -212,16 +188,14 @@ class Words(Constraint):
 class Metric(Words):
     """One of our metrics; the error for another one says how to have it all the same."""
 
-    def refuse(self, name: str, value: Any, advice: str = "") -> NoReturn:
+    def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
         if isinstance(value, str) and not get_close_matches(value, self.words, n=1):
-            way = (
-                "graph=sklearn.neighbors.radius_neighbors_graph(X, radius, mode='distance', "
-                f"{option('metric', value)}) instead of X"
-            )
+            given = f"X, radius, mode='distance', {option('metric', value)}"
+            way = f"graph=sklearn.neighbors.radius_neighbors_graph({given}) instead of X"
             if "precomputed" in self.words:
                 way = f"{option('metric', 'precomputed')} and sklearn's pairwise_distances(X, {brief(value)}) as X"
             advice = f"for other distances pass {way}"
-        raise refusal("metric.choice", f"{option(name)} must be {self}, got {brief(value)}", advice)
+        return refusal("metric.choice", f"{option(name)} must be {self}, got {brief(value)}", advice)
 
 
 class Device(Constraint):
@@ -232,11 +206,6 @@ class Device(Constraint):
 
     def takes(self, value: Any) -> bool:
         return isinstance(value, str) and re.fullmatch(r"auto|cpu|cuda(:\d{1,6})?", value) is not None
-
-    def parse(self, text: str) -> str:
-        if not self.takes(text):
-            raise ValueError(text)
-        return text
 
     def __str__(self) -> str:
         return "'auto', 'cpu', 'cuda' or 'cuda:N'"
@@ -288,13 +257,10 @@ class Path(Constraint):
 
 
 class Nothing(Constraint):
-    """None."""
+    """None, which no text stands for."""
 
     def takes(self, value: Any) -> bool:
         return value is None
-
-    def parse(self, text: str) -> None:
-        raise ValueError(text)
 
     def __str__(self) -> str:
         return "None"
@@ -309,13 +275,13 @@ class Either(Constraint):
     def takes(self, value: Any) -> bool:
         return any(part.takes(value) for part in self.parts)
 
-    def check(self, name: str, value: Any) -> Any:
-        taker = next((part for part in self.parts if part.takes(value)), None)
-        if taker is None:
-            word = isinstance(value, str) and any(isinstance(part, Words) for part in self.parts)
-            kind = ValueError if word else self.parts[0].kind
-            raise refusal(f"{name}.type", f"{option(name)} must be {self}, got {brief(value)}", kind=kind)
-        return taker.within(name, value)
+    def within(self, name: str, value: Any) -> Any:
+        return next(part for part in self.parts if part.takes(value)).within(name, value)
+
+    def error(self, name: str, value: Any, code: str = "", advice: str = "") -> Exception:
+        word = isinstance(value, str) and any(isinstance(part, Words) for part in self.parts)
+        text = f"{option(name)} must be {self}, got {brief(value)}"
+        return refusal(f"{name}.type", text, kind=ValueError if word else self.parts[0].kind)
 
     def parse(self, text: str) -> Any:
         for part in reversed(self.parts):  # words before numbers
@@ -325,19 +291,14 @@ class Either(Constraint):
                 continue
         raise ValueError(text)
 
-    def __str__(self) -> str:
-        return self._joined(str)
-
-    @property
-    def span(self) -> str:
-        return self._joined(lambda part: part.span)
-
     @property
     def text(self) -> str:
-        return self._joined(lambda part: part.text)
+        return self._joined([part.text for part in self.parts if not isinstance(part, Nothing | Words)])
 
-    def _joined(self, said: Callable[[Constraint], str]) -> str:
-        kinds = [said(part) for part in self.parts if not isinstance(part, Nothing | Words)]
+    def __str__(self) -> str:
+        return self._joined([str(part) for part in self.parts if not isinstance(part, Nothing | Words)])
+
+    def _joined(self, kinds: list[str]) -> str:
         kinds += [repr(word) for part in self.parts if isinstance(part, Words) for word in part.words]
         last = ", or " if any("," in kind for kind in kinds) else " or "
         return last.join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))

@@ -89,10 +89,10 @@ def test_doctor_tells_the_device_and_why(capsys):
     [
         (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
         (["fit"], 2, "required: POINTS"),
-        (["fit", "{points}", "-d", "21"], 2, "-d must be between 1 and 20 (-m is 20), got 21"),
+        (["fit", "{points}", "-d", "21"], 2, "-d must be an integer between 1 and 20 (-m is 20), got 21"),
         (["fit", "{points}", "--radius", "2"], 2, "--radius 2 needs a number for --bandwidth too"),
         (["fit", "{points}", *FIT, "--bandwidth", "wide"], 2, "greater than 0, 'auto', 'fixed' or 'local', got 'wide'"),
-        (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be at least 1, got 0"),
+        (["fit", "{points}", *FIT, "-d", "0"], 2, "-d/--intrinsic-dim: must be an integer, at least 1, got 0"),
         (["fit", "{points}", *FIT, "--memory-limit", "12"], 2, "must be a size such as 4G or 500M, at least 1M"),
         (["fit", "{points}", *FIT, "--seed", "-1"], 2, "--seed"),
         (["fit", "{points}", "-d", "2", "-s", "10", "-m", "100", "--bandwidth", "1"], 2, "or use --search greedy"),

@@ -48,7 +48,7 @@ def test_a_value_is_taken_as_plain_python(accepts, value, used):
 @pytest.mark.parametrize(
     ("accepts", "value", "kind", "words"),
     [
-        (Number(), True, TypeError, "must be a number"),
+        (Number(), True, TypeError, "must be a finite number greater than 0"),
         (Number(), 10**400, ValueError, "finite number greater than 0"),
         (Number(0, 1, closed=True), 2, ValueError, "between 0 and 1"),
         (Integer(1), 2.0, TypeError, "must be an integer"),
@@ -56,8 +56,8 @@ def test_a_value_is_taken_as_plain_python(accepts, value, used):
         (Length(), 1e200, ValueError, "so that its square is a float"),
         (Percentile(), 0.75, ValueError, "pass 75 if that is a share"),
         (Bytes(), 10, ValueError, "at least 1048576"),
-        (LENGTH, "wide", ValueError, "must be a number, 'auto' or 'fixed', got 'wide'"),
-        (LENGTH, [], TypeError, "must be a number, 'auto' or 'fixed', got"),
+        (LENGTH, "wide", ValueError, "must be a finite number greater than 0, 'auto' or 'fixed', got 'wide'"),
+        (LENGTH, [], TypeError, "'auto' or 'fixed', got"),
         (Words("a", "b"), 3, ValueError, "one of 'a', 'b'"),
         (Switch(), 1, TypeError, "True or False"),
         (Device(), "tpu", ValueError, "'cuda:N'"),
@@ -90,7 +90,7 @@ def test_text_is_read_as_the_value_it_means(accepts, text, value):
     ("accepts", "text"), [(Integer(1), "1.5"), (Integer(1), "-3"), (Bytes(), "10"), (Words("a"), "b"), (LENGTH, "x")]
 )
 def test_text_without_a_value_is_refused(accepts, text):
-    with pytest.raises(ValueError, match=r".*"):
+    with pytest.raises(ValueError):  # noqa: PT011 - which the parser of the flag words
         accepts.check("name", accepts.parse(text))
 
 

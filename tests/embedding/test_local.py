@@ -108,7 +108,7 @@ def test_dimension_and_size_are_found_with_it():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"n_neighbors": 1}, "n_neighbors must be at least 2"),
+        ({"n_neighbors": 1}, "n_neighbors must be an integer, at least 2"),
         ({"n_neighbors": 50}, "n_neighbors must be at most 49 for 50 points"),
         ({"n_neighbors": 5, "radius": 1.0, "bandwidth": 1.0}, "radius does not apply"),
         ({"X": None, "kernel": np.eye(30), "n_neighbors": 5}, "n_neighbors=5 works only with X"),

@@ -74,7 +74,7 @@ def test_what_is_refused(points):
         select_coordinates(graph=np.ones((9, 9)), metric="cosine", **known)
     with pytest.raises(ValueError, match=r"direction for every row of X, but row 3 is all zeros; drop it"):
         select_coordinates(np.where(np.arange(250)[:, None] == 3, 0.0, points), metric="cosine", **known)
-    with pytest.raises(ValueError, match="alpha must be between 0 and 1, got 2"):
+    with pytest.raises(ValueError, match="alpha must be a number between 0 and 1, got 2"):
         laplacian_of_points(points, bandwidth=1.0, alpha=2)
 
 

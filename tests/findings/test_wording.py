@@ -98,7 +98,7 @@ def test_refusals_read_well_in_both(case):
     ("command", "status", "words"),
     [
         (["demo", "-n", "5"], 2, "-n must be 22 or more, got 5"),
-        (["data", "D1", "-n", "1", "-o", "d1.npy"], 1, "-n must be between 2 and"),
+        (["data", "D1", "-n", "1", "-o", "d1.npy"], 1, "-n must be an integer between 2 and"),
         (["fit", "points.npy", "-m", "8", "-o", "run.npz"], 1, "too few for -m 8"),
         (["fit", "holes.npy", "-o", "run.npz"], 1, "in 1 row (1) and 1 column (0); remove these rows (counted from 0)"),
     ],
