@@ -6,6 +6,7 @@ import argparse
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ..errors import in_bytes
 from .console import Console, say, say_json
 
 if TYPE_CHECKING:
@@ -82,14 +83,14 @@ def tell_needs(points: Any, args: argparse.Namespace) -> None:
     say(f"{about['n']:,} points, {about['dim']} columns, {how}{about['degree']:.0f} neighbours each", heading=True)
     say(f"  {'stage':<16}{'memory':>10}{'time':>10}")
     if not about["degree_known"]:
-        say(f"  {'scan':<16}{found.scan_bytes / 1e9:>7.2f} GB")
+        say(f"  {'scan':<16}{in_bytes(found.scan_bytes):>10}")
     for stage in found.stages:
-        say(f"  {stage.stage:<16}{stage.bytes / 1e9:>7.2f} GB{duration(stage.seconds):>10}")
-    say(f"  {'all':<16}{found.peak_bytes / 1e9:>7.2f} GB{duration(found.seconds):>10}")
-    say(f"  request         {found.request_bytes / 1e9:.2f} GB, a quarter more")
+        say(f"  {stage.stage:<16}{in_bytes(stage.bytes):>10}{duration(stage.seconds):>10}")
+    say(f"  {'all':<16}{in_bytes(found.peak_bytes):>10}{duration(found.seconds):>10}")
+    say(f"  request         {in_bytes(found.request_bytes)}, a quarter more")
     if found.device_bytes:
-        say(f"  on the GPU      {found.device_bytes / 1e9:.2f} GB, computed; never compared with a real GPU")
-    say(f"  checkpoint      {found.checkpoint_bytes / 1e9:.2f} GB of disk")
+        say(f"  on the GPU      {in_bytes(found.device_bytes)}, computed; never compared with a real GPU")
+    say(f"  checkpoint      {in_bytes(found.checkpoint_bytes)} of disk")
     if args.memory_limit is not None:
         say(f"  kernel          {found.storage}")
     if found.factor > 1.1:
