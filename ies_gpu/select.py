@@ -7,8 +7,7 @@ from typing import Any
 
 from .backend.array import Array
 from .embedding.given import given_map
-from .keywords import answers
-from .options import Options, documented
+from .options import Options, answers, documented
 from .parameters.automatic import find_parameters
 from .parameters.judgement import judge
 from .results.assembly import assemble, labelled, labels_of, points_of, told

@@ -15,7 +15,7 @@ from ..backend.kernels.arrays import column_norms
 from ..backend.steps import report, step
 from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import Finding, option, refusal, tell, warning
-from ..keywords import answers
+from ..options import answers
 from ..validation import check_choice, check_integer, check_number, check_seed
 from .eigensolvers.accuracy import ANGLE, Accuracy, mixed_columns
 from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order

@@ -14,7 +14,7 @@ from ..backend.base import index_type
 from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows, row_slots, starts_of
 from ..findings import option, refusal
-from ..keywords import answers
+from ..options import answers
 from ..validation import (
     check_array,
     check_integer,

@@ -14,7 +14,7 @@ from ..backend.forks import cached_property
 from ..backend.kernels.arrays import entry_rows
 from ..errors import DisconnectedGraphError, first_few
 from ..findings import option, refusal
-from ..keywords import answers
+from ..options import answers
 from ..validation import (
     check_kernel,
     check_length,

@@ -13,7 +13,7 @@ from ..backend.compare import audit_graph
 from ..backend.steps import Do, call, report, step
 from ..errors import brief
 from ..findings import option, refusal, tell, warning
-from ..keywords import answers
+from ..options import answers
 from ..validation import check_choice, check_flag, check_integer, check_length
 from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_left_out
 from .cost import (

@@ -13,7 +13,7 @@ from ..backend.kernels.arrays import column_norms, column_sums
 from ..backend.steps import step
 from ..errors import NotConvergedError
 from ..findings import refusal, tell, warning
-from ..keywords import answers
+from ..options import answers
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed, check_square_sparse
 from .diffusion import Embedding, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of

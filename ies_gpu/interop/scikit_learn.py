@@ -21,8 +21,7 @@ from ..embedding.metrics import AFFINITY, GIVEN, check_metric, points_in_metric
 from ..embedding.nystrom import ISOLATED, KernelRule, check_scales
 from ..errors import IESWarning, first_few
 from ..findings import Finding, finding_of, listen, option, refusal, tell, warning
-from ..keywords import answers
-from ..options import FIXED, TABLE, Options, documented, is_auto, is_found, is_local
+from ..options import FIXED, TABLE, Options, answers, documented, is_auto, is_found, is_local
 from ..results.assembly import points_of, presented, way_back
 from ..results.model import InverseError, Model, make_model
 from ..run.fit import mapped

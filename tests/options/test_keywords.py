@@ -25,7 +25,7 @@ X = np.random.default_rng(0).normal(size=(40, 3))
         ({"bandwith": 1.0}, "'bandwidth'"),
         ({"eigen_solver": "amg"}, "leave it out"),
         ({"affinity": "precomputed"}, "affinities"),
-        ({"sigma": "auto"}, "bandwidth=sqrt(2) * sigma"),
+        ({"sigma": "auto"}, "bandwidth = sqrt(2) * sigma"),
         ({"nonsense": 1}, "it has "),
     ],
 )
