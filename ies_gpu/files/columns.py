@@ -64,17 +64,15 @@ class Table:
         if number is not None and (number_first or not same):
             return number
         if len(same) > 1:
-            raise ContentError(
-                f"{self.path} has {len(same)} columns called {name!r}; choose one by its number, "
-                f"{' or '.join(map(str, same))}"
-            )
+            way = f"choose one by its number, {' or '.join(map(str, same))}"
+            raise ContentError("column_repeated", f"{self.path} has {len(same)} columns called {name!r}", way)
         if same:
             return same[0]
         known = f"it has {self.width} columns without names"
         if self.names is not None:
             few = self.names if self.width <= 9 else [*self.names[:6], "...", *self.names[-2:]]
             known = f"its columns are {', '.join(few)}"
-        raise ContentError(f"{self.path} has no column {name!r}; {known}")
+        raise ContentError("no_column", f"{self.path} has no column {name!r}; {known}")
 
     def points(self, choice: Choice) -> Opened:
         """Open the coordinates, with the names of the rows and columns."""
@@ -84,7 +82,7 @@ class Table:
         else:
             used = [self.place(name) for name in choice.columns]
         if not used:
-            raise ContentError(f"{self.path} has no columns of numbers")
+            raise ContentError("no_numbers", f"{self.path} has no columns of numbers")
 
         def read() -> PointFile:
             X = self.numbers(used)
@@ -98,7 +96,8 @@ class Table:
         places = list(range(self.width)) if wanted is None else [self.place(name) for name in wanted]
         names = [str(k) if self.names is None else self.names[k] for k in places]
         if wanted is None and len(set(names)) < len(names):
-            raise ContentError(f"{self.path}: two columns have the same name; rename one of {', '.join(names)}")
+            text = f"{self.path}: two columns have the same name"
+            raise ContentError("column_repeated", text, f"rename one of {', '.join(names)}")
         return Opened(self.memory(places), lambda: dict(zip(names, map(self.typed, self.cells(places)), strict=True)))
 
     def odd(self, place: int, value: Any, where: str = "") -> ContentError:
@@ -111,7 +110,7 @@ class Table:
             way = "separate cells with commas, and write decimal points"
         elif place == 0 and self.width > 1:
             way = f"if this column names the rows, pass --index-col {shlex.quote(name or '0')}"
-        return ContentError(f"{self.path}{where}, column {named}: {what}; {way}")
+        return ContentError("not_a_number", f"{self.path}{where}, column {named}: {what}; {way}")
 
 
 @contextlib.contextmanager
@@ -120,9 +119,10 @@ def open_text(path: Path, asked: Sequence[str] = ()) -> Iterator[Table]:
     try:
         yield TextTable(path, asked)
     except UnicodeDecodeError as error:
-        raise ContentError(f"{path} is not text in UTF-8 ({error.reason}); write it again as UTF-8") from None
+        text = f"{path} is not text in UTF-8 ({error.reason})"
+        raise ContentError("encoding", text, "write it again as UTF-8") from None
     except csv.Error as error:
-        raise ContentError(f"{path} is not a table of text ({error}); write it again") from None
+        raise ContentError("damaged", f"{path} is not a table of text ({error}); write it again") from None
 
 
 class TextTable(Table):
@@ -137,7 +137,7 @@ class TextTable(Table):
     def __init__(self, path: Path, asked: Sequence[str]) -> None:
         start = list(islice(_lines(path), 4))
         if not start:
-            raise ContentError(f"{path} contains no lines of numbers")
+            raise ContentError("empty", f"{path} contains no lines of numbers")
         bare = QUOTED.sub("", start[0][1])
         self.delimiter = DELIMITERS[path.suffix.lower()]
         if self.delimiter is None or self.delimiter not in bare:
@@ -151,7 +151,7 @@ class TextTable(Table):
             self._warn_of_a_header(first, following)
             return
         if not following:
-            raise ContentError(f"{path} contains no points: it has a line with names and nothing below")
+            raise ContentError("empty", f"{path} contains no points: it has a line with names and nothing below")
         if numbered and first[0] and len(first) <= 4 and all(_whole(row[1:]) for row in following):
             text = f"{path}: the first line, {first_few(first, 4)}, is read as the names of the columns"
             tell(warning("table.header", text, "if it is a point, put a line with names above it"))
@@ -169,10 +169,9 @@ class TextTable(Table):
         way = "if the first column names the rows, pass --index-col 0; otherwise correct" if more else "correct"
         if ";" in QUOTED.sub("", line):
             way = "separate cells with commas, and write decimal points, in"
-        raise ContentError(
-            f"{path}: the header has {len(names)} name{'s' * (len(names) != 1)} ({first_few(names, 8)}), but the "
-            f"first line of data has {len(cells)} cell{'s' * (len(cells) != 1)}; {way} the file"
-        )
+        head = f"{path}: the header has {len(names)} name{'s' * (len(names) != 1)} ({first_few(names, 8)}), but the"
+        text = f"{head} first line of data has {len(cells)} cell{'s' * (len(cells) != 1)}"
+        raise ContentError("header", text, f"{way} the file")
 
     def _warn_of_a_header(self, cells: list[str], following: list[list[str]]) -> None:
         """Warn of a point that may be a header: the numbers from 0, or different whole ones (years) above others."""
@@ -198,9 +197,8 @@ class TextTable(Table):
             else:
                 count = len(text.split()) if self.delimiter is None else text.count(self.delimiter) + 1
             if count != self.width:
-                raise ContentError(
-                    f"{self.path}, line {number}: {count} cells, but {self.width} in the lines above; correct it"
-                )
+                text = f"{self.path}, line {number}: {count} cells, but {self.width} in the lines above"
+                raise ContentError("cells", text, "correct it")
             yield number, text
 
     def _load(self, places: list[int], dtype: Any) -> np.ndarray:

@@ -13,12 +13,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..findings import Finding
+
 NAMES = ("X", "points", "R")  # which array holds the points, if there are several
 WORD = 64  # bytes that a text takes at least
 
 
 class ContentError(ValueError):
     """A sound file with the wrong content, unlike what a library raises about a damaged one."""
+
+    def __init__(self, code: str, text: str, advice: str = "") -> None:
+        self.finding = Finding(f"file.{code}", "error", text, advice)
+
+    def __str__(self) -> str:
+        return str(self.finding)
+
+    def renamed(self, old: str, new: str) -> ContentError:
+        """Return the error with another name for the file in it."""
+        return ContentError(*(part.replace(old, new) for part in self.args))
 
 
 class PointFile(NamedTuple):
@@ -52,7 +64,7 @@ def only_points(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None)
     listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "no arrays of numbers"
     if key is not None:
         if key not in shapes:
-            raise ContentError(f"{path} has no array {key!r}; it has {listed}")
+            raise ContentError("no_array", f"{path} has no array {key!r}; it has {listed}")
         return key
     if len(shapes) == 1:
         return next(iter(shapes))
@@ -62,7 +74,7 @@ def only_points(path: Path, shapes: dict[str, tuple[int, ...]], key: str | None)
         if len(found) == 1:
             return found[0]
     way = ". Choose one with --key" if flat else ""
-    raise ContentError(f"{path} must contain one array with 2 axes or one called X; it has {listed}{way}")
+    raise ContentError("no_array", f"{path} must contain one array with 2 axes or one called X; it has {listed}{way}")
 
 
 def needs(path: Path, library: str, extra: str) -> ImportError:
@@ -90,10 +102,8 @@ def open_hdf5(path: Path) -> Iterator[Any]:
         if not outside:
             file.visititems(look)
         if outside:
-            raise ContentError(
-                f"{path}: {outside[0]!r} is kept in another file or is a view of other data, which is not read; save "
-                "the array itself, e.g. with numpy.save"
-            )
+            text = f"{path}: {outside[0]!r} is kept in another file or is a view of other data, which is not read"
+            raise ContentError("elsewhere", text, "save the array itself, e.g. with numpy.save")
         yield file
 
 
@@ -128,7 +138,8 @@ def cells(path: Path, choice: Choice) -> Iterator[Opened]:
         obsm = list(file["obsm"]) if "obsm" in file else []
         key = choice.key or ("X_pca" if "X_pca" in obsm else "X")
         if key not in obsm and (key != "X" or "X" not in file):
-            raise ContentError(f"{path} has no array {key!r}; it has {', '.join(['X'] * ('X' in file) + obsm)}")
+            there = ", ".join(["X"] * ("X" in file) + obsm)
+            raise ContentError("no_array", f"{path} has no array {key!r}; it has {there}")
         value = file["X"] if key == "X" else file["obsm"][key]
 
         def read() -> PointFile:

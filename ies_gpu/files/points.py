@@ -62,7 +62,7 @@ def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
         options = (("--key", KEYED), ("--columns", TABULAR), ("--index-col", TABULAR))
         for value, (option, kinds) in zip(wanted, options, strict=True):
             if value is not None and ending not in kinds:
-                raise ContentError(f"{local}: {option} is for {', '.join(kinds)} files")
+                raise ContentError("option", f"{local}: {option} is for {', '.join(kinds)} files")
         if ending in TABULAR:
             asked = [*(wanted.columns or ()), *([] if wanted.index_col is None else [wanted.index_col])]
             with TABLES[ending](local, asked) as table:
@@ -97,7 +97,7 @@ def _local(path: str | os.PathLike[str], readers: Collection[str], what: str) ->
         check_readable(path)
     ending = ending_of(os.fspath(path), readers, what)
     if path.is_file() and path.stat().st_size == 0:
-        raise ContentError(f"{path} is empty; save it again")
+        raise ContentError("empty", f"{path} is empty; save it again")
     with sound(path):
         yield path, ending
 
@@ -112,19 +112,16 @@ def sound(path: Path) -> Iterator[None]:
     except Exception as error:
         told, kind = f"{type(error).__name__}: {one_line(error, 100)}", path.suffix.lower()
         article = "an" if kind in (".npy", ".npz") else "a"
-        raise ContentError(
-            f"{path} is not {article} {kind} file, or is cut short or damaged ({told}); save it again"
-        ) from None
+        text = f"{path} is not {article} {kind} file, or is cut short or damaged ({told})"
+        raise ContentError("damaged", text, "save it again") from None
 
 
 def _unpacked(path: Path, opened: Opened) -> Any:
     """Read what was opened, unless it would not fit into memory: a few bytes can claim, or unpack to, much."""
     free = available_memory()
     if opened.nbytes > free:
-        raise ContentError(
-            f"{path} holds an array of {opened.nbytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free; save "
-            "the points as .npy, which need not fit into memory"
-        )
+        text = f"{path} holds an array of {opened.nbytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB of memory are free"
+        raise ContentError("memory", text, "save the points as .npy, which need not fit into memory")
     return opened.read()
 
 
@@ -134,7 +131,7 @@ def _read_stdin(choice: dict[str, Any]) -> PointFile:
         raise ValueError("standard input is closed, but POINTS is '-'; pipe the points in, or name a file")
     content = sys.stdin.buffer.read()
     if not content:
-        raise ValueError("nothing came through standard input; POINTS is '-'")
+        raise ContentError("empty", "nothing came through standard input; POINTS is '-'")
     with tempfile.TemporaryDirectory() as folder:
         text = ".csv" if b"," in content[:65_536] else ".txt"
         path = Path(folder, "standard-input" + (".npy" if content[:6] == b"\x93NUMPY" else text))
@@ -142,8 +139,8 @@ def _read_stdin(choice: dict[str, Any]) -> PointFile:
         try:
             found = read_table(path, **choice)
             return found._replace(X=np.array(found.X))  # the file goes away
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(path), "standard input")) from None
+        except ContentError as error:
+            raise error.renamed(str(path), "standard input") from None
 
 
 def ending_of(path: str, readers: Collection[str], what: str) -> str:
@@ -152,7 +149,7 @@ def ending_of(path: str, readers: Collection[str], what: str) -> str:
     if ending.lower() in readers:
         return ending.lower()
     way = f"; {OTHERWISE[ending.lower()].format(stem)}" if ending.lower() in OTHERWISE else ""
-    raise ContentError(f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
+    raise ContentError("ending", f"{path}: {what} are read from {', '.join(readers)} files, not from '{ending}'{way}")
 
 
 def check_readable(path: Path) -> None:
@@ -170,14 +167,13 @@ def check_readable(path: Path) -> None:
 
 def _checked(path: Path, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "buif":
-        raise ContentError(f"{path} has dtype {array.dtype}, not real numbers; convert it, e.g. with astype('float64')")
+        text = f"{path} has dtype {array.dtype}, not real numbers"
+        raise ContentError("dtype", text, "convert it, e.g. with astype('float64')")
     if array.ndim != 2:
-        raise ContentError(
-            f"{path} contains an array of shape {array.shape}, but points need 2 axes, one row per point; reshape it, "
-            "e.g. with reshape(len(array), -1)"
-        )
+        text = f"{path} contains an array of shape {array.shape}, but points need 2 axes, one row per point"
+        raise ContentError("shape", text, "reshape it, e.g. with reshape(len(array), -1)")
     if array.size == 0:
-        raise ContentError(f"{path} contains no points: its shape is {array.shape}")
+        raise ContentError("empty", f"{path} contains no points: its shape is {array.shape}")
     return array
 
 
@@ -185,7 +181,7 @@ def _checked(path: Path, array: np.ndarray) -> np.ndarray:
 def npy_array(path: Path, choice: Choice) -> Iterator[Opened]:
     """Open an ``.npy`` file, which is mapped if it is large."""
     if zipfile.is_zipfile(path):
-        raise ContentError(f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
+        raise ContentError("ending", f"{path} is an .npz archive; rename it to {path.with_suffix('.npz').name}")
     with open(path, "rb") as file:
         header = read_header_of(file, path.stat().st_size)
     refuse_objects(path, header)
@@ -233,7 +229,7 @@ def read_header_of(file: Any, size: int) -> Header:
 def refuse_objects(path: Path, header: Header) -> None:
     """Refuse an array of Python objects, which would have to be unpickled."""
     if header.dtype.hasobject:
-        raise ContentError(f"{path} contains Python objects, which are not loaded; save numbers instead")
+        raise ContentError("objects", f"{path} contains Python objects, which are not loaded; save numbers instead")
 
 
 @contextlib.contextmanager
@@ -262,10 +258,8 @@ def npz_array(path: Path, choice: Choice) -> Iterator[Opened]:
     """Open an array of an ``.npz`` file."""
     with open_npz(path) as (archive, headers):
         if HEADER in archive.namelist():
-            raise ContentError(
-                f"{path} is a result or a model of ies-gpu, not points; 'ies-gpu show' prints results, 'ies-gpu "
-                "transform' uses models"
-            )
+            way = "'ies-gpu show' prints results, 'ies-gpu transform' uses models"
+            raise ContentError("result", f"{path} is a result or a model of ies-gpu, not points", way)
         key = only_points(path, {name: header.shape for name, header in headers.items()}, choice.key)
         refuse_objects(path, headers[key])
         yield Opened(headers[key].nbytes, lambda: PointFile(read_member(archive, f"{key}.npy")))

@@ -105,8 +105,9 @@ def fetched(url: str) -> Iterator[Path]:
         try:
             yield local
         except (ValueError, OSError) as error:  # about the content: name the URL, not the temporary file
-            text = str(error).replace(str(local), shown(url))
-            raise (type(error) if type(error) in (ValueError, FileNotFoundError) else ValueError)(text) from None
+            if hasattr(error, "renamed"):
+                raise error.renamed(str(local), shown(url)) from None
+            raise ValueError(str(error).replace(str(local), shown(url))) from None
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from ies_gpu.files import points as reading
 from ies_gpu.files.points import READERS, TABULAR, read_columns, read_points, read_table
 from ies_gpu.files.writing import write_array, write_table
 from tests.extras import needed
+from tests.said import refused
 
 NAMES = [f"cell{k}" for k in range(40)]
 POINTS = np.random.default_rng(0).normal(size=(40, 3))
@@ -110,11 +111,11 @@ def test_names_of_rows_and_chosen_columns(tmp_path, ending):
         found = read_table(path, **choice)
         np.testing.assert_array_equal(found.X, FRAME[wanted].to_numpy())
         assert found.rows == tuple(NAMES) and found.columns == tuple(wanted)
-    with pytest.raises(ValueError, match="has no column 'd'; its columns are cell, a, b, c"):
+    with refused("file.no_column"):
         read_table(path, columns=("d",))
-    with pytest.raises(ValueError, match=r"column 'cell': 'cell0' is not a number; .* --index-col cell"):
+    with refused("file.not_a_number"):
         read_table(path)
-    with pytest.raises(ValueError, match=r"--key is for \.npz"):
+    with refused("file.option"):
         read_table(path, key="X")
     found = read_columns(path)
     assert list(found) == ["cell", "a", "b", "c"] and found["cell"].tolist() == NAMES
@@ -225,9 +226,9 @@ def test_colours_have_the_kinds_of_their_cells(table):
     assert table(text, read=read_columns, wanted=["age"]).keys() == {"age"}
     assert table('"age"\n"A",3\n"B",4\n', read=read_columns).keys() == {"", "age"}  # row names of R
     assert table("1\n2\n", ".txt", read=read_columns)["0"].tolist() == [1, 2]
-    with pytest.raises(ValueError, match="same name"):
+    with refused("file.column_repeated"):
         table("a,a\n1,2\n", read=read_columns)
-    with pytest.raises(ValueError, match=r"columns are read from .* files, not from '\.npy'"):
+    with refused("file.ending"):
         table("", ".npy", read=read_columns)
 
 
@@ -274,9 +275,9 @@ def test_missing_files_and_folders(tmp_path):
     with pytest.raises(ValueError, match="is a folder"):
         read_points(tmp_path)
     np.savez(tmp_path / "several.npz", a=POINTS, b=POINTS)
-    with pytest.raises(ValueError, match=r"it has a \(40, 3\), b \(40, 3\). Choose one with --key"):
+    with refused("file.no_array"):
         read_points(tmp_path / "several.npz")
-    with pytest.raises(ValueError, match="has no array 'third'; it has a"):
+    with refused("file.no_array"):
         read_points(tmp_path / "several.npz", key="third")
 
 
