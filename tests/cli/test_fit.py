@@ -48,6 +48,7 @@ def test_every_search_is_an_option(points, search, capsys):
     assert (search in out) == (search != "exhaustive")
 
 
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of so few points the choice is doubtful
 def test_without_numbers_they_are_found(points, tmp_path, capsys):
     small = tmp_path / "small.npy"
     write_array(small, np.load(points)[:700])
