@@ -112,6 +112,19 @@ def kept(backend: Backend, points: Points, keep: np.ndarray) -> Points:
     return in_space(backend, points.rows[keep], points.X[backend.asarray(np.flatnonzero(keep))])
 
 
+def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[Any]) -> list[np.ndarray]:
+    """Return which of the wanted rows of the input some blocks have, rising, and these rows of arrays by block."""
+    found = team.gather(team.map(own_rows, owners, wanted, *tall))
+    parts = [np.concatenate(part) for part in zip(*found, strict=True)]
+    order = np.argsort(parts[0])
+    return [part[order] for part in parts]
+
+
+def own_rows(backend: Backend, owner: Any, wanted: np.ndarray, *tall: Any) -> tuple[np.ndarray, ...]:
+    own = np.flatnonzero(np.isin(owner.rows, wanted))
+    return owner.rows[own], *(backend.to_host(array[backend.asarray(own)]) for array in tall)
+
+
 def boxes_of(backend: Backend, points: Points) -> np.ndarray:
     """Boxes (boxes, 2, columns) around runs of the points."""
     n = len(points.rows)

@@ -24,9 +24,9 @@ from ..options import Options
 from ..parameters.levina_bickel import dimension_of_rows, dimension_rows
 from ..run.fingerprint import digest_of_rows, digest_rows
 from ..validation import LARGEST, refuse_points
-from .blocks import Points
+from .blocks import taken_rows
 from .source import Source
-from .team import Team, member
+from .team import Call, Team, member
 
 
 @step("checks")
@@ -53,7 +53,8 @@ def check_source(team: Team, source: Source, options: Options) -> None:
     degrees = counts_until_many(len(rows), SAMPLE // 2, counted) - 1
     refuse_lonely(degrees, rows, radius, options.disconnected, nearest)
     if (degrees == source.n - 1).all():
-        weights = team.total(team.map(weights_of, source.chunks, some[:SURE], options.bandwidth))
+        near, eps = some[:SURE], options.bandwidth
+        weights = team.total(team.map(lambda backend, X: weights_near(X, near, eps, backend), source.chunks))
         refuse_alike(float(weights.mean()) / source.n, source.n, options.bandwidth)
 
 
@@ -71,10 +72,8 @@ def facts_of_points(team: Team, points: list[Any], width: int, used: int, n: int
     wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
     if used < n:
         wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
-    some = np.empty((len(wanted), width))
-    for places, found in team.gather(team.map(rows_among, points, wanted)):
-        some[places] = found
-    few = len(digest_rows(used))
+    numbers, some = taken_rows(team, points, wanted, [Call(member, (own, "X")) for own in points])
+    some, few = some[np.searchsorted(numbers, wanted)], len(digest_rows(used))
     return {
         "points_digest": digest_of_rows((used, width), some[:few]),
         "seen_dimension": dimension_of_rows(some[few:]),
@@ -102,21 +101,8 @@ def counts_near(backend: Backend, X: np.ndarray, some: np.ndarray, radius: float
     return np.concatenate([counts_within(X, part, radius, backend) for part in parts])
 
 
-def weights_of(backend: Backend, X: np.ndarray, some: np.ndarray, bandwidth: float) -> np.ndarray:
-    """The sum of the weights that some points have for the points of a chunk."""
-    return weights_near(X, some, bandwidth, backend)
-
-
 def squares_near(backend: Backend, X: np.ndarray, some: np.ndarray, places: np.ndarray, unit: float) -> np.ndarray:
     """The squared distance from each of some points to the nearest other one of a chunk, in units."""
     X = np.concatenate([X, np.full((1, X.shape[1]), np.inf)])  # there may be no other one
     own = (None if place < 0 else int(place) for place in places)
     return np.array([nearest_square(X, *pair, unit, backend) for pair in zip(some, own, strict=True)])
-
-
-def rows_among(backend: Backend, points: Points, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the wanted rows of the input a block has, and these."""
-    order = np.argsort(points.rows)
-    own = order[np.searchsorted(points.rows, wanted, sorter=order).clip(max=len(order) - 1)]
-    places = np.flatnonzero(points.rows[own] == wanted)
-    return places, backend.to_host(points.X[backend.asarray(own[places])])

@@ -23,7 +23,7 @@ from ..results.selection import Selection
 from ..run.fit import Fit
 from ..run.inputs import Inputs
 from . import returned
-from .blocks import kept, shared_out
+from .blocks import kept, shared_out, taken_rows
 from .checks import check_source, facts_of_points
 from .eigenpairs import eigenpairs
 from .levels import over_root
@@ -63,10 +63,8 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         left = [i for i, own in enumerate(keep) if own.any()]
         team.settle(len(left))
         points = team.map(kept, [points[i] for i in left], [keep[i] for i in left])
-    facts = do(facts_of_points, team, points, source.width, int(sizes.sum()), n) | {
-        "graph_components": count,
-        "approximations": [],
-    }
+    facts = {"graph_components": count, "approximations": []}
+    facts |= do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
     return do(transition_blocks, team, kernels, n, options.bandwidth, facts)
 
 
@@ -125,17 +123,10 @@ def judge_in_blocks(fit: Fit, found: SearchResult, *_: Any, **__: Any) -> Judgem
     laplacian: Any = fit.laplacian
     wanted = sample_rows(laplacian.n_input, LOOKED, 0)
     pieces = (array.parts for array in (fit.embedding.vectors, *fit.tangents))
-    blocks = laplacian.team.gather(laplacian.team.map(rows_of_map, laplacian.transitions, wanted, *pieces))
-    order = np.argsort(np.concatenate([numbers for numbers, _ in blocks]))
-    Y, bases, sigma = (np.concatenate([some[k] for _, some in blocks])[order] for k in range(3))
+    some = taken_rows(laplacian.team, laplacian.transitions, wanted, *pieces)[1:]
+    Y, bases, sigma = (array.astype(float) for array in some)
     sample = Sample(Y, bases, sigma, len(fit.embedding.vectors))
     return judged([], unchecked(), sample, found, fit.embedding.eigenvalues, leading(found))
-
-
-def rows_of_map(backend: Backend, P: Rows, wanted: np.ndarray, *tall: Any) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The numbers of those of the wanted rows of the input that a block has, and these rows of tall arrays."""
-    own = np.flatnonzero(np.isin(P.rows, wanted))
-    return P.rows[own], [backend.to_host(array[backend.asarray(own)]).astype(float) for array in tall]
 
 
 @step("result")
