@@ -81,10 +81,10 @@ def check_subsets(subsets: Array, m: int, name: str = "subsets") -> np.ndarray:
 
 def check_problem(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
     """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
-    bases = check_real_array("bases", bases, 3)
-    n, m, d = bases.shape
-    if n < 2 or not 1 <= d <= m:
-        raise refusal("bases.shape", f"bases must have shape (n, m, d) with n >= 2 and 1 <= d <= m, got {bases.shape}")
+    bases = check_bases(bases, 2)
+    _, m, d = bases.shape
+    if not 1 <= d <= m:
+        raise refusal("bases.shape", f"bases must have shape (n, m, d) with 1 <= d <= m, got {bases.shape}")
     values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
     if len(values) != m:
         raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")

@@ -100,7 +100,23 @@ def independent_coordinates(
     on_path = np.array([segment.subset for segment in path], dtype=np.int32)
     regrets = regret_of(bases, on_path, sets.subsets, scores)
     percentiles = backend.to_host(backend.percentile(regrets, percentile))
-    return pick_segment(path, percentiles, zeta, sets, means, regrets)
+    found = first_acceptable(percentiles) if zeta is None else segment_at(path, zeta)
+    chosen = len(path) - 1 if found is None else found
+    segment = path[chosen]
+    return SearchResult(
+        subset=segment.subset,
+        zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
+        zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
+        path=path,
+        chosen=chosen,
+        passed=found is not None,
+        subsets=sets.subsets,
+        scores=means,
+        regrets=regrets,
+        percentiles=percentiles,
+        search_order=sets.orders.get(segment.subset, segment.subset),
+        details=sets.details,
+    )
 
 
 def score_difference(found: tuple[CandidateSets, Scores], bases: Array, *_: Any) -> float:
@@ -123,34 +139,6 @@ SEARCHES: dict[str, Callable[..., CandidateSets]] = {
     "submodular": submodular_sets,
     "branch_and_bound": branch_sets,
 }
-
-
-def pick_segment(
-    path: tuple[Segment, ...],
-    percentiles: np.ndarray,
-    zeta: float | None,
-    sets: CandidateSets,
-    scores: np.ndarray,
-    regrets: Array,
-) -> SearchResult:
-    """Take the segment at zeta, or for None (Algorithm 3) the first whose percentile of the regret is not positive."""
-    found = first_acceptable(percentiles) if zeta is None else segment_at(path, zeta)
-    index = len(path) - 1 if found is None else found
-    segment = path[index]
-    return SearchResult(
-        subset=segment.subset,
-        zeta=zeta if zeta is not None else 0.0 if found is None else segment.middle,
-        zeta_interval=(segment.low, None if np.isinf(segment.high) else segment.high),
-        path=path,
-        chosen=index,
-        passed=found is not None,
-        subsets=sets.subsets,
-        scores=scores,
-        regrets=regrets,
-        percentiles=percentiles,
-        search_order=sets.orders.get(segment.subset, segment.subset),
-        details=sets.details,
-    )
 
 
 def renumber(found: SearchResult, numbers: Sequence[int]) -> SearchResult:

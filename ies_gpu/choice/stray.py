@@ -13,11 +13,6 @@ from ..backend.kernels.arrays import column_maxima, column_sums
 FEW = 10  # points, and fewer than 1 % of all: a coordinate that lives on so few says nothing about the shape
 
 
-def stray_limit(n: int) -> float:
-    """Return how many of n points a coordinate must live on, so that it is not stray."""
-    return min(FEW, n / 100)
-
-
 def stray_coordinates(coordinates: Array) -> list[int]:
     """Return the numbers of the coordinates (n, m) that live on a few points only.
 
@@ -34,7 +29,7 @@ def stray_coordinates(coordinates: Array) -> list[int]:
         lambda home, Y: (column_sums(((Y / home.asarray(units)) ** 2) ** 2),), coordinates, **limits
     )
     spread = (lengths > 0) / np.maximum(backend.to_host(fourth), 1e-300)
-    return np.flatnonzero(spread < stray_limit(n)).tolist()
+    return np.flatnonzero(spread < min(FEW, n / 100)).tolist()
 
 
 def stray_points(coordinates: Array, stray: list[int]) -> np.ndarray:

@@ -28,9 +28,7 @@ class TallArrays:
 
     ascontiguousarray = asarray
 
-    @staticmethod
-    def ones(size: int) -> np.ndarray:
-        return np.ones(size)
+    ones = staticmethod(np.ones)
 
 
 class TallKernels:
@@ -40,10 +38,10 @@ class TallKernels:
         self.team, self.numbers = team, 0  # in the small matrices of a block that went to the client
 
     def inner(self, A: Pieces, B: Pieces) -> np.ndarray:
-        return self.team.total(self.team.map(inner_of, A.parts, B.parts))
+        return self.team.total(self.team.map(sums_of, "inner", A.parts, B.parts))
 
     def gram(self, *tall: Pieces) -> tuple[np.ndarray, ...]:
-        found = self.team.total(self.team.map(gram_of, *(pieces.parts for pieces in tall)))
+        found = self.team.total(self.team.map(sums_of, "gram", *(pieces.parts for pieces in tall)))
         self.numbers += sum(part.size for part in found)
         return found
 
@@ -58,6 +56,7 @@ class TallBackend:
     """What the eigensolver asks of a backend."""
 
     is_remote = False
+    to_host = staticmethod(TallArrays.asarray)
 
     def __init__(self, team: Team, sizes: np.ndarray) -> None:
         self.team, self.xp, self.kernels = team, TallArrays(team, sizes), TallKernels(team)
@@ -66,21 +65,14 @@ class TallBackend:
     def all_to_host(*arrays: Any) -> list[Any]:
         return list(arrays)
 
-    @staticmethod
-    def to_host(array: Any) -> Any:
-        return array
-
 
 def emptied(backend: Backend, n: int, width: int, dtype: str) -> Any:
     return backend.xp.zeros((n, width), dtype=dtype)
 
 
-def inner_of(backend: Backend, A: Any, B: Any) -> np.ndarray:
-    return backend.to_host(backend.kernels.inner(A, B))
-
-
-def gram_of(backend: Backend, *tall: Any) -> tuple[np.ndarray, ...]:
-    return tuple(backend.to_host(part) for part in backend.kernels.gram(*tall))
+def sums_of(backend: Backend, kernel: str, *tall: Any) -> Any:
+    found = getattr(backend.kernels, kernel)(*tall)
+    return tuple(map(backend.to_host, found)) if isinstance(found, tuple) else backend.to_host(found)
 
 
 def updated(backend: Backend, X: Any, R: Any, P: Any, SP: Any, T: Any, ST: Any, *small: np.ndarray) -> tuple[Any, ...]:
