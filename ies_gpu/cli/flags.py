@@ -19,7 +19,8 @@ ADVICE = {
     "graph.left_out": "'ies-gpu show --csv' lists the rows that were used",
     "metric.choice": "for other distances, make a graph with scikit-learn and call select_coordinates(graph=...)",
     "molecule.mirrored": "--features torsions keeps it",
-    "choice.nearly_touch": "'ies-gpu report --diagnose' shows where",
+    "choice.nearly_touch": "'ies-gpu report' shows where",
+    "shape.folded": "'ies-gpu report' shows where",
     "not_finite": "remove these rows (counted from 0) from the file",
     "not_finite_columns": "leave them out with --columns",
 }

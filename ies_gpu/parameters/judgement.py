@@ -118,7 +118,7 @@ def judged(
     doubts += more
     share = recurrence(sample.bases, sample.n, found, values)
     level = "good" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
-    text = f"{share:.0%} of other samples would choose this set or a twin of it, if their eigenvectors were the same"
+    text = f"{share:.0%} of resamples choose it or a twin, eigenvectors kept"
     answers["stable"] = Answer(level, share, text)
     if share < STABLE[1]:
         doubts.append(
@@ -210,7 +210,7 @@ def shape_of(sample: Sample, subset: tuple[int, ...], values: np.ndarray) -> tup
     if found:
         return answer_on("shape", figure, "; ".join(finding.text for finding in found) + sample.words, found), found
     if folds is not None:
-        return Answer("good", figure, f"no fold, knot or overlap was found{sample.words}"), found
+        return Answer("good", figure, f"no fold, knot or overlap found{sample.words}"), found
     if len(members) > sample.bases.shape[2]:
         text = "no overlap or crossing was found; knots are not looked for with more coordinates than dimensions"
         return Answer("good", figure, text + sample.words), found

@@ -20,7 +20,7 @@ from ..plot.colours import Colouring, colourings_of
 from ..plot.panels import on_host
 from ..plot.style import CYCLIC, styled
 from ..results.selection import Selection
-from ..results.text import ASKED, ON_PAGE, facts, verdict_text
+from ..results.text import ASKED, ON_PAGE, facts, reason_text
 from .packing import packed, packed_coordinate, packed_integers
 
 BYTES = 5_500_000  # of points in a page, before the third that base64 adds is counted
@@ -82,7 +82,7 @@ def answers_of(
 ) -> tuple[str | None, str, dict[str, Answer]]:
     """Return the verdict, the reason, and the answers behind it, with what was found after the run."""
     answers = {name: selection.judgement[name] for name in ASKED}
-    verdict, why = selection.verdict, verdict_text(selection).partition(" ")[2]
+    verdict, why = selection.verdict, reason_text(selection)
     later = {}
     if diagnosis is not None and diagnosis.subset == selection.subset:
         level = "unchecked" if diagnosis.undecided else "good" if diagnosis.clean else "bad"
@@ -96,7 +96,7 @@ def answers_of(
     later = {name: answer for name, answer in later.items() if LEVELS[answer.level] >= LEVELS[answers[name].level]}
     for name, answer in later.items():  # what a run found is not taken back
         if verdict is not None and LEVELS[answer.level] > WORDS.index(verdict):
-            verdict, why = WORDS[LEVELS[answer.level]], f"({name}): {answer.text}"
+            verdict, why = WORDS[LEVELS[answer.level]], f" ({name}): {answer.text}"
     return verdict, why, answers | later
 
 

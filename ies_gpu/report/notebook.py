@@ -16,7 +16,7 @@ from ..backend.sampling import sample_rows
 from ..choice.naming import in_symbols, page_text
 from ..plot.panels import on_host
 from ..results.selection import Selection
-from ..results.text import ASKED, facts
+from ..results.text import ASKED, facts, reason_text
 from .page import report_page
 
 DRAWN = 4_000  # points in a small picture
@@ -56,8 +56,7 @@ def selection_card(selection: Selection) -> str:
 
     n, m = selection.coordinates.shape
     known, few = facts(selection), _thinned(selection)
-    word, _, why = known["verdict"][0].partition(" ")
-    lines = [_badge(word, LEVELS[selection.verdict]) + _escaped(f" {why}" if selection.verdict else "")]
+    lines = [_badge(selection.verdict or "not judged", LEVELS[selection.verdict]) + _escaped(reason_text(selection))]
     for name in ASKED:
         answer = known[name][0]
         lines.append(_badge(name, selection.judgement[name].level) + _escaped(f" {answer}"))

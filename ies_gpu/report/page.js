@@ -122,8 +122,7 @@ class Run {
 
   paint() {
     const column = this.paintView(this.map, this.state.set);
-    this.paintView(this.first, this.beside());
-    this.key(column);
+    this.key(column, this.paintView(this.first, this.beside()));
   }
 
   // the set by which the points of the first square are placed, or else coloured
@@ -154,7 +153,7 @@ class Run {
     return column;
   }
 
-  key(column) {
+  key(column, other) {
     const holder = this.part(".key"), classes = this.colour.classes, tints = this.tints;
     holder.replaceChildren();
     if (!column) return holder.append(element("p", {}, `Grey: nothing to colour by. ${this.colour.why}`));
@@ -176,6 +175,7 @@ class Run {
     }
     const outside = Math.max(0, ...(this.map.axes ?? []).map((axis) => axis.outside));
     if (outside) holder.append(element("p", {}, `${count(outside)} of the drawn points lie far outside, and are put on the border.`));
+    if (!other) holder.append(element("p", {}, `First square grey: ${this.colour.why}`));
     if (column.values.includes(MISSING)) holder.append(element("p", {}, "Grey: no value."));
   }
 
@@ -388,7 +388,7 @@ class Run {
     this.part(".word").textContent = verdict ?? "not judged";
     this.part(".word").dataset.level = LEVEL[verdict] ?? "unchecked";
     const unchecked = Object.keys(answers).filter((name) => answers[name].level === "unchecked"), trust = verdict === "sure" && unchecked.length ? "part" : verdict;
-    this.part(".why").textContent = `${TRUST[trust] ?? "Nothing was judged"}${why ? ` ${why}` : ""}.${unchecked.length ? ` Not checked: ${unchecked.join(", ")}.` : ""}`;
+    this.part(".why").textContent = `${TRUST[trust] ?? "Nothing was judged"}${why}.${unchecked.length ? ` Not checked: ${unchecked.join(", ")}.` : ""}`;
     for (const [name, { level }] of Object.entries(answers)) {
       const lamp = button(`${name[0].toUpperCase()}${name.slice(1)}: ${levelName(level)}`, () => this.lead(name), { "data-level": level, title: answers[name].text });
       lamp.prepend(element("i", { "aria-hidden": "true" }, SIGN[level]));

@@ -44,7 +44,7 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
     notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
     notes += [ONE_DIMENSION] if known.get("intrinsic_dim") == 1 else []
     found: dict[str, Any] = {
-        "verdict": verdict_text(selection, say),
+        "verdict": (selection.verdict or "not judged") + reason_text(selection, say),
         **{name: answer_text(answers[name], say, said) for name in ASKED},
         "doubt": [say(finding) for finding in doubts[1:]],  # the verdict has the first
         "warning": [say(finding) for finding in findings if finding.severity == "warning"],
@@ -78,11 +78,10 @@ def summary(selection: Any, say: Callable[[Finding], str] = str) -> str:
     return "\n".join(textwrap.fill(line, 80, subsequent_indent=18 * " ", break_long_words=False) for line in lines)
 
 
-def verdict_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
-    """Return the verdict with the question that failed and why, or that nothing was judged."""
+def reason_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
+    """Return the question that failed and why, or nothing."""
     doubts = _doubts(selection)
-    word = selection.verdict or "not judged"
-    return f"{word} ({question_of(doubts[0])}): {say(doubts[0])}" if doubts else word
+    return f" ({question_of(doubts[0])}): {say(doubts[0])}" if doubts else ""
 
 
 def answer_text(answer: Answer, say: Callable[[Finding], str] = str, said: str = "") -> str:
