@@ -81,11 +81,9 @@ def main() -> None:
     for n in given.n:
         begin = time.perf_counter()
         machine, found = counted(n, given.degree, dtype=given.dtype)
-        solver = found.diagnostics["solver"]
-        print(
-            f"\nn = {n:,}, {solver}, {time.perf_counter() - begin:.0f} s on this machine\n\n{table(machine)}",
-            flush=True,
-        )
+        solver, texts = found.diagnostics["solver"], sum(name.startswith("kernel ") for name in machine.counts)
+        took = f"{time.perf_counter() - begin:.0f} s on this machine"
+        print(f"\nn = {n:,}, {solver['method']}, {texts} texts, {took}\n\n{table(machine)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from .compare import Kernels
 from .dlpack import cuda_device, is_foreign, shared
 from .kernels.arrays import column_sums
 from .nearest import nearest_by_products, without_self
+from .out_of_memory import Block
 
 MIN_FREE = 256 << 20  # bytes of device memory below which a run is not begun
 # what CUDA's status codes mean to somebody at a keyboard
@@ -149,7 +150,7 @@ def _check_memory(cupy: Any, number: int) -> Probe | None:
         free = cupy.cuda.runtime.memGetInfo()[0]
         if free < MIN_FREE:  # CuPy keeps what an earlier run has freed, and the driver counts it as taken
             cupy.get_default_memory_pool().free_all_blocks()
-            free = cupy.cuda.runtime.memGetInfo()[0]
+            free = free_bytes(cupy)
     if free < MIN_FREE:
         need = f"{MIN_FREE >> 20} MB are needed to start; close other programs on it"
         return Probe(False, "out-of-memory", f"CUDA device {number} has {free >> 20} MB free, {need}")
@@ -184,6 +185,23 @@ def pool_in_use(xp: Any) -> Any:
     return pool if hasattr(pool, "free_bytes") else None
 
 
+def free_bytes(xp: Any) -> int:
+    """Bytes that new arrays may take on the current device: what is free there, and what their allocator keeps.
+
+    RMM's allocator, or one of your own, does not say what it keeps, but grants it: it is asked for more than is free.
+    """
+    free, total = map(int, xp.cuda.runtime.memGetInfo())
+    if (pool := pool_in_use(xp)) is not None:
+        free, limit = free + int(pool.free_bytes()), int(pool.get_limit())
+        return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free  # the driver knows of no limit
+    while total > free:
+        with Block(slice(0)):  # where memory may run out
+            xp.cuda.alloc(total)  # and given back
+            return total
+        total //= 2
+    return free
+
+
 def device_number(array: Array) -> int:
     """The device of a CuPy array or sparse matrix, whose own ``device`` raises; the ``data`` of either knows it."""
     return int(array.data.device.id)
@@ -211,11 +229,7 @@ class CudaBackend(Backend):
 
     def free_memory(self) -> int:
         with self.xp.cuda.Device(self.number):
-            free, pool = int(self.xp.cuda.runtime.memGetInfo()[0]), pool_in_use(self.xp)
-            if pool is None:  # RMM's allocator, or one of your own: what they keep is not known here
-                return free
-            free, limit = free + int(pool.free_bytes()), int(pool.get_limit())
-            return min(free, max(0, limit - int(pool.used_bytes()))) if limit else free  # the driver knows of no limit
+            return free_bytes(self.xp)
 
     def free_cache(self) -> None:
         with self.xp.cuda.Device(self.number):

@@ -18,6 +18,7 @@ import ies_gpu
 import ies_gpu.embedding.diffusion
 import ies_gpu.embedding.eigensolvers.eigenpairs
 import ies_gpu.embedding.tiles
+from benchmarks import gpu
 from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, get_backend
 from ies_gpu.backend.compare import ROWS
@@ -359,3 +360,12 @@ def test_tall_sums_of_the_multilevel_solver_keep_a_device_busy(rng):
     tall = [blocks for _, size, blocks in machine.reductions if size >= 4 * 10_000 * k]
     assert len(tall) == 3
     assert min(tall) >= 32
+
+
+@pytest.mark.thorough
+def test_the_comparison_with_others_runs(machine):
+    """So that whoever has a GPU gets a table of ``benchmarks.gpu``, and no traceback."""
+    rows = {row.who: row for row in gpu.rows(450, 40, ["cuda"])}
+    assert rows["our eigenvectors, cuda"].residual < 1e-7
+    assert rows["cupyx's eigsh"].residual < 1e-7
+    assert [rows[peer].note.partition(" (")[0] for peer in ("cuml", "rapids")] == ["not installed"] * 2
