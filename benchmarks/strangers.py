@@ -20,7 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from ies_gpu import DisconnectedGraphError, Selection, datasets, select_coordinates
+from ies_gpu import (
+    DisconnectedGraphError,
+    Selection,
+    datasets,
+    gaussian_kernel,
+    knn_graph,
+    radius_graph,
+    select_coordinates,
+)
+from ies_gpu.parameters.bandwidth import degree_bandwidth, sampled_distances
 from ies_gpu.parameters.explained import unexplained_variance
 
 from . import shapes
@@ -55,29 +64,41 @@ def explained(Y: np.ndarray, name: str, values: np.ndarray) -> float:
     return 1 - float(np.mean([unexplained_variance(column[:, None], Y) for column in columns]))
 
 
+def called(data: shapes.Shape, way: str) -> Selection:
+    """One call with nothing given, or in one of the ways of ``shapes.GIVEN``."""
+    if not way:
+        return select_coordinates(data.X, device="cpu")
+    d, bandwidth = data.intrinsic_dim, degree_bandwidth(sampled_distances(data.X))
+    more: dict[str, Any] = {"intrinsic_dim": d, "subset_size": d + (d < 3 and way in ("kernel", "half"))}
+    more |= {"disconnected": "largest", "device": "cpu"}
+    if way == "graph":
+        return select_coordinates(graph=radius_graph(data.X, radius=3 * bandwidth), bandwidth=bandwidth, **more)
+    if way == "kernel":
+        kernel = gaussian_kernel(knn_graph(data.X, n_neighbors=30), bandwidth=bandwidth)
+        return select_coordinates(kernel=kernel, **more)
+    return select_coordinates(data.X, bandwidth={"half": 0.5, "twice": 2.0}[way] * bandwidth, **more)
+
+
 def chosen(name: str, n: int, seed: int) -> tuple[dict[str, Any], shapes.Shape, Selection | None]:
-    """One call with nothing given: what came out as plain values, the data, and the result where there is one."""
-    data = load(name, n, seed)
+    """One call: what came out as plain values, the data, and the result where there is one."""
+    way, _, shape = name.rpartition("/")
+    data = load(shape, n, seed)
     row: dict[str, Any] = {"name": name, "n": len(data.X), "seed": seed}
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = select_coordinates(data.X, device="cpu")
+            found = called(data, way)
         except DisconnectedGraphError as error:
             return row | {"error": str(error)}, data, None
-    automatic = found.diagnostics["automatic"]
+    used = found.diagnostics["parameters"]["intrinsic_dim"]
     row |= {"seconds": time.perf_counter() - begin, "verdict": found.verdict, "names": found.names}
-    row |= {
-        "intrinsic_dim": automatic["intrinsic_dim"],
-        "reasons": [str(finding) for finding in found.findings],
-        "fvu": automatic["fvu"],
-        "lost": automatic["lost"],
-    }
-    row |= {"spectrum": automatic["spectrum"], "confidence": automatic["confidence"]}
+    row |= {"verdict_seconds": found.diagnostics["seconds"]["verdict"], "intrinsic_dim": used}
+    row["reasons"] = [(finding.code, finding.severity) for finding in found.findings]
+    row["judgement"] = {question: answer[:2] for question, answer in found.judgement.items()}
     row["chosen"] = quality(found.embedding, data.truth, found.points)
     row["first"] = quality(found.coordinates[:, : len(found.subset)], data.truth, found.points)
-    row["right"] = automatic["intrinsic_dim"] == data.intrinsic_dim and row["chosen"] >= RIGHT
+    row["right"] = used == data.intrinsic_dim and row["chosen"] >= RIGHT
     return row, data, found
 
 
@@ -137,7 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="python -m benchmarks.strangers")
     parser.add_argument(
         "--calibrate",
-        choices=("tuned", "set-aside", "uneven", "afresh"),
+        choices=("tuned", "set-aside", "uneven", "afresh", "given"),
         help="count right verdicts on a list of cases",
     )
     parser.add_argument("--json", help="append each row to this file, and take from it those already there")
@@ -147,6 +168,7 @@ def main() -> None:
         "set-aside": shapes.SET_ASIDE,
         "uneven": shapes.UNEVEN,
         "afresh": shapes.AFRESH,
+        "given": shapes.GIVEN,
     }
     lists |= {None: [(name, n, 0) for name, n in TABLE]}
     path = Path(options.json) if options.json else None

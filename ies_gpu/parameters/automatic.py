@@ -12,6 +12,7 @@ from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..backend.steps import step
 from ..choice.search import SearchResult
+from ..choice.stray import stray_coordinates
 from ..embedding.order import essential_columns
 from ..errors import DisconnectedGraphError
 from ..findings import Finding, finding_of, grave, note, option, refusal, warning
@@ -22,10 +23,10 @@ from ..run.log import HeldLog, Log
 from ..run.run import Run
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
 from .dimension import COPIES, SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, times_each
-from .scan import FACTORS, SHARE, Scan, scan
+from .scan import FACTORS, SHARE, UNFOLDED, Scan, scan
 from .trial import Trial, graph_at, trial
 from .uneven import settled, with_local
-from .verdict import describe
+from .verdict import CROWDED, describe
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
@@ -44,7 +45,7 @@ class Found(NamedTuple):
 
 def packed(found: Found) -> dict[str, Any]:
     """Return what was found for a checkpoint; the steps are saved one by one."""
-    names = ("bandwidth", "intrinsic_dim", "subset_size", "disconnected")
+    names = ("bandwidth", "intrinsic_dim", "subset_size", "disconnected", "self_loops")
     return {name: getattr(found.options, name) for name in names} | {"report": found.report}
 
 
@@ -85,6 +86,8 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     carried = None
     if is_found(options.bandwidth) and not whole:
         chosen, carried = carry(X, tried, d, s, run)
+    if (other := without_loops(run, X, chosen, s, sample_size)) is not None:
+        return other
     search = chosen.search(s)
     chosen.speak(s, run.log)
     run.audit.update(chosen.run.audit)
@@ -92,6 +95,27 @@ def calibrate(run: Run, X: Array, sample_size: int = SAMPLE_SIZE) -> Found:
     run.log.keep(reasons)
     known = Fit(chosen.graph, chosen.embedding, chosen.tangents)
     return Found(replace(chosen.run.options, subset_size=s), report, known, search)
+
+
+def without_loops(run: Run, X: Array, chosen: Trial, s: int, sample_size: int) -> Found | None:
+    """Return what is found without self-loops, where many coordinates are stray with them; None if that is no better.
+
+    A point that hangs on the rest by a thread stays where it is with a loop, and cannot without one.
+    """
+    stray, limit = len(stray_coordinates(chosen.embedding.vectors)), CROWDED * len(chosen.embedding.eigenvalues)
+    if stray <= limit or not run.options.self_loops or isinstance(chosen.run.options.bandwidth, str):
+        return None
+    log = HeldLog(run.log)
+    found = calibrate(run.apart(replace(run.options, self_loops=False), log, run.audit), X, sample_size)
+    assert found.fit is not None
+    left = len(stray_coordinates(found.fit.embedding.vectors))
+    if 2 * left > stray or found.report["lost"] > chosen.lost(s) + UNFOLDED:
+        return None
+    for finding in log.findings:
+        (run.log.warn if finding.severity == "warning" else lambda each: run.log.keep([each]))(finding)
+    text = f"{stray} coordinates are concentrated on a few stray points, {left} with {option('self_loops', False)}"
+    run.log.keep([note("stray.without_loops", f"{text}, which was taken")])
+    return found
 
 
 def strictest_first(options: Options) -> list[str]:

@@ -9,10 +9,19 @@ import pytest
 
 from benchmarks import shapes
 from benchmarks.strangers import chosen
-from ies_gpu import IESWarning, datasets, select_coordinates
+from ies_gpu import (
+    IESWarning,
+    datasets,
+    diffusion_map,
+    gaussian_kernel,
+    graph_laplacian,
+    knn_graph,
+    select_coordinates,
+)
 from ies_gpu.choice.lost import lost_of_points
-from ies_gpu.findings import option, verdict_on
+from ies_gpu.findings import judgement_in, note, option, question_of, verdict_on
 from ies_gpu.options import Options
+from ies_gpu.parameters.explained import unexplained_variance
 from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
 from ies_gpu.parameters.levina_bickel import dimension_of_sample
 from ies_gpu.parameters.verdict import stray_finding
@@ -33,6 +42,10 @@ def test_given_parameters_have_a_verdict(strip):
     assert found.judgement["rank"].figure == found.diagnostics["lost"]
 
 
+def test_files_of_versions_that_did_not_ask_answer_that_nothing_was_checked():
+    assert {answer.level for answer in judgement_in({"automatic": None}).values()} == {"unchecked"}
+
+
 def test_a_map_that_has_lost_a_direction_or_has_another_dimension_is_doubtful(strip):
     """The two true coordinates of a strip; its length and a function of it; and with other numbers of dimensions."""
     X, flat = strip
@@ -41,6 +54,68 @@ def test_a_map_that_has_lost_a_direction_or_has_another_dimension_is_doubtful(st
     assert not good and [finding.code for finding in bad] == ["choice.lost_direction"]
     assert verdict_on(bad) == verdict_on(dimension_findings(X, 1)) == "doubtful"
     assert not dimension_findings(X, 2) and dimension_findings(X, 1)[0].advised == {"intrinsic_dim": "2"}
+
+
+def entries(X, bandwidth, neighbors):
+    """The same points as a graph, as a kernel, and as a Laplacian with its eigenvectors."""
+    graph = knn_graph(X, n_neighbors=neighbors)
+    kernel = gaussian_kernel(graph, bandwidth=bandwidth)
+    laplacian = graph_laplacian(kernel)
+    found = diffusion_map(laplacian, n_components=20)
+    yield {"graph": graph, "bandwidth": bandwidth}
+    yield {"kernel": kernel}
+    yield {"laplacian": laplacian, "coordinates": found.coordinates, "eigenvalues": found.eigenvalues}
+
+
+def test_runs_without_points_have_a_verdict_and_a_wrong_dimension_is_seen(strip):
+    X = strip[0]
+    for given in entries(X, 0.12, 40):
+        found = select_coordinates(**given, intrinsic_dim=2, subset_size=2)
+        assert found.verdict in ("sure", "likely") and found.judgement["rank"].level != "bad"
+        assert {name for name, answer in found.judgement.items() if answer.figure is None} == set()
+    wrong = select_coordinates(**given, intrinsic_dim=1, subset_size=2)
+    assert wrong.verdict == "doubtful" and "dimension.other" in {finding.code for finding in wrong.findings}
+
+
+def branches(n):
+    """A walk that branches twice, with the affinities of its nearest neighbours, as cells that differentiate have."""
+    rng = np.random.default_rng(0)
+    t, branch = rng.uniform(size=n), rng.integers(0, 4, n)
+    ends = np.eye(6)[:4] + 0.8 * np.eye(6)[4 + np.arange(4) // 2]
+    X = np.where(t[:, None] < 0.4, t[:, None] * np.eye(6)[4 + branch // 2], 0.4 * np.eye(6)[4 + branch // 2])
+    X = X + np.maximum(t - 0.4, 0)[:, None] * ends[branch] + 0.02 * rng.normal(size=(n, 6))
+    return gaussian_kernel(knn_graph(X, n_neighbors=15), bandwidth=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # a tree has no two dimensions
+def test_where_the_leading_coordinates_do_as_well_a_note_says_so_and_the_verdict_is_on_the_rest():
+    found = select_coordinates(kernel=branches(640), intrinsic_dim=2, subset_size=4)
+    assert found.subset != (0, 1, 2, 3) and found.judgement["needed"].level in ("fair", "bad")
+    assert found.verdict == "doubtful" and "choice.leading_as_good" in {finding.code for finding in found.findings}
+    assert all(question_of(finding) != "needed" for finding in found.findings if finding.is_doubt)
+    assert verdict_on([note("choice.leading_as_good", "as well")]) == "sure"
+
+
+def test_loops_are_left_out_where_many_coordinates_are_stray_with_them():
+    """A sheet with heavy-tailed noise, as the principal components of cells have."""
+    rng = np.random.default_rng(0)
+    t, h = (rng.uniform(size=(1000, 2)) * [4, 1]).T
+    X = np.column_stack([np.cos(t), np.sin(t), h, 0.06 * rng.standard_t(3, size=(1000, 20))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IESWarning)
+        found = select_coordinates(X, intrinsic_dim=2, subset_size=2)
+    assert found.diagnostics["parameters"]["self_loops"] is False
+    assert "stray.without_loops" in {finding.code for finding in found.findings}
+
+
+@pytest.mark.parametrize(("ratio", "n", "seed"), [(16, 1100, 2), (10, 1000, 0), (13, 1500, 1)])
+def test_a_long_strip_is_not_called_sure_where_its_width_is_lost(ratio, n, seed):
+    X = np.random.default_rng([909, seed]).uniform(size=(n, 2)) * [ratio, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IESWarning)
+        found = select_coordinates(X, n_threads=1)
+    width = 1 - unexplained_variance(X[:, 1:], found.embedding)
+    assert width > 0.8 or found.verdict != "sure"
 
 
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")  # of its other warnings
