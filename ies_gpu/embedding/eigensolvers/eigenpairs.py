@@ -25,8 +25,8 @@ from .multilevel import LanczosIsSoonerError, beside_top, multilevel_eigenpairs
 MULTILEVEL_FROM = 5_000  # rows; below this either method takes a fraction of a second
 NEIGHBOURHOODS = 1.2  # how many the points must make up for each wanted pair, for the multilevel method to be tried
 
-SPARSE = 48  # entries per row up to which a graph of few points is factorised before anything else,
-SPARSER = 20  # and one of many that are on a device,
+LOOKED_AT = 200  # entries per row up to which a graph of few neighbourhoods is looked at: Lanczos is quick on others
+SPARSER = 20  # entries per row up to which one that is on a device is factorised on the host
 MOST_PRODUCTS = 3_000  # of Lanczos, where a factorisation can take over
 SOLVERS = ("auto", "lanczos", "multilevel", "factorised")
 ORTHONORMAL = 1e-8  # what ``|V'V - I|`` may be
@@ -171,26 +171,35 @@ class Problem:
             found = self.accepted("factorised", self.factorised)
         elif first == "multilevel":
             found = self.accepted("multilevel", partial(self.multilevel, asked))
-            stalled = found is None and not isinstance(self.doubt, LanczosIsSoonerError | MemoryError)
-            if stalled and self.factor.fits and self.factor.is_cheap:
+            if found is None and self.factorises_next():
                 found = self.accepted("factorised", self.factorised)
         return found or self.by_what_is_left()
 
     def first_choice(self) -> str:
         """The method that is expected to be the quickest; looks are worth it only where Lanczos would be slow."""
-        P, n, factor = self.operator.transition, self.operator.n, self.factor
+        P, n, factor, ordered = self.operator.transition, self.operator.n, self.factor, self.ordered
         if not prefers_multilevel(self.operator, self.count):
-            sparse = P.has_matrix and P.nnz <= SPARSE * n
-            return "factorised" if sparse and factor.fits and factor.is_cheap else "lanczos"
+            if not P.has_matrix or P.nnz > LOOKED_AT * n:
+                return "lanczos"
+            ordered = False
         # a device's own seconds are not known: only what is very sparse is left to the host
         here = not self.operator.backend.is_remote or P.nnz <= SPARSER * n
 
         def seconds() -> float:
             return factor.cost.seconds if here and factor.fits else np.inf
 
-        expected = expected_seconds(self.operator, self.count, self.ordered, seconds)
+        expected = expected_seconds(self.operator, self.count, ordered, seconds)
         self.info["expected_seconds"] = {name: float(f"{value:.2g}") for name, value in expected.items()}
         return min(expected, key=lambda name: expected[name], default="lanczos")
+
+    def factorises_next(self) -> bool:
+        """Whether to factorise where the multilevel method failed: where Lanczos is expected to take longer."""
+        expected = self.info.get("expected_seconds", {})
+        if isinstance(self.doubt, MemoryError) or not self.factor.fits:
+            return False
+        if "factorised" in expected:
+            return bool(expected["factorised"] < expected.get("lanczos", np.inf))
+        return self.factor.is_cheap and not isinstance(self.doubt, LanczosIsSoonerError)
 
     def by_what_is_left(self) -> Eigenpairs:
         """Lanczos, and a factorisation where it does not get there."""

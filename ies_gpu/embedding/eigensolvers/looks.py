@@ -23,12 +23,13 @@ from ..order import cells_of, host_of, matrix_order
 LANCZOS = 8e-10, 4e-8  # seconds of a product and its orthogonalisation, for each entry and each row
 PER_ROOT, FEW = 100.0, 1.5  # products over the root of T, when 1.5 times as many eigenvalues as are wanted are left
 FIRST, LAST = (4, 16), 512  # times T at which the walk is looked at, doubling from there, and after which it ends
-ITERATION = 1.1e-8, 1.1e-6  # seconds of an iteration of the multilevel method, for each entry and each row
+ITERATION = 0.8e-8, 1.6e-6  # seconds of an iteration of the multilevel method, for each entry and each row
 ITERATIONS = 8, 150.0  # of them, and so many times the part of smooth vectors that is lost on cells,
-SMOOTH, ROUGH = 0.15, 120  # if that is not more; otherwise it may never end, and is tried only where all else is worse
+SMOOTH, ROUGH = 0.15, 80  # if that is not more; otherwise it may never end, and is tried only where all else is worse
 DEPTH, CELLS = 3, 1_500  # cells of up to 2**DEPTH rows, or more, so that there are not more than CELLS of them
 FACTOR = 1.6e-7, 6e-11  # seconds for each entry of the factor, the solves included, and each multiplication
 PREPARED = 3e-8, 8e-6  # and for each entry and row of the matrix
+THIN, THINNED = 24, 0.7  # entries per row up to which rows are shuffled, and what part of the factor is left by that
 MOST_FILL = 1e8  # entries of a factor that are never exceeded
 QUICK = 1.5e-4  # seconds per row that it may take where it is not compared with other methods
 COPIES = 6  # of the matrix at a time: P, S on the host, and what it takes to order S and count its fill (measured)
@@ -78,6 +79,8 @@ def factor_cost(S: scipy.sparse.csr_matrix, ordered: bool | np.ndarray = False) 
         part * deeper ** (depth - DEPTH) * float(sizes @ counted)
         for part, deeper, counted in zip(MODEL, DEEPER, (below, below**2), strict=True)
     )
+    if S.nnz <= THIN * n:
+        entries, work = THINNED * entries, THINNED * work
     return Cost(entries, FACTOR[0] * entries + FACTOR[1] * work + PREPARED[0] * S.nnz + PREPARED[1] * n)
 
 
@@ -179,11 +182,13 @@ def expected_seconds(
         lost = lost_on_cells(walk.X, operator.top, ordered, operator.backend)
         iterations = ITERATIONS[0] + ITERATIONS[1] * lost if lost <= SMOOTH else ROUGH
         expected["multilevel"] = iterations * (ITERATION[0] * nnz + ITERATION[1] * n)
+    product, T = PER_ROOT * (LANCZOS[0] * nnz + LANCZOS[1] * n), FIRST[-1]
+    if walk.left[T] <= few:
+        expected["lanczos"] = product * walk.time_until(few) ** 0.5
     if (LEAST * FACTOR[0] + PREPARED[0]) * nnz + PREPARED[1] * n < min(expected.values(), default=np.inf):
         seconds = factorised()
         expected |= {"factorised": seconds} if np.isfinite(seconds) else {}
-    product = PER_ROOT * (LANCZOS[0] * nnz + LANCZOS[1] * n)
-    best, T = min(expected.values(), default=np.inf), FIRST[-1]
+    best = min(expected.values(), default=np.inf)
     while walk.left[T] > few and T < LAST and product * T**0.5 < best:
         T *= 2
         walk.until(T)
