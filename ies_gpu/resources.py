@@ -159,8 +159,13 @@ def estimate_resources(
     size = Size(n, D, n * (degree + 1.0), m, d, s, 4 if dtype == "float32" else 8)  # mixed: an upper bound
     threads, on_cpu = check_integer("n_threads", n_threads, low=1, high=65_536), device.startswith("cpu")
     limit = float("inf") if memory_limit is None else float(memory_limit)
-    way = stored(size, limit) if on_cpu else stored_on_gpu(size, limit, options.stored_bytes)
-    storage, multilevel, factor = way
+    if on_cpu:
+        if (way := plan(size, limit)) is None:
+            raise over_limit(size, limit, 1.02 * least_bytes(size), True)
+        storage, multilevel, factor = way.storage, way.multilevel, way.factor
+    else:  # a sparse matrix that takes at most half of the budget, or tiles
+        storage, factor = storage_on_gpu(n, degree, options.stored_bytes, limit), 1.0
+        multilevel = size.wants_multilevel and storage == "memory"
     bytes_of = needs(size, storage, multilevel, block_bytes(limit))
     tiled = storage in ("tiles", "recomputed")
     times = {} if tiled else seconds(size, threads)
@@ -181,20 +186,6 @@ def estimate_resources(
     scan = START + max(needs(small, "memory", small.wants_multilevel, block_bytes(limit)).values())
     told = tuple(stages), peak, int(SLACK * peak), on_device, disk, total, tiled, int(scan)
     return Estimate(*told, WORDS[storage], factor)
-
-
-def stored(size: Size, limit: float) -> tuple[str, bool, float]:
-    """Return how the kernel is stored on the CPU, whether multilevel has room, and how many times as long it takes."""
-    found = plan(size, limit)
-    if found is None:
-        raise over_limit(size, limit, 1.02 * least_bytes(size), True)
-    return found.storage, found.multilevel, found.factor
-
-
-def stored_on_gpu(size: Size, limit: float, width: int) -> tuple[str, bool, float]:
-    """Return the same for a GPU: a sparse matrix that takes at most half of the budget, or tiles."""
-    kind = storage_on_gpu(size.n, size.z / size.n - 1, width, limit)
-    return kind, size.wants_multilevel and kind == "memory", 1.0
 
 
 def device_needs(size: Size, storage: str, multilevel: bool, limit: float) -> dict[str, float]:
