@@ -12,7 +12,7 @@ INSIDE = ("ies_gpu", "sklearn")  # whose lines tell a user nothing; scikit-learn
 
 
 def brief(value: Any) -> str:
-    """A value as an error message shows it: on one line, cut short, whatever its ``repr`` does."""
+    """Return a value as an error message shows it: on one line, cut short, whatever its ``repr`` does."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # integers of more than 4,300 digits, and objects that cannot say what they are
@@ -21,24 +21,24 @@ def brief(value: Any) -> str:
 
 
 def first_few(items: Iterable[Any], most: int = 5) -> str:
-    """The first of some items as a message lists them: ``3, 5, 8, ...``."""
+    """Return the first of some items as a message lists them: ``3, 5, 8, ...``."""
     listed = [str(item) for item in islice(items, most + 1)]
     return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
 
 
 def one_line(error: BaseException, most: int = 200) -> str:
-    """An error's whole message on one line, cut short."""
+    """Return an error's whole message on one line, cut short."""
     return " ".join(str(error).split())[:most]
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, cut short, or the name of its class if it has none."""
+    """Return the first line of an error's message, cut short, or the name of its class if it has none."""
     lines = str(error).strip().splitlines()
     return lines[0][:160] if lines else type(error).__name__
 
 
 def in_bytes(size: float) -> str:
-    """A size for people, in powers of 1000."""
+    """Return a size for people, in powers of 1000."""
     if size < 1e6:
         return f"{size / 1e3:.1f} kB"
     return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.2f} GB"

@@ -265,17 +265,17 @@ DEFAULTS = {each.name: each.default for each in fields(Options)}
 
 
 def is_auto(value: Any) -> bool:
-    """Whether a parameter is "auto"."""
+    """Return whether a parameter is "auto"."""
     return isinstance(value, str) and value == AUTO
 
 
 def is_local(value: Any) -> bool:
-    """Whether a bandwidth is to follow the density."""
+    """Return whether a bandwidth is to follow the density."""
     return isinstance(value, str) and value == LOCAL
 
 
 def is_found(value: Any) -> bool:
-    """Whether a bandwidth is to be found from the points."""
+    """Return whether a bandwidth is to be found from the points."""
     return isinstance(value, str) and value in (AUTO, FIXED)
 
 
@@ -283,7 +283,7 @@ def is_found(value: Any) -> bool:
 
 
 def check_entry(options: Options) -> None:
-    """Each option works with some of the inputs: the column ``entries`` of the table."""
+    """Check that each option works with the input: the column ``entries`` of the table."""
     for name, value in options.changed.items():
         if options.entry not in TABLE[name].entries:
             works = f"{option(name, value)} works only with {' or '.join(TABLE[name].entries)}"
@@ -291,7 +291,7 @@ def check_entry(options: Options) -> None:
 
 
 def check_together(options: Options) -> None:
-    """Some options mean nothing without another."""
+    """Refuse options that mean nothing without another."""
     if options.diffusion_time != 1 and options.scale != "diffusion":
         works = f"{option('diffusion_time', options.diffusion_time)} works only with {option('scale', 'diffusion')}"
         raise refusal("diffusion_time.scale", f"{works}, got {option('scale', options.scale)}")
@@ -304,7 +304,7 @@ def check_together(options: Options) -> None:
 
 
 def settle_neighbors(options: Options) -> None:
-    """Nearest neighbours come with points, have no radius, and a local bandwidth unless one is given."""
+    """Settle a graph of nearest neighbours: of points, without a radius, and with a local bandwidth by default."""
     if not options.nearest:
         return
     near = options.n_neighbors
@@ -325,7 +325,7 @@ def settle_neighbors(options: Options) -> None:
 
 
 def settle_lengths(options: Options) -> None:
-    """Only points let a bandwidth be found; the radius follows from it."""
+    """Settle bandwidth and radius: only points let a bandwidth be found, and the radius follows from it."""
     entry = options.entry
     if entry in ("kernel", "laplacian") and is_found(options.bandwidth):
         options._keep("bandwidth", None)  # it has gone into the kernel already
@@ -482,7 +482,7 @@ def answers(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
 
 def meant(name: str, value: Any, known: list[str]) -> str:
-    """What to write instead of an unknown keyword, as the rest of a sentence."""
+    """Say what to write instead of an unknown keyword, as the rest of a sentence."""
     if name in ("eigen_solver", "eig_solver", "solver"):
         return "; the eigensolver is chosen by the size of the problem, so leave it out"
     if name == "affinity":
@@ -497,7 +497,7 @@ def meant(name: str, value: Any, known: list[str]) -> str:
 
 
 def converted(value: Any, where: str, formula: str, convert: Callable[[float], float]) -> str:
-    """A length of another convention as our bandwidth, in numbers where it is one."""
+    """Write a length of another convention as our bandwidth, in numbers where it is one."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value) > 0:
         return f"{option('bandwidth', convert(float(value)))}{where} ({formula})"
     return f"{option('bandwidth')} = {formula}{where}"

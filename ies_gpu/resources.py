@@ -189,7 +189,7 @@ def estimate_resources(
 
 
 def device_needs(size: Size, storage: str, multilevel: bool, limit: float) -> dict[str, float]:
-    """Bytes of a GPU by stage: no array has to grow, but blocks of temporaries are larger.
+    """Return the bytes of a GPU by stage: no array has to grow, but blocks of temporaries are larger.
 
     The kernels count and write: no stage before the eigenvectors holds more than the matrix once, beside a block. The
     distances become affinities in blocks of 24 bytes per entry.
@@ -212,7 +212,7 @@ def device_needs(size: Size, storage: str, multilevel: bool, limit: float) -> di
 
 
 def seconds(size: Size, threads: int) -> dict[str, float]:
-    """Rough seconds per stage; the matrix is read once per vector and product, whatever the method."""
+    """Return rough seconds per stage; the matrix is read once per vector and product, whatever the method."""
     sets = comb(size.m - 1, size.s - 1)
     work = {
         "checks": 2.0,  # loading the libraries

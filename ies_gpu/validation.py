@@ -18,44 +18,44 @@ from .findings import option, refusal
 
 
 def check_number(name: str, value: Any, *, low: float = 0.0, high: float = math.inf, closed: bool = False) -> float:
-    """A finite real number in (low, high), or [low, high] when closed."""
+    """Return a finite real number in (low, high), or [low, high] when closed."""
     return Number(low, high, closed).check(name, value)
 
 
 def check_length(name: str, value: Any) -> float:
-    """A positive length whose square is a float, and one over it too."""
+    """Return a positive length whose square is a float, and one over it too."""
     return Length().check(name, value)
 
 
 def check_integer(name: str, value: Any, *, low: int, high: int | None = None, why: str = "") -> int:
-    """An integer in [low, high]."""
+    """Return an integer in [low, high]."""
     return Integer(low, high, why).check(name, value)
 
 
 def check_seed(random_state: Any) -> int:
-    """A seed from what NumPy and scikit-learn call a random state; one is drawn from a generator, or for None."""
+    """Return a seed from what NumPy and scikit-learn call a random state, drawn from a generator or for None."""
     return Seed(0).check("random_state", random_state)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """One of several words."""
+    """Return one of several words."""
     return Words(*choices).check(name, value)
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Return True or False."""
     return Switch().check(name, value)
 
 
 def check_text(name: str, value: Any) -> str:
-    """Text."""
+    """Return a text."""
     if not isinstance(value, str):
         raise refusal(f"{name}.type", f"{option(name)} must be text, got {brief(value)}", kind=TypeError)
     return value
 
 
 def check_members(name: str, value: Any, wanted: str) -> list[Any]:
-    """The members of a collection as a list; text is refused, not split into letters."""
+    """Return the members of a collection as a list; text is refused, not split into letters."""
     try:
         if not isinstance(value, str | bytes):
             return list(value)
@@ -75,7 +75,7 @@ def check_real_array(
     columns: Any = None,
     pairs: bool = False,
 ) -> Array:
-    """A dense array of finite real numbers with ``ndim`` axes, on the device where it is.
+    """Return a dense array of finite real numbers with ``ndim`` axes, on the device where it is.
 
     Frames, lists, integers, half precision, foreign byte orders and numeric objects are converted. ``columns`` are the
     names of the columns for messages, where the array is no frame that has them; ``pairs`` says that rows and columns
@@ -116,7 +116,7 @@ def check_unmasked(name: str, array: Any) -> None:
 
 
 def check_array(name: str, array: Array) -> Array:
-    """Whatever becomes an array, as one, on the device where it is."""
+    """Return whatever becomes an array as one, on the device where it is."""
     check_unmasked(name, array)
     try:
         return backend_of(array).asarray(array)
@@ -148,7 +148,7 @@ def _check_container(name: str, value: Any) -> None:
 
 
 def _from_objects(name: str, array: Array) -> Array:
-    """Numbers that came as Python objects, as a column of integers and floats of a data frame does."""
+    """Return numbers that came as Python objects, as a column of integers and floats of a data frame does."""
     missing = np.array([value is None or type(value).__name__ == "NAType" for value in array.flat], dtype=bool)
     if missing.any():  # None, and what pandas has for it
         array = array.copy()
@@ -201,7 +201,7 @@ def _check_finite(
 
 
 def _names_of_columns(given: Any) -> list[str] | None:
-    """What a frame calls its columns; None for anything else."""
+    """Return what a frame calls its columns; None for anything else."""
     try:
         return [str(name) for name in given.columns]
     except Exception:  # no frame; objects may fail as they like
@@ -209,7 +209,7 @@ def _names_of_columns(given: Any) -> list[str] | None:
 
 
 def _counted(what: str, which: Any) -> str:
-    """How many there are, and the first of them: 2 rows (3, 77)."""
+    """Say how many there are, and the first of them: 2 rows (3, 77)."""
     first = first_few(repr(k) if isinstance(k, str) else k for k in which)
     several = {"entry": "entries"}.get(what, f"{what}s")
     return f"{len(which)} {what if len(which) == 1 else several} ({first})"
@@ -217,7 +217,7 @@ def _counted(what: str, which: Any) -> str:
 
 @at_home
 def check_points(X: Array) -> Array:
-    """Points (n, D), at least two of them and not all the same."""
+    """Return points (n, D), at least two of them and not all the same."""
     X = check_real_array("X", X, 2)
     # a few rows settle it nearly always
     differ = bool((X[:1] != X[:1000]).any()) or bool((X[:1] != X).any())
@@ -239,7 +239,7 @@ def refuse_points(shape: tuple[int, ...], differ: bool, seen: bool) -> None:
 
 @at_home
 def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
-    """A square matrix, sparse in any format or dense, as CSR with sorted indices, each entry once, and all finite.
+    """Return a square matrix, sparse or dense, as CSR with sorted indices, each entry once, and all finite.
 
     Zeros that are stored stay stored; zeros of a dense matrix do not. Entries that are stored more than once are added,
     as SciPy does. With ``add=False`` they are refused: two distances of one pair have no sum.
@@ -257,7 +257,7 @@ def check_square_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, ad
 
 
 def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool = True) -> Array:
-    """A sparse matrix as such a CSR, of any shape."""
+    """Return a sparse matrix of any shape as CSR with sorted indices, each entry once, and all finite."""
     backend = backend_of(matrix)
     if matrix.dtype.kind not in "buif":
         text = f"{option(name)} must be real and numeric, got dtype {matrix.dtype}"
@@ -315,7 +315,7 @@ def _check_indices(name: str, part: str, indices: Array, size: int) -> None:
 
 
 def _rising(matrix: Array, backend: Backend) -> bool:
-    """Whether the indices of every row of a CSR rise, so that none comes twice."""
+    """Return whether the indices of every row of a CSR rise, so that none comes twice."""
     rising = matrix.indices[1:] > matrix.indices[:-1]
     starts = matrix.indptr[1:-1]
     rising[starts[(starts > 0) & (starts < matrix.nnz)] - 1] = True  # from one row to the next
@@ -353,7 +353,7 @@ def check_symmetric(name: str, matrix: Array, *, stored_zeros: bool = False) -> 
 
 @at_home
 def check_kernel(kernel: Array, name: str = "kernel") -> Array:
-    """A user's kernel as a CSR of its own, symmetric but for rounding: averaged with its transpose if it is not yet.
+    """Return a user's kernel as a CSR of its own, averaged with its transpose unless it is symmetric but for rounding.
 
     What is little beside the largest entry may be a lot in a row of small ones, where a kernel that is not quite
     symmetric has no orthogonal eigenvectors. Ours are taken as they are, so that the steps from points to Laplacian

@@ -90,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def or_help(argv: list[str]) -> list[str]:
-    """The same words, with --help for none at all, for "help" and for "help COMMAND"."""
+    """Return the words, with --help for none at all, for "help" and for "help COMMAND"."""
     if not argv:
         return ["--help"]
     return [*argv[1:2], "--help"] if argv[0] == "help" else argv
@@ -119,7 +119,7 @@ def coded(said: BaseException | str) -> dict[str, str]:
 
 @contextmanager
 def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
-    """Warnings as one clean line each."""
+    """Show each warning as one clean line."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         finding = finding_of(message)
@@ -131,7 +131,7 @@ def shown_warnings(console: Console, known: Collection[str]) -> Iterator[None]:
 
 
 def style_of(args: argparse.Namespace) -> str:
-    """The style of the console."""
+    """Return the style of the console."""
     if getattr(args, "log_format", "text") == "json":
         return "json"
     if getattr(args, "quiet", False):
@@ -140,7 +140,7 @@ def style_of(args: argparse.Namespace) -> str:
 
 
 def early_style(argv: list[str]) -> str:
-    """The style for usage errors, before the options are known."""
+    """Return the style for usage errors, before the options are known."""
     words = [part for word in argv for part in word.split("=", 1)]
     flags = dict(pairwise(words))
     asked = flags.get("--log-format") or os.environ.get("IES_GPU_LOG_FORMAT")

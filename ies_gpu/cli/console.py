@@ -96,7 +96,7 @@ class Console:
         self.stage = ""
 
     def note(self, text: str) -> None:
-        """A line for people."""
+        """Write a line for people."""
         if self.style in ("bar", "lines"):
             self._write(text)
 

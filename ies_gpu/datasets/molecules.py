@@ -91,7 +91,7 @@ def planar_angles(R: Array) -> Array:
 
 
 def _angles(R: Array, at: Array, left: Array, right: Array, backend: Backend, first_frame: int) -> Array:
-    """Angles between the directions from some atoms to others."""
+    """Return the angles between the directions from some atoms to others."""
     xp, atoms = backend.xp, R.shape[1]
     ways = R[:, None, :, :] - R[:, :, None, :]  # [frame, from, to]
     lengths = xp.linalg.norm(ways, axis=3)
@@ -179,7 +179,7 @@ def torsion_features(R: Array, chains: Any = None, *, z: Array = None) -> Array:
 
 
 def _twists(R: Array, chains: np.ndarray, backend: Backend) -> Array:
-    """Sine and cosine (2, n, chains) of the torsions, NaN where three atoms are on one line."""
+    """Return sine and cosine (2, n, chains) of the torsions, NaN where three atoms are on one line."""
     xp = backend.xp
     first, left, right, bend = _normals(R, backend.asarray(chains), xp)
     size = xp.where(xp.minimum(*bend) > STRAIGHT, bend[0] * bend[1], xp.nan)
@@ -187,7 +187,7 @@ def _twists(R: Array, chains: np.ndarray, backend: Backend) -> Array:
 
 
 def _normals(R: Array, chains: Array, xp: Any) -> tuple[Any, Any, Any, list[Any]]:
-    """Direction of the first bond, normals of the planes of both pairs of bonds, sines of the angles within them."""
+    """Return the first bond's direction, the normals of both pairs of bonds, and the sines of the angles in them."""
     bonds = xp.diff(R[:, chains], axis=2)
     lengths = xp.linalg.norm(bonds, axis=3, keepdims=True)
     u, v, w = xp.moveaxis(bonds / xp.where(lengths > 0, lengths, 1.0), 2, 0)
@@ -196,7 +196,7 @@ def _normals(R: Array, chains: Array, xp: Any) -> tuple[Any, Any, Any, list[Any]
 
 
 def bonded_chains(R: Array, z: Array) -> np.ndarray:
-    """All chains (k, 4) of atoms that are bonded one to the next in most frames, without those that are straight."""
+    """Return all chains (k, 4) of atoms that are bonded one to the next in most frames and not nearly straight."""
     z = None if z is None else to_host(check_real_array("z", z, 1))
     if z is None or z.shape != R.shape[1:2]:
         got = "none" if z is None else f"shape {z.shape}"
@@ -240,7 +240,7 @@ def _tell_of_mirror_images(R: Array, what: str) -> None:
 
 
 def _by_rows(R: Array, columns: int, bytes_each: float, make: Callable[[Array, int], Array], backend: Backend) -> Array:
-    """Features (n, columns) of frames, made in blocks of rows, of which ``make`` gets the number of the first."""
+    """Return features (n, columns) of frames; ``make`` gets a block of frames, and the number of the first."""
     out = backend.xp.empty((len(R), columns))
     with backend.active():
         for block in backend.blocks(len(R), bytes_each * columns, "features"):

@@ -60,13 +60,13 @@ class Dataset:
 
 
 def _strip(rng: np.random.Generator, n: int, half: tuple[float, float]) -> np.ndarray:
-    """A noisy flat strip (n, 3)."""
+    """Draw a noisy flat strip (n, 3)."""
     flat = np.column_stack([rng.uniform(-half[0], half[0], n), rng.uniform(-half[1], half[1], n), np.zeros(n)])
     return flat + rng.normal(0, 0.05, (n, 3))
 
 
 def _cut(rng: np.random.Generator, n: int, half: tuple[float, float], hole: tuple[float, float]) -> np.ndarray:
-    """A noisy strip without the points (by their noisy coordinates) in a central hole."""
+    """Draw a noisy strip without the points (by their noisy coordinates) in a central hole."""
     points = _strip(rng, n, half)
     return points[(np.abs(points[:, 0]) > hole[0]) | (np.abs(points[:, 1]) > hole[1])]
 
@@ -121,7 +121,7 @@ def _torus(rng: np.random.Generator, n: int, a: float, b: float, h: float) -> tu
 
 
 def _noisy(rng: np.random.Generator, surface: np.ndarray) -> np.ndarray:
-    """N(0, .1) on the surface and ten more columns of N(0, .5)."""
+    """Add N(0, .1) to a surface, and ten more columns of N(0, .5)."""
     noisy = surface + rng.normal(0, 0.1, surface.shape)
     return np.column_stack([noisy, rng.normal(0, 0.5, (len(surface), 10))])
 
@@ -137,7 +137,7 @@ def torus(size: tuple[float, float, float]) -> Callable[[np.random.Generator, in
 def bent_torus(
     size: tuple[float, float, float], column: int, power: int, divisor: float, *, noise: bool
 ) -> Callable[[np.random.Generator, int], Sample]:
-    """A torus made asymmetric: ``x <- (x - min x)^power / divisor``, then centred; noise comes first."""
+    """Make a torus asymmetric: ``x <- (x - min x)^power / divisor``, then centred; noise comes first."""
 
     def bend(points: np.ndarray, origin: float) -> np.ndarray:
         bent = points.copy()

@@ -100,7 +100,7 @@ def load_molecule(
 
 
 def _opened(path: Path, topology: str | os.PathLike[str] | None) -> Any:
-    """What a file holds: a trajectory, or what the library made of it that reads such files."""
+    """Return what a file holds: a trajectory, or what the library made of it that reads such files."""
     check_readable(path)
     if topology is not None:
         check_readable(Path(check_path(topology)))
@@ -125,7 +125,7 @@ def _opened(path: Path, topology: str | os.PathLike[str] | None) -> Any:
 
 
 def _read(path: Path, library: str, read: Callable[[], Any]) -> Any:
-    """What a library makes of a file; it may raise what it likes, and warn of fields that we do not use."""
+    """Return what a library makes of a file; it may raise what it likes, and warn of fields that we do not use."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -154,7 +154,7 @@ def _read_npz(path: Path) -> Trajectory:
 
 
 def _from_mdanalysis(source: Any, atoms: Sequence[int] | None) -> Trajectory:
-    """All frames of a universe or a group of atoms, which know their elements or not."""
+    """Return all frames of a universe or a group of atoms, which know their elements or not."""
     group = source.atoms if atoms is None else source.atoms[_checked_atoms(atoms, len(source.atoms))]
     universe = getattr(source, "universe", source)
     frames = [np.array(group.positions, dtype=float) for _ in universe.trajectory]  # one buffer for all frames
@@ -187,7 +187,7 @@ def _from_ase(source: Any, name: str) -> Trajectory:
 
 
 def _checked_atoms(atoms: Sequence[int], count: int) -> list[int]:
-    """Numbers of atoms, each once, in rising order."""
+    """Return the numbers of atoms in rising order, or raise if one is not there or comes twice."""
     numbers = [check_integer("atoms", k, low=0) for k in check_members("atoms", atoms, "numbers such as range(22)")]
     if not numbers or len(set(numbers)) < len(numbers) or max(numbers) >= count:
         raise ValueError(f"atoms must be different numbers between 0 and {count - 1}, got {brief(tuple(numbers))}")

@@ -24,13 +24,13 @@ NONE: Records = {}
 
 
 def pack(content: Mapping[str, Any], records: Records = NONE) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Named values as strict JSON, and the arrays in them by name."""
+    """Return named values as strict JSON, and the arrays in them by name."""
     arrays: dict[str, np.ndarray] = {}
     return {name: _encoded(value, name, arrays, records) for name, value in content.items()}, arrays
 
 
 def unpack(path: str | os.PathLike[str], fields: Mapping[str, Any], records: Records = NONE) -> dict[str, Any]:
-    """The values that were packed; arrays are read from the archive.
+    """Return the values that were packed; arrays are read from the archive.
 
     A damaged archive raises one of ``files.DAMAGED``, or ``MemoryError`` for an array that says it is longer.
     """
@@ -39,7 +39,7 @@ def unpack(path: str | os.PathLike[str], fields: Mapping[str, Any], records: Rec
 
 
 def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray], records: Records) -> Any:
-    """A value as strict JSON. What JSON lacks becomes an object with one key in @, and arrays go to ``arrays``."""
+    """Return a value as strict JSON; what JSON lacks is an object with one key in @, and arrays go to ``arrays``."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, str | bool | int):
@@ -64,7 +64,7 @@ def _encoded(value: Any, name: str, arrays: dict[str, np.ndarray], records: Reco
 
 
 def _decoded(value: Any, archive: zipfile.ZipFile, records: Records) -> Any:
-    """The value that was encoded; arrays are read from the archive."""
+    """Return the value that was encoded; arrays are read from the archive."""
     if isinstance(value, list):
         return [_decoded(item, archive, records) for item in value]
     if not isinstance(value, dict):
@@ -94,13 +94,13 @@ def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: 
 
 
 def read_header(path: str | os.PathLike[str]) -> Any:
-    """The header of an archive, ``{}`` if it has none; a damaged archive raises one of ``files.DAMAGED``."""
+    """Return the header of an archive, ``{}`` if it has none; a damaged one raises one of ``files.DAMAGED``."""
     with zipfile.ZipFile(path) as archive:
         return json.loads(archive.read(_stored(archive, HEADER))) if HEADER in archive.namelist() else {}
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
-    """A member that takes no more memory than its file: we never compress, and a few bytes can unpack to gigabytes."""
+    """Return a member that is not compressed, as ours never are: a few bytes could unpack to gigabytes."""
     info = archive.getinfo(name)
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
         raise ValueError(f"{name} is compressed")
@@ -108,7 +108,7 @@ def _stored(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """A member of the archive with a fixed date, so that equal results give equal files."""
+    """Make a member of the archive with a fixed date, so that equal results give equal files."""
     entry = zipfile.ZipInfo(name)
     entry.external_attr = 0o644 << 16  # otherwise unzip creates files without permissions
     return entry

@@ -48,7 +48,7 @@ def shown(url: str) -> str:
 
 
 def name_of(url: str) -> str:
-    """A name for a local copy, which stays in its folder whatever the URL says."""
+    """Return a name for a local copy, which stays in its folder whatever the URL says."""
     return re.sub(r"[^\w.-]", "_", PurePosixPath(shown(url)).name).lstrip(".")[-100:] or "file"
 
 
@@ -90,7 +90,7 @@ def check_remote_output(url: str, suffix: str) -> None:
 
 @contextlib.contextmanager
 def fetched(url: str) -> Iterator[Path]:
-    """A temporary copy of a file with the same ending, deleted at the end (a mapping of it stays valid)."""
+    """Fetch a temporary copy of a file with its ending, deleted at the end (a mapping of it stays valid)."""
     check_remote(url)
     with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
         local = Path(folder) / name_of(url)
@@ -112,7 +112,7 @@ def fetched(url: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def uploaded(url: str) -> Iterator[Path]:
-    """A temporary file to write, which is uploaded at the end, completely or not at all."""
+    """Give a temporary file to write, which is uploaded at the end, completely or not at all."""
     with tempfile.TemporaryDirectory(prefix="ies-gpu-", ignore_cleanup_errors=True) as folder:
         local = Path(folder) / name_of(url)
         yield local
@@ -123,7 +123,7 @@ def uploaded(url: str) -> Iterator[Path]:
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """fsspec's file system for a URL, and the path in it."""
+    """Return fsspec's file system for a URL, and the path in it."""
     import fsspec
 
     # our own instance: shared ones keep connections and settings of other callers
@@ -161,7 +161,7 @@ def said(url: str, failure: str) -> Iterator[None]:
 
 
 def status_of(error: Exception) -> Any:
-    """The HTTP status behind an error, as far as the libraries reveal it."""
+    """Return the HTTP status behind an error, as far as the libraries reveal it."""
     if isinstance(error, PermissionError) or str(error).startswith("Forbidden"):  # s3fs; gcsfs
         return 403
     return getattr(error, "status", None) or getattr(error, "code", None)
@@ -179,5 +179,5 @@ def shown_text(text: str, url: str) -> str:
 
 
 def file_size(path: str | os.PathLike[str]) -> int | None:
-    """Size of a local file in bytes; None for a remote one."""
+    """Return the size of a local file in bytes; None for a remote one."""
     return None if is_remote(path) else os.path.getsize(path)

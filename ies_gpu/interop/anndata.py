@@ -154,7 +154,7 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
 
 
 def _check_unchanged(model: Model, use: str) -> None:
-    """An error where cells of the map do not get their own coordinates: other points are in their place by now."""
+    """Raise if cells of the map do not get their own coordinates: other points are in their place by now."""
     rows = digest_rows(len(model.X))
     with listen(IESWarning):
         found = model.transform(model.X[rows])
@@ -167,14 +167,14 @@ def _check_unchanged(model: Model, use: str) -> None:
 
 
 def _check_cells(**given: Any) -> None:
-    """AnnData objects, without importing that library."""
+    """Check that these are AnnData objects, without importing that library."""
     for name, value in given.items():
         if not all(hasattr(value, part) for part in ("obsm", "obsp", "uns", "n_obs")):
             raise TypeError(f"{name} must be an AnnData object, got {brief(value)}; for arrays use select_coordinates")
 
 
 def entry_of(adata: Any, use: str) -> tuple[str, Any]:
-    """The argument of ``select_coordinates`` and its value."""
+    """Return the argument of ``select_coordinates`` and its value."""
     if use == "X" or use in adata.obsp:
         value = _of_scipy(adata.X if use == "X" else adata.obsp[use])
         if scipy.sparse.issparse(value):  # here already: SciPy converts without a look at the indices
@@ -195,20 +195,20 @@ def entry_of(adata: Any, use: str) -> tuple[str, Any]:
 
 
 def _of_scipy(value: Any) -> Any:
-    """A sparse matrix on a GPU, as rapids-singlecell leaves it, as SciPy's; anything else as it is."""
+    """Return a sparse matrix on a GPU, as rapids-singlecell leaves it, as SciPy's; anything else as it is."""
     home = backend_of(value)
     return value.get() if home.device != "cpu" and home.sparse.issparse(value) else value
 
 
 def _is_distances(adata: Any, use: str) -> bool:
-    """Whether a matrix holds distances, by scanpy's names."""
+    """Return whether a matrix holds distances, by scanpy's names."""
     if use == "distances" or use.endswith("_distances"):
         return True
     return any(isinstance(about, dict) and about.get("distances_key") == use for about in adata.uns.values())
 
 
 def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, Any]) -> Selection:
-    """A selection from a graph or kernel; d and s are found from the points that it was made of."""
+    """Choose from a graph or kernel; d and s are found from the points that it was made of."""
     options = dict(options)
     if "graph" in given and is_found(options.get("bandwidth", AUTO)):
         apart = given["graph"].data[given["graph"].data > 0]  # without copies
@@ -237,7 +237,7 @@ def _from_graph(adata: Any, use: str, given: dict[str, Any], options: dict[str, 
 
 
 def _points_behind(adata: Any, use: str) -> np.ndarray:
-    """The points that neighbours were computed from."""
+    """Return the points that neighbours were computed from."""
     key = use.removesuffix("connectivities").removesuffix("distances").removesuffix("_") or "neighbors"
     about = adata.uns.get(key)
     params = about.get("params", {}) if isinstance(about, dict) else {}
@@ -251,7 +251,7 @@ def _points_behind(adata: Any, use: str) -> np.ndarray:
 
 
 def summary(selection: Selection, use: str) -> dict[str, Any]:
-    """What an ``.h5ad`` file can keep: numbers, words and arrays of them."""
+    """Return what an ``.h5ad`` file can keep of a result: numbers, words and arrays of them."""
     info = selection.diagnostics
     low, high = selection.zeta_interval
     params = {
@@ -275,5 +275,5 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
 
 
 def answer_of(answer: Answer) -> dict[str, Any]:
-    """An answer as a file keeps it, which knows no None."""
+    """Return an answer as a file keeps it, which knows no None."""
     return {"level": answer.level, "figure": np.nan if answer.figure is None else answer.figure, "text": answer.text}

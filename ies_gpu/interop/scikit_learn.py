@@ -152,7 +152,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return self._for_output(self._extend(self._input(X, reset=False)))
 
     def _for_output(self, coordinates: Array) -> Array:
-        """The same on the host where scikit-learn makes a table of it, which it cannot of an array on a GPU."""
+        """Return coordinates, on the host if scikit-learn makes a table of them: it cannot of an array on a GPU."""
         chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
         return coordinates if chosen == "default" else backend_of(coordinates).to_host(coordinates)
 
@@ -211,7 +211,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return isinstance(self.metric, str) and self.metric in GIVEN
 
     def _input(self, X: Array, *, reset: bool) -> Array:
-        """Points as float64, on their own device, with as many columns as in ``fit``."""
+        """Return points as float64, on their own device, with as many columns as in ``fit``."""
         if backend_of(X).device != "cpu":
             validate_data(self, X, reset=reset, skip_check_array=True)
             return check_real_array("X", X, 2)
@@ -230,7 +230,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return X if self._precomputed else self._finite(X)
 
     def _finite(self, X: np.ndarray) -> Any:
-        """The same if all are numbers; our own message says where they are not."""
+        """Return X if all entries are numbers; our own message says where they are not."""
         try:
             return check_real_array("X", X, 2, columns=getattr(self, "feature_names_in_", None))
         except ValueError as error:
@@ -245,7 +245,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return tags
 
     def _given(self, X: Array) -> tuple[dict[str, Any], Any]:
-        """The training data by the name of its entry, checked, and as a model takes it."""
+        """Return the training data by the name of its entry, checked, and as a model takes it."""
         check_metric(self.metric, *GIVEN)
         X = self._input(X, reset=True)
         if not self._precomputed:
@@ -267,13 +267,13 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return {"graph": graph}, with_diagonal(graph, 0.0) if sparse else X
 
     def _radius(self, sparse: bool) -> float | None:
-        """How far apart neighbours may be in given distances: all that a sparse matrix stores."""
+        """Return how far apart neighbours may be in given distances; None for all that a sparse matrix stores."""
         if self.radius is not None:
             return check_length("radius", self.radius)
         return None if sparse or is_local(self.bandwidth) else 3 * check_length("bandwidth", self.bandwidth)
 
     def _refuse_found(self, distances: Array) -> None:
-        """An error with a bandwidth to begin with: without points none can be found."""
+        """Raise an error that names a bandwidth to begin with: without points none can be found."""
         apart = distances[(distances > 0) & (distances < np.inf)]
         start = float(np.quantile(to_host(apart), NEAR)) / 3 if len(apart) else 1.0
         text = f"{option('bandwidth')} is required with {option('metric', 'precomputed')}, since 'auto' needs points"
@@ -303,7 +303,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         self.embedding_ = chosen
 
     def _of_training(self, rows: np.ndarray, n: int) -> Finding:
-        """What to say of training points without a place in the map: they are no new points, and have other numbers."""
+        """Return what to say of training points without a place in the map, which are no new points."""
         one = len(rows) == 1
         got = "NaN" if self.isolated == "nan" else "the coordinates of the nearest point in the map"
         within = "" if self.model_.radius is None else f" within {option('radius', float(self.model_.radius))}"
@@ -314,7 +314,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return warning("points.isolated", text)
 
     def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:
-        """The model of the points that are in the map."""
+        """Return the model of the points that are in the map."""
         names = None if self._precomputed else getattr(self, "feature_names_in_", None)
         sparse = backend_of(X).sparse.issparse(X)
         if len(points) < X.shape[0]:
@@ -328,7 +328,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return make_model(X, coordinates, self.eigenvalues_, rule, subset, names, device=self.device)
 
     def _options(self, X: Array) -> dict[str, Any]:
-        """The options for ``select_coordinates``, with n_components lowered if there are too few points."""
+        """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
         check_choice("isolated", self.isolated, ISOLATED)
         if is_local(self.bandwidth):
             text = f"{option('bandwidth', 'local')} cannot place new points, which a transformer must"
@@ -353,12 +353,12 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         return asked | {"n_components": min(m, n - 2), "random_state": check_seed(self.random_state)}
 
     def _neighbors(self, n: int) -> int | None:
-        """How many neighbours a point of n gets, if that was asked for."""
+        """Return how many neighbours a point of n gets, if that was asked for."""
         return None if self.n_neighbors is None else min(check_integer("n_neighbors", self.n_neighbors, low=2), n - 1)
 
 
 def neighbors_bandwidth(X: Array, k: int) -> float:
-    """The median distance to the last neighbour: of several multiples of it the one with which maps were best."""
+    """Return the median distance to the last neighbour, of several multiples of it the best for maps."""
     backend = backend_of(X)
     with backend.active():
         found = float(backend.xp.median(backend.nearest(X, k)[0][:, -1]))
@@ -436,7 +436,7 @@ class DiffusionMap(SpectralTransformer):
         return self
 
     def _found(self, X: Array, asked: dict[str, Any]) -> dict[str, Any]:
-        """The bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
+        """Find the bandwidth that the choice of coordinates finds best, and its way with a graph in parts."""
         if len(X) < FEW:
             bandwidth = few_points_bandwidth(points_in_metric(X, self.metric))
             text = f"{len(X)} points are too few to estimate anything from them; using {option('bandwidth', bandwidth)}"
@@ -535,7 +535,7 @@ class IndependentCoordinates(SpectralTransformer):
 
 
 def few_points_bandwidth(X: Array) -> float:
-    """A bandwidth for a few points, whose radius lies between one that connects the graph and one that joins all pairs.
+    """Return a bandwidth for a few points, with a radius between those that connect the graph and join all pairs.
 
     The radius is the geometric mean of the longest edge of the minimum spanning tree and the largest distance.
     """
@@ -547,7 +547,7 @@ def few_points_bandwidth(X: Array) -> float:
 
 
 def few_points_sizes(X: Array, asked: dict[str, Any]) -> dict[str, Any]:
-    """The dimension, the number of coordinates and the bandwidth, with a guess for each that is "auto"."""
+    """Return dimension, number of coordinates and bandwidth, with a guess for each that is "auto"."""
     d, s, bandwidth = (asked[name] for name in SIZES)
     if not is_auto(s):
         s = check_integer("subset_size", s, low=1)

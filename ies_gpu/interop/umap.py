@@ -92,7 +92,7 @@ def _check_two(selection: Selection) -> None:
 
 
 def _nearest_kept(selection: Selection, X: Array) -> np.ndarray:
-    """For each input point its own row in the result, or that of its nearest point that has one."""
+    """Return for each input point its own row in the result, or that of its nearest point that has one."""
     kept = np.asarray(to_host(selection.points))
     if X is None:
         if not is_whole(selection):
