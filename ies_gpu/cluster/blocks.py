@@ -43,14 +43,14 @@ class Points:
 
 
 @step("order")
-def shared_out(team: Team, source: Source, count: int) -> list[Any]:
+def partition(team: Team, source: Source, count: int) -> list[Any]:
     """The blocks, a power of two of them, as futures of ``Points``; none is empty."""
     step = max(1, source.n // SAMPLE)
     cuts = cuts_of(np.concatenate(team.gather(team.map(every, source.chunks, step))), count)
     pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), cuts, count)
     sizes = np.array(team.gather(team.map(lambda _, own: [len(rows) for rows, _ in own], pieces)))
     filled = np.flatnonzero(sizes.any(axis=0)).tolist()
-    team.settle(len(filled))
+    team.assign_workers(len(filled))
     points = [
         team.submit(
             collected,

@@ -122,7 +122,7 @@ class TopLevel(Level):
     def restricted(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> Pieces:
         self.travelled["up"] += len(columns)
         pairs = enumerate(zip(self.cells, R.parts, strict=True))
-        parts = [self.team.passed(restricted, *pair, columns, factors, at=i, to=0) for i, pair in pairs]
+        parts = [self.team.send(restricted, *pair, columns, factors, at=i, to=0) for i, pair in pairs]
         return Pieces(self.team, parts, (self.coarse.n, len(columns)))
 
     def start(self, wanted: int, last: Any, guards: int, sure: int) -> CoarsePairs:
@@ -150,7 +150,7 @@ class LoneLevel:
     def taken(self, Z: Remote) -> list[Any]:
         """For each block the cells that it needs, taken where they are: only these travel."""
         wanted = enumerate(self.wanted)
-        return [self.team.passed(cells_taken, Z.future, cells, at=0, to=i) for i, cells in wanted]
+        return [self.team.send(cells_taken, Z.future, cells, at=0, to=i) for i, cells in wanted]
 
     def pairs(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
         found = self.team.submit(coarse_pairs, self.whole, wanted, guards, sure, block=0, alone=True)

@@ -23,16 +23,9 @@ from ..run.progress import Progress
 from ..run.run import Run
 from .saved import BlockCheckpoint, digest_of
 from .source import Source
-from .steps import (
-    BYTES_PER_POINT,
-    assemble_in_blocks,
-    judge_in_blocks,
-    laplacian_in_blocks,
-    map_in_blocks,
-    tangents_in_blocks,
-)
+from .steps import assemble_in_blocks, judge_in_blocks, laplacian_in_blocks, map_in_blocks, tangents_in_blocks
 from .sweep import TeamBackend
-from .team import Team
+from .team import BYTES_PER_POINT, Team
 
 REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     laplacian_of: laplacian_in_blocks,

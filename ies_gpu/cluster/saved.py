@@ -61,7 +61,7 @@ class BlockCheckpoint(Checkpoint):
         if saved is None:
             return None
         digests, team = saved.content["digests"], self.team
-        team.settle(len(digests))
+        team.assign_workers(len(digests))
         paths = self.block_paths(stage, len(digests))
         blocks = team.map(read_block, paths, digests)
         sound = team.gather(team.map(lambda _, content: content is not None, blocks))

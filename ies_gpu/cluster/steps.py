@@ -23,7 +23,7 @@ from ..results.selection import Selection
 from ..run.fit import Fit
 from ..run.inputs import Inputs
 from . import returned
-from .blocks import kept, shared_out, taken_rows
+from .blocks import kept, partition, taken_rows
 from .checks import check_source, facts_of_points
 from .eigenpairs import eigenpairs
 from .levels import over_root
@@ -36,10 +36,7 @@ from .matrix import (
     transition_blocks,
     unpacked_blocks,
 )
-from .team import Call, Pieces, Team, item, joined, no_workers
-
-BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
-SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
+from .team import Call, Pieces, item, joined
 
 
 @step("laplacian", composite=True, pack=packed_blocks, unpack=unpacked_blocks)
@@ -48,7 +45,7 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
     source = given.values["source"]
     team, n, count = source.team, source.n, 1
     do(check_source, team, source, options)
-    points = do(shared_out, team, source, block_count(team, n))
+    points = do(partition, team, source, team.block_count(n))
     while True:
         kernels = do(kernel_blocks, team, points, options)
         sizes, labels = do(parts_of_graph, team, kernels)
@@ -61,20 +58,11 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
         tell(left_out(len(sizes), int(sizes.max()), n))
         keep = [label == sizes.argmax() for label in labels]
         left = [i for i, own in enumerate(keep) if own.any()]
-        team.settle(len(left))
+        team.assign_workers(len(left))
         points = team.map(kept, [points[i] for i in left], [keep[i] for i in left])
     facts = {"graph_components": count, "approximations": []}
     facts |= do(facts_of_points, team, points, source.width, int(sizes.sum()), n)
     return do(transition_blocks, team, kernels, n, options.bandwidth, facts)
-
-
-def block_count(team: Team, n: int) -> int:
-    """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
-    threads, least = team.n_threads(), team.least_memory()
-    if threads < 1:
-        raise no_workers()
-    wanted = max(threads, n * BYTES_PER_POINT * SHARE // least)
-    return 1 << (int(wanted) - 1).bit_length()
 
 
 @step("eigenvectors", pack=packed_map, unpack=unpacked_map)

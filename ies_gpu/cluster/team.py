@@ -23,6 +23,8 @@ from ..errors import ClusterError, brief, first_few, first_line
 from ..findings import refusal
 from ..run.fingerprint import versions
 
+BYTES_PER_POINT = 2_000  # of a block, with 60 neighbours and 20 coordinates
+SHARE = 10  # a block takes at most 1/SHARE of the memory that a worker's thread has
 COARSE = 1 / 6  # of the memory of all blocks that the coarse levels take on the first worker
 # Headers of .npy files are parsed, and Python 3.11 sometimes fails at that in two threads at a time ("AST constructor
 # recursion depth mismatch"): the threads of a worker take turns
@@ -94,7 +96,7 @@ class Team:
         self.data = 0
         self.limits = self.memory_limits()
 
-    def settle(self, count: int) -> None:
+    def assign_workers(self, count: int) -> None:
         """Give each of ``count`` blocks a worker: runs of blocks, which are near each other, to the same one.
 
         The first worker, one with the most memory, solves the coarse levels, and gets fewer blocks for it.
@@ -120,10 +122,6 @@ class Team:
                 text = f"worker {address} has {', '.join(wrong)}"
                 raise refusal("cluster.versions", text, "install the same versions everywhere", ClusterError)
 
-    def n_threads(self) -> int:
-        """Threads of all workers together."""
-        return sum(self.client.nthreads().values())
-
     def memory_limits(self) -> dict[str, int]:
         """Bytes that each worker may use; one without a limit counts as having much."""
         # not client.scheduler_info: every two seconds the client replaces what that returns by one without workers
@@ -135,10 +133,14 @@ class Team:
         limits = self.memory_limits()
         return limits.get(self.place(block), min(limits.values(), default=1 << 62))
 
-    def least_memory(self) -> int:
-        """Bytes that a thread of the smallest worker may use."""
+    def block_count(self, n: int) -> int:
+        """A power of two: at least one block per thread, and small enough that what comes and goes with it is, too."""
         threads = self.client.nthreads()
-        return min((most // max(1, threads.get(w, 1)) for w, most in self.memory_limits().items()), default=1 << 62)
+        if not threads:
+            raise no_workers()
+        each = (limit // max(1, threads.get(worker, 1)) for worker, limit in self.memory_limits().items())
+        wanted = max(sum(threads.values()), n * BYTES_PER_POINT * SHARE // min(each, default=1 << 62))
+        return 1 << (int(wanted) - 1).bit_length()
 
     def submit(
         self, function: Callable[..., Any], *arguments: Any, block: int | None = None, alone: bool = False
@@ -155,7 +157,9 @@ class Team:
         futures: list[Any] = []
         call = prepared(Call(function, arguments), futures)
         work = Work(call, self.device, self.threads_beside(block or 0) if alone else 1)
-        return self.client.submit(here, work, *futures, key=key, pure=False, allow_other_workers=bool(place), **place)
+        return self.client.submit(
+            run_task, work, *futures, key=key, pure=False, allow_other_workers=bool(place), **place
+        )
 
     def threads_beside(self, block: int) -> int:
         """Threads of all workers on the machine of a block."""
@@ -165,7 +169,7 @@ class Team:
         host = get_address_host(self.place(block))
         return max(1, sum(count for worker, count in threads.items() if get_address_host(worker) == host))
 
-    def passed(self, function: Callable[..., Any], *arguments: Any, at: int, to: int) -> Any:
+    def send(self, function: Callable[..., Any], *arguments: Any, at: int, to: int) -> Any:
         """What a task of one block needs from another: a task there, and only where both are on one worker a call."""
         if self.place(at) == self.place(to):
             return Call(function, arguments)
@@ -269,7 +273,7 @@ class Team:
     def exchanged(self, pieces: list[Any]) -> list[Several]:
         """Return for each block the rows of others that its own have as neighbours, for the end of :meth:`map`."""
         return [
-            Several(self.passed(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
+            Several(self.send(sent, pieces[j], self.outgoing[j], i, at=j, to=i) for j in self.near[i])
             for i in range(len(pieces))
         ]
 
@@ -294,7 +298,7 @@ class Work:
     threads: int
 
 
-def here(work: Work, *given: Any) -> Any:
+def run_task(work: Work, *given: Any) -> Any:
     """Run a task on the worker's own backend, mostly in one thread: a worker runs as many tasks at a time as it has."""
     backend = _backend(work.device, work.threads)
     with backend.active():

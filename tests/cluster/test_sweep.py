@@ -62,7 +62,7 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
     few = [np.sort(rng.uniform(0.01, 1, 7)), *np.zeros((3, 7))]
     one = choose_coordinates(Tangents(U, None), Embedding(Y, *few), subset_size=3)
     team = Team(client, "cpu")
-    team.settle(3)
+    team.assign_workers(3)
     pieces = [Pieces(team, team.map(as_it_is, np.split(A, [100, 101])), A.shape) for A in (U, Y)]
     tasks, rounds = team.tasks, team.rounds
     with TeamBackend(team).active():

@@ -34,13 +34,13 @@ def test_rows_of_a_block_on_the_same_worker_need_no_task_of_their_own(client):
 
 
 def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
-    from ies_gpu.cluster.team import Call, Given, Team, Work, here, joined
+    from ies_gpu.cluster.team import Call, Given, Team, Work, joined, run_task
 
     gc.disable()
     try:
         array = np.ones(3)
         seen = weakref.ref(array)
-        assert len(here(Work(Call(joined, (Given(0), Given(0))), "cpu", 1), array)) == 6
+        assert len(run_task(Work(Call(joined, (Given(0), Given(0))), "cpu", 1), array)) == 6
         del array
         assert seen() is None
         team = Team(client, "cpu")
