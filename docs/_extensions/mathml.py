@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -10,11 +11,12 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
+ACCENTED = re.compile(r"(\{?\\(?:tilde|hat|bar)\{\w\}\}?)_")  # with an index, which docutils would put below the letter
 
 
 def draw(writer: Any, node: nodes.Element, *, as_block: bool) -> None:
     try:
-        formula = tex2mathml(node.astext(), as_block=as_block)
+        formula = tex2mathml(ACCENTED.sub(r"{\1{}}_", node.astext()), as_block=as_block)
     except MathError as error:
         logger.warning("formula %r: %s", node.astext(), error, location=node)
         formula = node.astext()
