@@ -38,6 +38,12 @@ def group_parameters(app: Any, domain: str, kind: str, content: nodes.Element) -
         entries.replace_self(grouped)
 
 
+def skip_numbered(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out the fields of a named tuple, which its docstring describes and Python numbers."""
+    return True if (getattr(member, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
 def setup(app: Any) -> dict[str, bool]:
     app.connect("object-description-transform", group_parameters, priority=900)
+    app.connect("autodoc-skip-member", skip_numbered)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
