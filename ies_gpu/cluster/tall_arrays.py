@@ -45,6 +45,9 @@ class TallKernels:
         self.numbers += sum(part.size for part in found)
         return found
 
+    def turn(self, R: Pieces, P: Pieces, left: np.ndarray, square: np.ndarray) -> None:
+        P.parts = self.team.map(turned, R.parts, P.parts, left, square)
+
     def update(self, X: Pieces, R: Pieces, P: Pieces, SP: Pieces, T: Pieces, ST: Pieces, *small: Any) -> np.ndarray:
         new = self.team.map(updated, *(pieces.parts for pieces in (X, R, P, SP, T, ST)), *small)
         for i, pieces in enumerate((X, R, T, ST)):
@@ -73,6 +76,13 @@ def emptied(backend: Backend, n: int, width: int, dtype: str) -> Any:
 def sums_of(backend: Backend, kernel: str, *tall: Any) -> Any:
     found = getattr(backend.kernels, kernel)(*tall)
     return tuple(map(backend.to_host, found)) if isinstance(found, tuple) else backend.to_host(found)
+
+
+def turned(backend: Backend, R: Any, P: Any, left: np.ndarray, square: np.ndarray) -> Any:
+    """A copy of what the kernel writes."""
+    P = P.copy()
+    backend.kernels.turn(R, P, backend.asarray(left), backend.asarray(square))
+    return P
 
 
 def updated(backend: Backend, X: Any, R: Any, P: Any, SP: Any, T: Any, ST: Any, *small: np.ndarray) -> tuple[Any, ...]:

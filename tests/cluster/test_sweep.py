@@ -74,3 +74,17 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
     np.testing.assert_allclose(found.percentiles, one.percentiles, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(regrets, one.regrets, atol=1e-15)
     assert (team.tasks - tasks, team.rounds - rounds) == (9 * 3 + 3, 5 + 1)  # with the regrets above
+
+
+def test_a_second_step_of_smoothing_is_that_of_one_array(client):
+    from ies_gpu.backend.kernels import plain_multilevel
+    from ies_gpu.cluster.tall_arrays import TallKernels
+    from ies_gpu.cluster.team import Pieces, Team, as_it_is
+
+    rng, team = np.random.default_rng(4), Team(client, "cpu")
+    R, P = rng.normal(size=(2, 50, 8)).astype(np.float32)
+    smooth, T = (Pieces(team, team.map(as_it_is, np.split(A.copy(), [20])), A.shape) for A in (R, P))
+    factors = rng.random(8), np.ones(8)
+    TallKernels(team).turn(smooth, T, *factors)
+    plain_multilevel.turn(R, P, *factors)
+    np.testing.assert_allclose(np.concatenate(team.gather(T.parts)), P, atol=1e-6)
