@@ -33,7 +33,7 @@ NEIGHBOURS = 10  # in the map, whose mean predicts a point
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer is seen in no picture
 CAP = 1.5  # one region counts no more than this
 
-FUNCTIONS = 32  # random ones, in place of points
+FUNCTIONS = 32, 16  # random ones, in place of points: of few, and of more than are looked at, which cost most
 MIXED = {60: 0.5, 120: 0.25}  # points whose numbers one value has mixed, of 2,000 or fewer, and the part in a region
 PER = 2_000
 STEPS = 100  # averagings at most
@@ -161,7 +161,7 @@ def averaged_functions(laplacian: Any, random_state: int) -> list[tuple[Array, f
     """Return random functions, averaged over the graph until one value mixes some points, and how many a region has."""
     backend, n = backend_of(laplacian.anchor), laplacian.shape[0]
     grown, wanted = max(1.0, n / PER), list(MIXED.items())
-    drawn, found = np.random.default_rng(random_state).normal(size=(n, FUNCTIONS)), []
+    drawn, found = np.random.default_rng(random_state).normal(size=(n, FUNCTIONS[n > SAMPLE])), []
     F = backend.asarray(laplacian.rows.to_device(drawn))
     for step in range(1, STEPS + 1):
         F = laplacian.operator.product(F, backend)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..run.fit import Fit
 
 LOST = 0.27, 0.38  # of the worst local direction: above the first a map is not sure, above the second doubtful
+LOST_OF_MANY = 0.27, 0.7  # the same in more than three dimensions, where ten neighbours are further away
 LOST_OF_GRAPH = 0.6, 0.8  # the same where random functions on a graph stand in for the points
 LAST, NEXT = (0.2, 0.15), (0.3, 0.45)  # of the graph's local spectrum: below and above them, d is another
 FEW, FEW_OF_GRAPH = 500, 600  # points, below which nothing is sure
@@ -77,10 +78,10 @@ def judge(
     maps = [Y[:, list(subset)] for subset in dict.fromkeys((found.subset, first))]
     if X is not None:
         lost = lost_of_points(X, maps, d)
-        doubts = lost_findings(lost[0], LOST) + few_findings(len(X), FEW)
+        doubts = lost_findings(lost[0], LOST if d <= 3 else LOST_OF_MANY) + few_findings(len(X), FEW)
         doubts += dimension_findings(X, d) if has_given_dimension else []
     else:
-        lost = lost_of_graph(laplacian, maps, d) if d < FUNCTIONS else []
+        lost = lost_of_graph(laplacian, maps, d) if d < min(FUNCTIONS) else []
         doubts = graph_findings(lost[0], d) + few_findings(len(Y), FEW_OF_GRAPH) if lost else unchecked()
     return judged(lost, doubts, sample, found, values, first)
 

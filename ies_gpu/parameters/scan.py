@@ -228,7 +228,7 @@ def expected_work(
     N, full = len(X), mean_degree(distances, centre)
     degrees = [degree for degree in (mean_degree(distances, eps) for eps in bandwidths) if degree <= DENSEST * N]
     # a wide kernel is tried on fewer points, on which it has about as many neighbours,
-    sizes = [(N * min(1.0, full / degree), min(degree, full), 1.0) for degree in degrees]
+    sizes = [(N * min(1.0, full / max(degree, 1.0)), min(degree, full), 1.0) for degree in degrees]
     # and sometimes on all of them afterwards
     sizes += [(N, degree, REPEATED) for degree in degrees if degree > full]
     if n > N:  # with a bandwidth like that of `carry`
