@@ -275,3 +275,13 @@ def test_the_page_that_answers_comes_first_in_a_search(served, browser):  # noqa
         link = WebDriverWait(browser, 60).until(lambda page: page.find_elements("css selector", FIRST))[0]
         found[query] = urlsplit(link.get_attribute("href")).path.removeprefix("/").removesuffix(".html")
     assert found == SEARCHES
+
+
+@built
+def test_the_front_page_is_one_screen(served, browser):  # noqa: F811
+    screen = {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    browser.get(f"{served}/index.html")
+    tall = browser.execute_script("return document.documentElement.scrollHeight")
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert tall <= 900, tall
