@@ -28,7 +28,7 @@ from .sampling import sample_rows
 
 ROWS = 256  # of each audit
 SOUND = -12.0  # below this the logarithm of a volume is the logarithm of rounding
-PIECE_BYTES = 1 << 20, 8 << 20  # of differences between points, at least and at most
+PIECE_BYTES = 1 << 19, 8 << 20  # of differences between points, at least and at most
 # Of kernels on small inputs, where roundings add up to some 1e-13 and 1e-5, whether or not a product and a sum are
 # rounded together: what is wrong is wrong by more.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3}
@@ -283,6 +283,13 @@ def product_difference(indptr: Array, indices: Array, data: Array, V: Array, pro
     return largest(apart / xp.where(scale > 0, scale, 1))
 
 
+def scaled_lengths(apart: Array, unit: float) -> Array:
+    """Return the lengths (r, p) of differences (r, p, D) between points in a unit, in their memory."""
+    apart /= unit
+    apart *= apart
+    return namespace(apart).sqrt(apart.sum(axis=2))
+
+
 def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radius: float) -> float:
     """Return how far number and sum of some points' distances to neighbours, themselves included, are off.
 
@@ -292,8 +299,7 @@ def graph_difference(X: Array, rows: Array, ends: Array, distances: Array, radiu
     fewest, most, total = (xp.zeros(len(rows)) for _ in range(3))
     step = max(1, min(max(PIECE_BYTES[0], X.nbytes), PIECE_BYTES[1]) // (8 * X.shape[1] * len(rows)))
     for first in range(0, len(X), step):  # in pieces: the points may be a large mapped file
-        apart = (X[first : first + step] - chosen) / radius
-        lengths = xp.sqrt((apart * apart).sum(axis=2))
+        lengths = scaled_lengths(X[first : first + step] - chosen, radius)
         inside = lengths <= 1 - 1e-12  # a pair at the very radius may fall on either side of it by rounding
         fewest += inside.sum(axis=1)
         most += (lengths <= 1 + 1e-12).sum(axis=1)

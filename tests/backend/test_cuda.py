@@ -132,7 +132,7 @@ def test_a_search_takes_device_arrays_and_answers_as_on_the_cpu(machine, cupy, n
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_whole_run_with_each_search_in_float32(machine, name):
     arguments = {"search": name, "n_components": 8, "dtype": "float32"}
-    found, expected = on_cuda("D7", 900, **arguments), on_cpu("D7", 900, **arguments)
+    found, expected = on_cuda("D7", 500, **arguments), on_cpu("D7", 500, **arguments)
     assert found.diagnostics["device"] == "cuda:0" and found.diagnostics["search"]["method"] == name
     assert found.subset == expected.subset and sorted(found.search_order) == list(found.subset)
 
@@ -203,11 +203,11 @@ def test_device_arrays_stay_on_the_device(cupy, machine):
 
 
 def test_device_arrays_may_be_worked_on_by_the_cpu(cupy):
-    X, arguments = problem("D1", 1500)
+    X, arguments = problem("D1", 700)
     found = select_coordinates(cupy.asarray(X), device="cpu", **arguments)
     assert found.diagnostics["device"] == "cpu"
     assert isinstance(found.coordinates, cupy.ndarray)
-    assert_agreement(found, on_cpu("D1", 1500), 1e-12)
+    assert_agreement(found, on_cpu("D1", 700), 1e-12)
 
 
 class Tensor:
@@ -234,20 +234,20 @@ def test_tensors_of_other_libraries_live_where_they_are():
 
 
 def test_tensors_of_other_libraries_are_seen_without_a_copy(cupy, machine):
-    X, arguments = problem("D1", 1500)
+    X, arguments = problem("D1", 700)
     given = Tensor(cupy.asarray(X))
     assert backend_of(given).device == "cuda:0"
     uploads = machine.transfers.count(("up", X.nbytes))
     for device in ("auto", "cuda", "cpu"):
         found = select_coordinates(given, device=device, **arguments)
         assert isinstance(found.coordinates, cupy.ndarray)
-        assert_agreement(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 700))
     assert machine.transfers.count(("up", X.nbytes)) == uploads
 
 
 def test_other_entries_run_on_the_device(machine):
-    X, arguments = problem("D1", 1500)
-    bandwidth, expected = arguments["bandwidth"], on_cpu("D1", 1500)
+    X, arguments = problem("D1", 700)
+    bandwidth, expected = arguments["bandwidth"], on_cpu("D1", 700)
     graph = ies_gpu.radius_graph(X, radius=3 * bandwidth)
     kernel = ies_gpu.gaussian_kernel(graph, bandwidth=bandwidth)
     laplacian = ies_gpu.graph_laplacian(kernel, bandwidth=bandwidth)
@@ -263,7 +263,7 @@ def test_other_entries_run_on_the_device(machine):
 
 
 def test_without_self_loops(machine):
-    assert_agreement(on_cuda("D1", 1500, self_loops=False), on_cpu("D1", 1500, self_loops=False))
+    assert_agreement(on_cuda("D1", 700, self_loops=False), on_cpu("D1", 700, self_loops=False))
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -304,41 +304,41 @@ def test_the_multilevel_solver_runs_on_the_device(machine, monkeypatch):
 
 
 def test_the_largest_part_of_a_disconnected_graph(machine):
-    X, arguments = problem("D1", 1500)
+    X, arguments = problem("D1", 700)
     both = np.concatenate([X, X[:300] + 1e3 * np.abs(X).max()])
     with pytest.raises(ies_gpu.DisconnectedGraphError, match="2 parts"):
         select_coordinates(both, device="cuda", **arguments)
     with pytest.warns(IESWarning, match="largest"):
         found = select_coordinates(both, device="cuda", disconnected="largest", **arguments)
     assert found.points.tolist() == list(range(1500))
-    assert found.subset == on_cpu("D1", 1500).subset
+    assert found.subset == on_cpu("D1", 700).subset
 
 
 def test_the_second_device_and_the_current_one_restored(monkeypatch):
     monkeypatch.delenv("IES_GPU_DEVICE", raising=False)
     with plugged_in(n_devices=2) as machine:
-        found = on_cuda("D1", 1500, device="cuda:1")
+        found = on_cuda("D1", 700, device="cuda:1")
         assert machine.current == 0
         assert found.diagnostics["device"] == "cuda:1"
-        assert_agreement(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 700))
         cupy = sys.modules["cupy"]
         with cupy.cuda.Device(1):
             there = cupy.arange(3)
-            points = cupy.asarray(problem("D1", 1500)[0])
+            points = cupy.asarray(problem("D1", 700)[0])
         assert backend_of(there).device == "cuda:1"
         # arrays of the second device stay there, whichever is the current one
-        found = select_coordinates(points, device="cuda", **problem("D1", 1500)[1])
+        found = select_coordinates(points, device="cuda", **problem("D1", 700)[1])
         assert found.diagnostics["device"] == "cuda:1"
-        found = select_coordinates(points, **problem("D1", 1500)[1])
+        found = select_coordinates(points, **problem("D1", 700)[1])
         assert found.diagnostics["device"] == "cuda:1"
         assert found.coordinates.device.id == found.score((0, 1)).device.id == 1
-        assert_agreement(found, on_cpu("D1", 1500))
+        assert_agreement(found, on_cpu("D1", 700))
         with pytest.raises(RuntimeError, match="boom"), get_backend("cuda:1").active():
             assert machine.current == 1
             raise RuntimeError("boom")
         assert machine.current == 0
         with pytest.raises(DeviceError, match="no CUDA device 2; the numbers go from 0 to 1"):
-            on_cuda("D1", 1500, device="cuda:2")
+            on_cuda("D1", 700, device="cuda:2")
 
 
 def test_tall_sums_of_the_multilevel_solver_keep_a_device_busy(rng):
