@@ -159,12 +159,13 @@ def lost_in_regions(X: np.ndarray, errors: np.ndarray, size: int, d: int) -> tup
 
 def averaged_functions(laplacian: Any, random_state: int) -> list[tuple[Array, float]]:
     """Return random functions, averaged over the graph until one value mixes some points, and how many a region has."""
-    backend, n = backend_of(laplacian.anchor), laplacian.shape[0]
+    P, n = laplacian.operator, laplacian.shape[0]
+    backend = backend_of(P.matrix.data if P.has_matrix else laplacian.anchor)
     grown, wanted = max(1.0, n / PER), list(MIXED.items())
     drawn, found = np.random.default_rng(random_state).normal(size=(n, FUNCTIONS[n > SAMPLE])), []
     F = backend.asarray(laplacian.rows.to_device(drawn))
     for step in range(1, STEPS + 1):
-        F = laplacian.operator.product(F, backend)
+        F = P.product(F, backend)
         mixed = 1 / float(backend.xp.median((F * F).mean(axis=1)))
         while wanted and (step == STEPS or mixed >= min(grown * wanted[0][0], n / 6)):
             least, part = wanted.pop(0)
