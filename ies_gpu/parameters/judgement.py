@@ -70,12 +70,12 @@ def judge(
 
     Whether the points have the dimension that the map was made for is looked at where the user gave that.
     """
-    rows = fit.laplacian.rows
-    sample = some_of(fit)
     values, d = fit.embedding.eigenvalues, fit.tangents.bases.shape[2]
     first = leading(found)
-    Y = rows.to_user(fit.embedding.vectors)
-    maps = [Y[:, list(subset)] for subset in dict.fromkeys((found.subset, first))]
+    with backend_of(fit.embedding.vectors).active():  # X may be on another device
+        sample = some_of(fit)
+        Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
+        maps = [Y[:, list(subset)] for subset in dict.fromkeys((found.subset, first))]
     if X is not None:
         lost = lost_of_points(X, maps, d)
         doubts = lost_findings(lost[0], LOST if d <= 3 else LOST_OF_MANY) + few_findings(len(X), FEW)

@@ -126,6 +126,7 @@ ON_HOST = {
     "Selection.explore": lambda at: at.selection.explore(points=at.X),
     "Selection.zeta_dimensionless": lambda at: at.selection.zeta_dimensionless,
     "Selection.verdict": lambda at: at.selection.verdict,
+    "Selection.judgement": lambda at: at.selection.judgement,
     "plot.embedding": lambda at: ies_gpu.plot.embedding(at.selection),
     "plot.path": lambda at: ies_gpu.plot.path(at.selection),
     "plot.volumes": lambda at: ies_gpu.plot.volumes(at.selection),
