@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..choice.search import SearchResult
     from ..run.fit import Fit
 
-LOST = 0.27, 0.38  # of the worst local direction: above the first a map is not sure, above the second doubtful
+LOST = 0.27, 0.43  # of the worst local direction: above the first a map is not sure, above the second doubtful
 LOST_OF_MANY = 0.27, 0.7  # the same in more than three dimensions, where ten neighbours are further away
 LOST_OF_GRAPH = 0.6, 0.8  # the same where random functions on a graph stand in for the points
 LAST, NEXT = (0.2, 0.15), (0.3, 0.45)  # of the graph's local spectrum: below and above them, d is another
