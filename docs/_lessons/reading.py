@@ -26,12 +26,12 @@ print(selection)
 #   for programs.
 # **rank**
 #   Does the map keep every direction around a point? It gives the share of the variance that is lost along the worst
-#   one: up to 27 % is good, above 38 % is bad.
+#   one; :doc:`/judging` has the limits.
 # **shape**
 #   Is it free of folds, knots and overlaps? Looked at in up to 1,500 points; :doc:`/judging` shows how to see where.
 # **stable**
-#   How many other samples would choose this set or a twin of it, if their eigenvectors were the same: from 90 % on is
-#   good, below 60 % is bad. Other samples also have other eigenvectors; refits show that (:doc:`/judging`).
+#   How many other samples would choose this set or a twin of it, if their eigenvectors were the same. They are not;
+#   refits show that (:doc:`/judging`).
 # **doubt**
 #   Further reasons to doubt the choice, the gravest first.
 # **needed**

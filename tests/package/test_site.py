@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 
 import ies_gpu
+from ies_gpu.parameters import judgement
 from ies_gpu.results.text import PRINTED
 from tests.findings.source import codes
 from tests.package.test_docstrings import MORE
@@ -157,6 +158,14 @@ def test_the_install_page_names_every_extra_for_users():
     users = {name for name, needs in extras.items() if needs and not name.startswith("test") and name not in inside}
     rows = re.findall(r"^\| (`[a-z0-9`, ]+`) \|", (DOCS / "install.md").read_text(), re.MULTILINE)
     assert {word for row in rows for word in re.findall("`([a-z0-9]+)`", row)} == users
+
+
+def test_the_limits_of_the_verdict_are_those_of_the_code():
+    page = (DOCS / "judging.md").read_text()
+    rows = {row[0]: row[1:] for row in re.findall(r"^\| (\w+) \| .* \| (.*?) \| (.*?) ?\|$", page, re.MULTILINE)}
+    said = {name: [float(value) / 100 for value in re.findall(r"([\d.]+) %", " ".join(rows[name]))] for name in rows}
+    assert said["rank"] == [*judgement.LOST, judgement.LOST_OF_MANY[1]]
+    assert said["shape"] == list(judgement.FOLDED) and said["stable"] == [judgement.STABLE[1]]
 
 
 class Page(HTMLParser):
