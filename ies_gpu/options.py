@@ -131,6 +131,12 @@ class Options:
         Score every set; the paper's greedy search; a local search for large ``n_components`` and ``subset_size``; or an
         exact search that skips sets which provably cannot win. ``diagnostics["search"]`` says what was guaranteed.
         """, cluster="use 'exhaustive'")  # fmt: skip
+    untangle: bool = row(
+        True, Switch(), "bool", "leave the chosen coordinates as they are, as in the paper", """
+        Whether to turn the chosen coordinates, but the first, towards eigenvectors that the sample cannot tell from
+        them, if the map keeps more of the points for it; ``rotation`` has the weights. False leaves them as they are,
+        as in the paper, and so does ``client``.
+        """)  # fmt: skip
     scale: str = row(
         "rms", Words("rms", "unit", "diffusion"), '{"rms", "unit", "diffusion"}', "scale of the coordinates", """
         How the coordinates are scaled: to root mean square 1, so that an entry does not depend on the number of points;

@@ -13,7 +13,7 @@ from .parameters.judgement import judge
 from .results.assembly import assemble, labelled, labels_of, points_of, told
 from .results.parts import each_part
 from .results.selection import Selection
-from .run.fit import fit, searched
+from .run.fit import fit, searched, untangled
 from .run.inputs import Inputs, laplacian_of
 from .run.progress import Progress
 from .run.run import Run
@@ -43,6 +43,7 @@ def select_coordinates(
     zeta: float | str = "auto",
     percentile: float = 75,
     search: str = "exhaustive",
+    untangle: bool = True,
     scale: str = "rms",
     diffusion_time: float = 1.0,
     disconnected: str = "auto",
@@ -87,8 +88,8 @@ def select_coordinates(
     eigenvalues : ndarray of shape (n_components,), optional
         The eigenvalues of ``laplacian``, ascending.
     {intrinsic_dim, subset_size, bandwidth, n_neighbors, radius, self_loops, metric, alpha, n_components, zeta,
-    percentile, search, scale, diffusion_time, disconnected, device, dtype, memory_limit, n_threads, random_state, tol,
-    keep_bases, checkpoint, resume}
+    percentile, search, untangle, scale, diffusion_time, disconnected, device, dtype, memory_limit, n_threads,
+    random_state, tol, keep_bases, checkpoint, resume}
     progress : bool or callable, optional
         True shows a bar per stage, in a terminal or a notebook, and says if kernels must be compiled first. A function
         is called as ``progress(stage, done, total)``; ``total`` is 0 when it is not known.
@@ -188,6 +189,7 @@ def select_coordinates(
         zeta=zeta,
         percentile=percentile,
         search=search,
+        untangle=untangle,
         scale=scale,
         diffusion_time=diffusion_time,
         disconnected=disconnected,
@@ -214,7 +216,8 @@ def select_coordinates(
 
 def computed(run: Run, given: Inputs, options: Options) -> Selection:
     """Run the steps of the pipeline, after the search for what is "auto"."""
-    fitted = found = automatic = embedding = laplacian = None
+    found: Any = None
+    fitted = automatic = embedding = laplacian = None
     if options.automatic:
         options, automatic, fitted, found = run(find_parameters, given, options)
         run.options = options
@@ -230,9 +233,11 @@ def computed(run: Run, given: Inputs, options: Options) -> Selection:
     is_given = automatic is None or "intrinsic_dim" not in automatic["chosen"]
     rows = fitted.laplacian.rows  # those of a cluster stay there
     X = None if rows is None else points_of(given, rows.used)
-    judgement = run(judge, fitted, found, X, laplacian, has_given_dimension=is_given)
+    weights = untangled(X, options, fitted, found, run)
+    turn = {} if weights is None else {"weights": weights}
+    judgement = run(judge, fitted, found, X, laplacian, has_given_dimension=is_given, **turn)
     del laplacian
-    return told(run(assemble, given, options, fitted, found), run, automatic, judgement)
+    return told(run(assemble, given, options, fitted, found, **turn), run, automatic, judgement)
 
 
 def select_each_part(

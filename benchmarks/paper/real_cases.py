@@ -200,7 +200,7 @@ def fit(case: RealCase, X: np.ndarray, bandwidth: float | str, device: str, **op
         warnings.simplefilter("ignore", IESWarning)  # kept in the result, and told on the page
         return select_coordinates(
             X, intrinsic_dim=case.d, subset_size=case.s, bandwidth=bandwidth, self_loops=case.self_loops,
-            disconnected="largest", device=device, **options,
+            disconnected="largest", untangle=False, device=device, **options,
         )  # fmt: skip
 
 

@@ -98,6 +98,7 @@ def compute(name: str, plan: Plan, parts: Parts) -> Case:
             bandwidth=wider * data.bandwidth,
             device=plan.device,
             keep_bases=True,
+            untangle=False,
         )
     size, zeta = min(ORDER, selection.coordinates.shape[1]), ranking_zeta(selection)
     sets = selection.ranking.subsets

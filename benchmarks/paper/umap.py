@@ -51,7 +51,9 @@ def fill(
         strip = datasets.load("D1", n_samples=n)
         # as many neighbours at every n
         eps = strip.bandwidth * np.sqrt(10_000 / n)
-        selection = select_coordinates(strip.X, intrinsic_dim=2, subset_size=2, bandwidth=eps, device=device)
+        selection = select_coordinates(
+            strip.X, intrinsic_dim=2, subset_size=2, bandwidth=eps, device=device, untangle=False
+        )
     with parts.stage("UMAP") as report:
         runs = compute(strip, selection, plan, epochs, report)
     names = ", ".join(selection.names)

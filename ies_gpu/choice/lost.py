@@ -79,12 +79,8 @@ def lost_of_points(X: Array, maps: Sequence[Array], d: int, random_state: int = 
     X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
     if X.shape[1] > COMPONENTS:
         X = X @ leading_axes(X, COMPONENTS)
-    d, found = min(d, X.shape[1]), []
-    for Y in maps:
-        errors = X - X[nearest_in_map(on_sample(Y, random_state))].mean(axis=1)
-        shares = [lost_in_regions(X, errors, region_size(len(X), *pair), d)[0].mean() for pair in SHARES.items()]
-        found.append(Lost(float(np.mean(shares))))
-    return found
+    near = [nearest_in_map(on_sample(Y, random_state)) for Y in maps]
+    return [Lost(lost_along(X, X - X[rows].mean(axis=1), d)) for rows in near]
 
 
 def lost_of_graph(laplacian: Any, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
@@ -127,12 +123,19 @@ def on_sample(rows: Array, random_state: int) -> np.ndarray:
         return backend.to_host(rows).astype(float)
 
 
-def nearest_in_map(Y: np.ndarray) -> np.ndarray:
+def nearest_in_map(Y: np.ndarray, blur: float = BLUR) -> np.ndarray:
     """Return the nearest neighbours (n, k) of each point in a map, blurred so that only what can be seen counts."""
     backend = backend_of(Y)
-    Y = Y / column_units(Y) + BLUR * np.random.default_rng(0).normal(size=Y.shape)
+    Y = Y / column_units(Y) + blur * np.random.default_rng(0).normal(size=Y.shape)
     with backend.active():
         return backend.nearest(Y, min(NEIGHBOURS, len(Y) - 1))[1]
+
+
+def lost_along(X: np.ndarray, errors: np.ndarray, d: int) -> float:
+    """Return the share of the variance that errors are along the worst of d local directions, the mean over regions."""
+    d = min(d, X.shape[1])
+    found = [lost_in_regions(X, errors, region_size(len(X), *pair), d)[0].mean() for pair in SHARES.items()]
+    return float(np.mean(found))
 
 
 def region_size(n: int, share: float, fewest: int) -> int:

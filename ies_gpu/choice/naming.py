@@ -31,6 +31,15 @@ def in_symbols(text: str) -> str:
     return re.sub(r"\bphi(\d+)\b", lambda name: "φ" + name[1].translate(SUBSCRIPTS), text)
 
 
+def formula(weights: Iterable[float], most: int = 3) -> str:
+    """A combination of coordinates by its largest weights, beside the largest: ``phi7 + 0.5 phi8``."""
+    ordered = sorted(enumerate(weights), key=lambda pair: -abs(pair[1]))
+    first, largest = ordered[0]
+    terms = [(k, weight / largest) for k, weight in ordered[1:] if abs(weight) >= 0.05 * abs(largest)]
+    text = "".join(f" {'-' if part < 0 else '+'} {abs(part):.1g} phi{k + 1}" for k, part in terms[:most])
+    return f"phi{first + 1}{text}{' + ...' * (len(terms) > most)}"
+
+
 def coordinate_numbers(subset: Any, m: int) -> tuple[int, ...]:
     """A set of coordinates as 0-based numbers, given as such or by name: ``(0, 6)`` or ``("phi1", "phi7")``."""
     import numpy as np  # here, because ``ies-gpu --help`` loads this module

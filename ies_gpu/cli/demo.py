@@ -98,7 +98,7 @@ def compare(selection: Selection, data: Dataset, say: Callable[[str], None]) -> 
     say("                              share of the variance     mean volume")
     say("                              kept of x      kept of y  (0 to 1)")
     for title, chosen in (("naive", NAIVE), ("chosen", selection.subset)):
-        part = selection.coordinates[:, list(chosen)]
+        part = selection.embedding if title == "chosen" else selection.coordinates[:, list(chosen)]
         x, kept[title] = (max(0.0, 1 - unexplained_variance(truth[:, [k]], part)) for k in (0, 1))
         volume = float(np.exp(selection.score(chosen)).mean())
         say(f"  {title + f' {{{names_text(chosen)}}}':<26}  {x:9.1%}      {kept[title]:9.1%}       {volume:.3f}")

@@ -43,10 +43,10 @@ def run(args: argparse.Namespace, console: Console) -> int:
     model = load_as(Model, args.model)
     points, rows, found_names = read_table(args.points, **chosen_of(args))
     check_columns(args.points, model.feature_names, found_names)
-    columns = range(model.coordinates.shape[1]) if args.every else model.subset
+    columns = range(model.coordinates.shape[1]) if args.every else None
     machine = {"device": args.device, "memory_limit": args.memory_limit, "n_threads": args.n_threads}
     found = model.transform(points, columns=columns, isolated=args.isolated, **machine, progress=console.progress)
-    names = coordinate_names(columns)
+    names = model.names if columns is None else coordinate_names(columns)
     write_table(args.output, found, names, rows=rows, obsm="X_ies")
     console.close()
     if args.json:

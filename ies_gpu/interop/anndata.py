@@ -78,6 +78,8 @@ def select(adata: Any, *, use: str = "X_pca", key_added: str = "ies", **options:
         selection = _from_graph(adata, use, {entry: value}, options)
     adata.obsm[f"X_{key_added}"] = in_input_rows(selection, adata.n_obs)
     adata.uns[key_added] = summary(selection, use)
+    if selection.rotation is not None:  # new cells are placed by the eigenvectors
+        adata.obsm[f"{key_added}_eigenvectors"] = in_input_rows(selection, adata.n_obs, every=True)
     return selection
 
 
@@ -120,7 +122,8 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
     if check_text("key", key) not in adata.uns or f"X_{key}" not in adata.obsm:
         text = f"adata has no map under key={brief(key)}"
         raise refusal("key.missing", text, "call ies_gpu.anndata.select(adata) first")
-    about, whole = adata.uns[key], np.asarray(adata.obsm[f"X_{key}"], dtype=float)
+    about, rotation = adata.uns[key], adata.uns[key].get("rotation")
+    whole = np.asarray(adata.obsm[f"X_{key}" if rotation is None else f"{key}_eigenvectors"], dtype=float)
     params = about["params"]
     use = str(params["use"])
     entry, X = entry_of(adata, use)
@@ -145,8 +148,10 @@ def transform(adata: Any, new: Array, *, key: str = "ies", **options: Any) -> np
         str(params.get("metric", "euclidean")), float(params.get("alpha", 1.0)), None if k is None else int(k),
     )  # fmt: skip
     X = check_points(np.asarray(to_host(X), dtype=float)[kept])
-    values, device = np.asarray(about["eigenvalues"])[subset], options.get("device", "auto")
-    model = make_model(X, whole[kept], values, rule, range(len(subset)), device=device)
+    values, device = np.asarray(about["eigenvalues"]), options.get("device", "auto")
+    if rotation is None:
+        values, subset = values[subset], np.arange(len(subset))
+    model = make_model(X, whole[kept], values, rule, subset.tolist(), device=device, rotation=rotation)
     _check_unchanged(model, use)
     new.obsm[f"X_{key}"] = model.transform(X_new, **options)
     new.uns[key] = {"names": about["names"], "subset": about["subset"], "params": dict(params)}
@@ -158,7 +163,7 @@ def _check_unchanged(model: Model, use: str) -> None:
     rows = digest_rows(len(model.X))
     with listen(IESWarning):
         found = model.transform(model.X[rows])
-    off = np.abs(found - model.coordinates[rows]).max(axis=1) / np.sqrt((model.coordinates**2).mean(axis=0)).max()
+    off = np.abs(found - model.embedding[rows]).max(axis=1) / np.sqrt((model.embedding**2).mean(axis=0)).max()
     if not np.median(off) <= UNCHANGED:  # NaN where they have no neighbours any more
         where = "adata.X" if use == "X" else f"adata.obsm[{use!r}]"
         raise ValueError(
@@ -262,6 +267,7 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
     return {
         "names": np.array(selection.names, dtype=object),
         "subset": np.array(selection.subset),
+        **({} if selection.rotation is None else {"rotation": np.asarray(to_host(selection.rotation))}),
         "verdict": selection.verdict,
         "judgement": {name: answer_of(answer) for name, answer in selection.judgement.items()},
         "zeta": float(selection.zeta),

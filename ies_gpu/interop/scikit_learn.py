@@ -290,7 +290,7 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
     def _keep(self, X: Array, points: Array, model: Model) -> None:
         """Store the model, and the coordinates of all points: those left out of the graph count as new."""
         self.model_, self.bandwidth_, self.points_ = model, model.bandwidth, points
-        chosen = model.coordinates[:, list(model.subset)]
+        chosen = model.embedding
         n = X.shape[0]
         if len(points) < n:
             left_out = np.setdiff1d(np.arange(n), points)
@@ -313,7 +313,9 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         )
         return warning("points.isolated", text)
 
-    def _model(self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any) -> Model:
+    def _model(
+        self, X: Array, points: np.ndarray, coordinates: Array, subset: Any, bandwidth: Any, rotation: Array = None
+    ) -> Model:
         """Return the model of the points that are in the map."""
         names = None if self._precomputed else getattr(self, "feature_names_in_", None)
         sparse = backend_of(X).sparse.issparse(X)
@@ -325,7 +327,8 @@ class SpectralTransformer(TransformerMixin, BaseEstimator):
         else:
             scales = check_scales(bandwidth, self.radius)
         rule = KernelRule(*scales, self.self_loops, self.metric, self.alpha, self._neighbors(X.shape[0]))
-        return make_model(X, coordinates, self.eigenvalues_, rule, subset, names, device=self.device)
+        about = {"device": self.device, "rotation": rotation}
+        return make_model(X, coordinates, self.eigenvalues_, rule, subset, names, **about)
 
     def _options(self, X: Array) -> dict[str, Any]:
         """Return the options for ``select_coordinates``, with n_components lowered if there are too few points."""
@@ -462,7 +465,8 @@ class IndependentCoordinates(SpectralTransformer):
         The bandwidth of the Gaussian kernel. "auto" tries several, as "fixed" in
         :func:`select_coordinates`; with ``n_neighbors`` it is the median distance to the last neighbour.
     {n_neighbors, radius, self_loops, metric, alpha, scale, diffusion_time, disconnected, isolated, device, dtype,
-    memory_limit, n_threads, random_state, tol, progress, intrinsic_dim, subset_size, zeta, percentile, search}
+    memory_limit, n_threads, random_state, tol, progress, intrinsic_dim, subset_size, zeta, percentile, search,
+    untangle}
 
     Attributes
     ----------
@@ -500,6 +504,7 @@ class IndependentCoordinates(SpectralTransformer):
     zeta: float | str = "auto"
     percentile: float = 75
     search: str = "exhaustive"
+    untangle: bool = True
 
     @at_home
     def fit(self, X: Array, y: Array = None) -> Self:
@@ -530,7 +535,8 @@ class IndependentCoordinates(SpectralTransformer):
         used, self.eigenvalues_ = found.diagnostics["parameters"], found.eigenvalues
         self.intrinsic_dim_, self.subset_size_ = used["intrinsic_dim"], used["subset_size"]
         points = to_host(found.points)
-        self._keep(X, points, self._model(X, points, found.coordinates, found.subset, used["bandwidth"]))
+        chosen = found.coordinates, found.subset, used["bandwidth"], found.rotation
+        self._keep(X, points, self._model(X, points, *chosen))
         return self
 
 

@@ -70,7 +70,7 @@ def umap_init(
     Y = to_host(selection.coordinates)
     if subset is None:
         _check_two(selection)
-    chosen = Y[:, coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])]
+    chosen = to_host(selection.embedding) if subset is None else Y[:, coordinate_numbers(subset, Y.shape[1])]
     chosen = chosen[_nearest_kept(selection, X)]
     rng = np.random.default_rng(check_seed(random_state))
     scaled = chosen * (REACH / np.abs(chosen).max())

@@ -64,7 +64,13 @@ class Judgement(NamedTuple):
 
 @step("verdict")
 def judge(
-    fit: Fit, found: SearchResult, X: Array | None, laplacian: Any = None, *, has_given_dimension: bool = True
+    fit: Fit,
+    found: SearchResult,
+    X: Array | None,
+    laplacian: Any = None,
+    *,
+    has_given_dimension: bool = True,
+    weights: np.ndarray | None = None,
 ) -> Judgement:
     """Judge a map by its points (n, D), in the order of the input, or by the graph of its Laplacian.
 
@@ -76,6 +82,8 @@ def judge(
         sample = some_of(fit)
         Y = fit.laplacian.rows.to_user(fit.embedding.vectors)
         maps = [Y[:, list(subset)] for subset in dict.fromkeys((found.subset, first))]
+        if weights is not None:
+            maps[0] = Y @ backend_of(Y).asarray(weights)
     if X is not None:
         lost = lost_of_points(X, maps, d)
         doubts = lost_findings(lost[0], LOST if d <= 3 else LOST_OF_MANY) + few_findings(len(X), FEW)
@@ -83,7 +91,7 @@ def judge(
     else:
         lost = lost_of_graph(laplacian, maps, d) if d < min(FUNCTIONS) else []
         doubts = graph_findings(lost[0], d) + few_findings(len(Y), FEW_OF_GRAPH) if lost else unchecked()
-    return judged(lost, doubts, sample, found, values, first)
+    return judged(lost, doubts, sample, found, values, first, weights)
 
 
 def leading(found: SearchResult) -> tuple[int, ...]:
@@ -101,6 +109,18 @@ def some_of(fit: Fit) -> Sample:
     return Sample(Y, bases, sigma, len(order))
 
 
+def turned_sample(
+    sample: Sample, subset: tuple[int, ...], values: np.ndarray, weights: np.ndarray | None
+) -> tuple[Sample, tuple[int, ...], np.ndarray]:
+    """Return the sample with the turned coordinates in place of the chosen ones, these, and the eigenvalues."""
+    if weights is None:
+        return sample, subset, values
+    Y, bases, values, S = sample.coordinates.copy(), sample.bases.copy(), values.copy(), list(subset)
+    Y[:, S], bases[:, S] = sample.coordinates @ weights, np.matmul(weights.T, sample.bases)
+    values[S] = (weights * weights).T @ values
+    return sample._replace(coordinates=Y, bases=bases), subset, values
+
+
 def judged(
     lost: list[Lost],
     doubts: list[Finding],
@@ -108,6 +128,7 @@ def judged(
     found: SearchResult,
     values: np.ndarray,
     first: tuple[int, ...],
+    weights: np.ndarray | None = None,
 ) -> Judgement:
     """Return the answers by what the chosen map and the first coordinates lose, and by a sample of the map."""
     if not found.passed:
@@ -115,7 +136,7 @@ def judged(
     answers = {"rank": Answer("unchecked", None, "whether the map keeps every local direction was not checked")}
     if lost:
         answers["rank"] = answer_on("rank", lost[0].share, lost_text(lost[0]), doubts)
-    answers["shape"], more = shape_of(sample, found.subset, values)
+    answers["shape"], more = shape_of(*turned_sample(sample, found.subset, values, weights))
     doubts += more
     share = recurrence(sample.bases, sample.n, found, values)
     level = "good" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..choice.naming import coordinate_numbers
 from ..errors import brief
-from ..results.selection import check_selection
+from ..results.selection import check_selection, with_turned
 from ..validation import check_real_array
 from .clouds import Marks, draw_panel, pairs, panels
 from .colours import Colouring, colourings, colourings_of
@@ -77,7 +77,7 @@ def embedding(
     >>> figure = plot.embedding(selection, colors=strip.truth[:, 0] > 10)
     >>> figure.savefig("map.png", dpi=150)  # doctest: +SKIP
     """
-    Y = on_host(check_selection(selection).coordinates)
+    Y = with_turned(check_selection(selection))[0] if subset is None else on_host(selection.coordinates)
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
     title = heading(title, f"Embedding by {set_label(chosen)}")

@@ -19,7 +19,7 @@ from ..plot.clouds import check_cmap
 from ..plot.colours import Colouring, colourings_of
 from ..plot.panels import on_host
 from ..plot.style import CYCLIC, styled
-from ..results.selection import Selection
+from ..results.selection import Selection, with_turned
 from ..results.text import ASKED, ON_PAGE, facts, reason_text
 from .packing import packed, packed_coordinate, packed_integers
 
@@ -42,7 +42,7 @@ def content_of(
     cmap: Any = None, notes: list[str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return all that the page knows of a result, as values for JSON."""
-    Y, numbers, colours = on_host(selection.coordinates), on_host(selection.points), colours or []
+    Y, numbers, colours = with_turned(selection)[0], on_host(selection.points), colours or []
     n, m = Y.shape
     known = {label: [in_symbols(text) for text in texts] for label, texts in facts(selection).items()}
     verdict, why, answers = answers_of(selection, stability, diagnosis)

@@ -16,7 +16,7 @@ from ..choice.naming import in_symbols, names_text, page_text
 from ..files.writing import check_output, whole_or_nothing
 from ..plot.panels import check_kind, heading, on_host, unit_mean_square
 from ..results.same_points import used_points
-from ..results.selection import Selection, check_selection
+from ..results.selection import Selection, check_selection, with_turned
 from ..results.text import ON_PAGE, PRINTED, facts, short
 from ..validation import check_real_array
 from .content import COLUMNS, colours_for, content_of, shown_rows
@@ -108,9 +108,9 @@ def _check_same(selection: Selection, stability: Stability | None, diagnosis: Di
             f"diagnosis is of {len(diagnosis.collapse):,} points, but the selection has {len(selection.points):,}; "
             "diagnose this selection"
         )
-    pair = (selection.coordinates[:, list(diagnosis.subset)], diagnosis.embedding)
-    mine, examined = (unit_mean_square(on_host(Y)) for Y in pair)
-    if not np.allclose(mine, examined, atol=1e-6):
+    examined, members = unit_mean_square(on_host(diagnosis.embedding)), list(diagnosis.subset)
+    mine = (unit_mean_square(on_host(Y)[:, members]) for Y in (selection.coordinates, with_turned(selection)[0]))
+    if not any(np.allclose(Y, examined, atol=1e-6) for Y in mine):
         raise ValueError("diagnosis is of other coordinates than the selection has; diagnose this selection")
 
 

@@ -11,11 +11,13 @@ import numpy as np
 from ..backend import Backend, active_backend, backend_of, to_device, to_host
 from ..backend.array import Array
 from ..backend.kernels import plain
+from ..backend.kernels.arrays import column_norms
 from ..backend.sampling import spaced_rows
 from ..backend.steps import step
 from ..choice.criterion import log_volumes, penalties
 from ..choice.search import SearchResult, ranked
 from ..choice.stray import stray_coordinates, stray_points
+from ..choice.untangle import turns_said
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.rows import Rows
@@ -37,16 +39,18 @@ KEEP_BYTES = 512 << 20  # tangent bases up to here are kept in the result unless
 
 
 @step("result")
-def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> Selection:
-    """Return the result, in the user's order of points and on the user's device."""
+def assemble(
+    given: Inputs, options: Options, fit: Fit, found: SearchResult, weights: np.ndarray | None = None
+) -> Selection:
+    """Return the result, in the user's order of points and on the user's device; ``weights`` turn its coordinates."""
     laplacian, embedding, (bases, sigma) = fit
     keep = bases.nbytes <= KEEP_BYTES if options.keep_bases is None else options.keep_bases
     returned, X = way_back(given, laplacian.rows), points_of(given, laplacian.rows.used)
-    coordinates, sign = presented(given, options, laplacian, embedding, X, returned)
+    coordinates, units = presented(given, options, laplacian, embedding, X, returned)
     if keep:
         bases_back = returned(bases)
         with given.home.active():
-            bases_back *= sign[:, None].astype(bases_back.dtype)
+            bases_back *= given.home.xp.sign(units)[:, None].astype(bases_back.dtype)
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))[:, 0]
     as_given = None if X is None else points_of(given, laplacian.rows.used, as_given=True)
     about = diagnostics_of(laplacian, embedding, sigma, volumes, found)
@@ -59,6 +63,7 @@ def assemble(given: Inputs, options: Options, fit: Fit, found: SearchResult) -> 
         bases=bases_back if keep else None,
         singular_values=returned(sigma),
         points=laplacian.rows.used,
+        rotation=None if weights is None else given.home.asarray(in_units(weights, found.subset, to_host(units))),
         diagnostics=about
         | {"stray_points": sorted(laplacian.rows.numbers[stray].tolist())}
         | {"storage": about["storage"] | {"memory_limit": backend_of(bases).memory_budget()}}
@@ -111,7 +116,7 @@ def presented(
     X: Array | None,
     returned: Callable[[Array], Array],
 ) -> tuple[Array, Array]:
-    """Eigenvectors in the user's order and the scale asked for, and the signs they got; given ones stay as they are."""
+    """Eigenvectors in the user's order, with the sign and scale they got, and these; given ones stay as they are."""
     Y = returned(embedding.vectors)
     if options.entry == "laplacian":
         return Y, given.home.xp.ones(Y.shape[1])
@@ -120,7 +125,13 @@ def presented(
         sign = signs(Y, X=X, weights=weights)
         time = options.diffusion_time
         factors = scale_factors(Y, embedding.eigenvalues, options.scale, weights=weights, diffusion_time=time)
-        return Y * (sign * factors), sign
+        return Y * (sign * factors), sign * factors
+
+
+def in_units(weights: np.ndarray, subset: tuple[int, ...], units: np.ndarray) -> np.ndarray:
+    """The weights (m, s) for eigenvectors in their units; a turned one has the unit of that chosen, the largest > 0."""
+    found = weights * np.abs(units[list(subset)]) / units[:, None]
+    return found * np.sign(found[np.abs(weights).argmax(axis=0), range(len(subset))])
 
 
 def diagnostics_of(
@@ -172,6 +183,9 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None, judge
     if "X" in run.given.values and is_symmetric(run.given.before if run.given.before is not None else run.given.value):
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
+    if selection.rotation is not None:
+        lengths = to_host(column_norms(selection.coordinates))
+        run.log.keep(turns_said(to_host(selection.rotation) * lengths[:, None], selection.subset))
     selection.diagnostics.update(verdict_of(judgement.answers, reasons))
     run.log.keep(run.backend.complaints())
     selection.diagnostics.update(run.results(), automatic=automatic)

@@ -24,7 +24,7 @@ from ..run.log import Log, Progress
 from ..validation import check_array, check_choice, check_members, check_points, check_real_array, check_sparse
 from .column_names import check_names, names_of
 from .same_points import used_points
-from .selection import Selection
+from .selection import Selection, turned
 
 NEIGHBOURS = 10  # as in ``unexplained_variance``
 
@@ -78,6 +78,8 @@ class Model:
         How strongly the sampling density is corrected for.
     n_neighbors : int or None
         How many nearest neighbours make the graph; None for all within the radius.
+    rotation : ndarray of shape (n_components, s) or None
+        The weights of the eigenvectors in the chosen coordinates, where these are turned.
 
     Examples
     --------
@@ -100,11 +102,18 @@ class Model:
     metric: str = "euclidean"
     alpha: float = 1.0
     n_neighbors: int | None = None
+    rotation: Array = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The chosen coordinates by name, counted from 1: ``("phi1", "phi7")``."""
         return coordinate_names(self.subset)
+
+    @property
+    @at_home
+    def embedding(self) -> Array:
+        """The training points in the chosen coordinates."""
+        return turned(self.coordinates, self.subset, self.rotation)
 
     def transform(
         self,
@@ -126,7 +135,7 @@ class Model:
             these must be the same in the same order. With ``metric="precomputed"``, their distances to the training
             points, one column per training point; those of a sparse matrix that are not stored are no neighbours.
         columns : sequence of int, optional
-            The coordinates to compute, 0-based; the chosen set by default.
+            Eigenvectors to compute, 0-based; by default the chosen coordinates, turned if they are.
         isolated : {"nan", "nearest"}, default="nan"
             What a point gets that has no training point within the radius: NaN, or the coordinates of the nearest
             training point. Either way there is a warning.
@@ -153,6 +162,10 @@ class Model:
         (5, 2)
         """
         check_choice("isolated", isolated, ISOLATED)
+        weights = None if columns is not None or self.rotation is None else np.array(to_host(self.rotation))
+        if weights is not None:
+            columns = np.flatnonzero(weights.any(axis=1)).tolist()
+            weights = weights[columns]
         chosen = check_members("columns", self.subset if columns is None else columns, "numbers such as (0, 6)")
         m = self.coordinates.shape[1]
         if not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 0 <= k < m for k in chosen):
@@ -165,7 +178,8 @@ class Model:
             values = np.array(to_host(self.eigenvalues))[chosen]
             new = to_device(X_new, backend) if self.metric in GIVEN else moved_points(X_new, X)
             rule = KernelRule(**{name: getattr(self, name) for name in KernelRule._fields})
-            return to_device(extended(new, X, Y[:, chosen], values, w, rule, isolated, report), home)
+            found = extended(new, X, Y[:, chosen], values, w, rule, isolated, report)
+            return to_device(found if weights is None else found @ backend.asarray(weights), home)
 
     @at_home
     def inverse_transform(self, Y: Array) -> Array:
@@ -237,7 +251,7 @@ class Model:
         if self.metric in GIVEN:
             text = f"a model with {option('metric', self.metric)} has no points to go back to"
             raise refusal("model.precomputed", text, "fit with points instead")
-        return self.X, backend_of(self.X).asarray(self.coordinates)[:, list(self.subset)]
+        return self.X, backend_of(self.X).asarray(self.embedding)
 
     def _checked(self, X_new: Array) -> Array:
         """New points, or their distances to the training points, of which an infinite one means "far away"."""
@@ -288,7 +302,7 @@ def model_of(selection: Selection, X: Array, feature_names: Sequence[str] | None
     rule = KernelRule(**{name: used[name] for name in KernelRule._fields if name in used})  # older files have fewer
     device = "cpu" if selection.diagnostics.get("device", "cpu") == "cpu" else "auto"  # a saved run's GPU may be gone
     map_of_X = X, selection.coordinates, selection.eigenvalues
-    return make_model(*map_of_X, rule, selection.subset, feature_names, device=device)
+    return make_model(*map_of_X, rule, selection.subset, feature_names, device=device, rotation=selection.rotation)
 
 
 def make_model(
@@ -300,6 +314,7 @@ def make_model(
     feature_names: Sequence[str] | None = None,
     *,
     device: str = "auto",
+    rotation: Array = None,
 ) -> Model:
     """Make a model of checked points. No result keeps their degrees, so they cost one pass over the pairs, on a device.
 
@@ -316,4 +331,5 @@ def make_model(
     with here.active():
         degrees = to_device(kernel_degrees(to_device(X, here), rule), home)
     X = home.xp.empty((X.shape[0], 0)) if rule.metric in GIVEN else X
-    return Model(X, degrees, coordinates, eigenvalues, subset=tuple(subset), feature_names=names, **rule._asdict())
+    names_and_turn = {"feature_names": names, "rotation": rotation}
+    return Model(X, degrees, coordinates, eigenvalues, subset=tuple(subset), **names_and_turn, **rule._asdict())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..backend import at_home
+from ..backend import at_home, to_host
 from ..backend.array import Array
 from ..choice.criterion import log_volumes
 from ..choice.naming import coordinate_names, coordinate_numbers
@@ -73,7 +73,7 @@ class Selection:
     coordinates : ndarray of shape (n, m)
         All eigenvectors.
     embedding : ndarray of shape (n, s)
-        The chosen ones.
+        The chosen ones, turned if there is a ``rotation``. Scores and ``log_volumes`` are of the eigenvectors.
     eigenvalues : ndarray of shape (m,)
         Of ``L = I - P``, in rising order, without the constant eigenvector.
     laplace_beltrami_eigenvalues : ndarray of shape (m,) or None
@@ -99,6 +99,9 @@ class Selection:
         How the result came about: parameters, device, seconds, warnings and more, as plain values.
     index : ndarray of shape (n,) or None
         The labels of the rows that were used, if the points came with some, as in a data frame.
+    rotation : ndarray of shape (m, s) or None
+        The weights of the eigenvectors in the chosen coordinates, ``embedding = coordinates @ rotation``, where
+        ``untangle`` has turned them; None if they are eigenvectors as they are.
 
     See Also
     --------
@@ -135,6 +138,7 @@ class Selection:
     points: Array
     diagnostics: dict[str, Any]
     index: np.ndarray | None = None
+    rotation: Array = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -144,8 +148,8 @@ class Selection:
     @property
     @at_home
     def embedding(self) -> Array:
-        """The chosen coordinates, one row per point."""
-        return self.coordinates[:, list(self.subset)]
+        """The chosen coordinates, one row per point, turned if they are."""
+        return turned(self.coordinates, self.subset, self.rotation)
 
     @property
     def verdict(self) -> str | None:
@@ -372,6 +376,28 @@ class Selection:
 
     def __repr__(self) -> str:
         return summary(self)
+
+
+def turned(coordinates: Array, subset: Sequence[int], rotation: Array) -> Array:
+    """The chosen coordinates, or their combinations where they are turned."""
+    return coordinates[:, list(subset)] if rotation is None else coordinates @ rotation
+
+
+def with_turned(selection: Selection, *, bases: bool = False) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Coordinates, eigenvalues and, if asked for, tangent bases on the host; the chosen ones are the turned ones."""
+    Y, values = to_host(selection.coordinates), np.asarray(to_host(selection.eigenvalues), dtype=float)
+    U = to_host(bases_of(selection)) if bases else None
+    if selection.rotation is None:
+        return Y, values, U
+    S, lengths = list(selection.subset), np.linalg.norm(Y, axis=0)
+    weights = to_host(selection.rotation) * lengths[:, None] / lengths[S]  # of eigenvectors of unit length
+    Y, values, old = Y.copy(), values.copy(), values
+    Y[:, S], values[S] = to_host(selection.embedding), (weights * weights).T @ old
+    if U is not None:
+        turned_bases = np.matmul(weights.T, U)
+        U = U.copy()
+        U[:, S] = turned_bases
+    return Y, values, U
 
 
 def bases_of(selection: Selection) -> Array:

@@ -147,7 +147,7 @@ def as_plain(selection: Any, words: Words = in_python, **more: Any) -> dict[str,
         name: answer._asdict() | {"text": render(answer.text, words)} for name, answer in selection.judgement.items()
     }
     own = {name: getattr(selection, name) for name in ("zeta", "zeta_interval", "zeta_dimensionless")}
-    own |= {name: getattr(selection, name) for name in ("eigenvalues", "laplace_beltrami_eigenvalues")}
+    own |= {name: getattr(selection, name) for name in ("rotation", "eigenvalues", "laplace_beltrami_eigenvalues")}
     first = {"subset": selection.subset, "names": selection.names, "verdict": selection.verdict, "judgement": told}
     n, m = selection.coordinates.shape
     rest = {name: value for name, value in selection.diagnostics.items() if name not in ("findings", "judgement")}
@@ -168,9 +168,9 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
-def in_input_rows(selection: Any, n: int) -> np.ndarray:
-    """Return the chosen coordinates (n, s), one row per point of the input; those that were left out are NaN."""
-    Y = to_host(selection.embedding)
+def in_input_rows(selection: Any, n: int, *, every: bool = False) -> np.ndarray:
+    """Return the chosen or all coordinates, one row per point of the input; those that were left out are NaN."""
+    Y = to_host(selection.coordinates if every else selection.embedding)
     whole = np.full((n, Y.shape[1]), np.nan)
     whole[to_host(selection.points)] = Y
     return whole

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from ..backend import to_host
+from ..backend.array import Array
 from ..backend.steps import Do
 from ..choice.chosen import choose_coordinates
 from ..choice.rmetric import Tangents, tangent_spaces
 from ..choice.search import SearchResult
+from ..choice.untangle import untangle
 from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.laplacian import Laplacian
 from ..options import Options
@@ -45,3 +49,12 @@ def searched(tangents: Tangents, embedding: Embedding, options: Options, do: Do)
         choose_coordinates, tangents, embedding, subset_size=options.subset_size, zeta=options.zeta_given,
         percentile=options.percentile, search=options.search, random_state=options.random_state,
     )  # fmt: skip
+
+
+def untangled(X: Array | None, options: Options, fit: Fit, found: SearchResult, do: Do) -> np.ndarray | None:
+    """Return the weights of eigenvectors in the chosen coordinates; None if these stay as they are."""
+    laplacian, embedding, tangents = fit
+    if not options.untangle or laplacian.rows is None:  # on a cluster, whose points lie on many machines
+        return None
+    values, rows = laplacian.scale * embedding.eigenvalues, laplacian.rows.order
+    return do(untangle, embedding.vectors, values, *tangents, found.subset, X=X, rows=rows)

@@ -39,7 +39,7 @@ def test_json_log_lines(points, capsys):
     ends = [line["stage"] for line in progress if line["done"] == line["total"]]
     assert list(dict.fromkeys(ends)) == [
         "read", "checks", "neighbours", "order", "graph", "kernel", "components", "products", "laplacian",
-        "eigenvectors", "tangents", "search", "verdict", "result",
+        "eigenvectors", "tangents", "search", "untangle", "verdict", "result",
     ]  # fmt: skip
 
 

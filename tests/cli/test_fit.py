@@ -56,7 +56,7 @@ def test_without_numbers_they_are_found(points, tmp_path, capsys):
     assert set(found) == {"bandwidth", "intrinsic_dim"}
     assert f"automatic       bandwidth {found['bandwidth']:.4g}, intrinsic_dim 2;" in out
     stages = list(dict.fromkeys(line.split()[0] for line in err.splitlines()))  # a close choice is scanned again
-    assert stages == ["read", "checks", "dimension", "scan", "verdict", "result", "write"]
+    assert stages == ["read", "checks", "dimension", "scan", "untangle", "verdict", "result", "write"]
 
 
 def test_json_is_one_strict_object(points, capsys):

@@ -43,7 +43,7 @@ def test_the_parameters_of_the_estimators_are_those_of_the_table(make):
         name: DEFAULTS[name] for name in own if name in TABLE
     }
     missing = {name for name in NAMES if name not in own} - {"keep_bases", "checkpoint", "resume"}
-    choice = {"intrinsic_dim", "subset_size", "zeta", "percentile", "search"}
+    choice = {"intrinsic_dim", "subset_size", "zeta", "percentile", "search", "untangle"}
     assert missing == (choice if make is DiffusionMap else set())
 
 

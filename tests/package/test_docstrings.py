@@ -25,7 +25,7 @@ LEFT_OUT = {
 NOT_FOR_RESULTS = {"PR01", "PR02", "PR03"}  # you read their fields, Attributes, and never pass them to a constructor
 ONLY_FOR_FUNCTIONS = {"EX01"}  # the function that returns an object shows it at work
 # on the reference page, but not in ``ies_gpu.__all__``
-MORE = ("resources.estimate_resources", "resources.Estimate", "results.selection.Ranking")
+MORE = ("resources.estimate_resources", "resources.Estimate", "results.selection.Ranking", "choice.untangle.untangle")
 
 
 def found(name: str):

@@ -274,8 +274,7 @@ def test_the_way_back(rng):
     assert rms < 0.12 and rms == pytest.approx(model.inverse_error.rms, rel=0.25)  # points are .06 apart, edges shrink
     total = ((X[train] - X[train].mean(axis=0)) ** 2).sum(axis=1).mean()
     assert model.inverse_error.unexplained == pytest.approx(model.inverse_error.rms**2 / total, rel=1e-9)
-    chosen = model.coordinates[:, list(model.subset)]
-    assert model.inverse_error.unexplained == pytest.approx(unexplained_variance(X[train], chosen), rel=1e-9)
+    assert model.inverse_error.unexplained == pytest.approx(unexplained_variance(X[train], model.embedding), rel=1e-9)
 
 
 def test_the_way_back_of_odd_coordinates(model):

@@ -185,7 +185,7 @@ def test_progress_is_reported_by_stage():
     select_coordinates(X, bandwidth=EPS, **OPTIONS, progress=lambda *event: seen.append(event))
     stages = list(dict.fromkeys(stage for stage, _, _ in seen))
     graph = ["checks", "neighbours", "order", "graph", "kernel", "components", "products", "laplacian"]
-    assert stages == [*graph, "eigenvectors", "tangents", "search", "verdict", "result"]
+    assert stages == [*graph, "eigenvectors", "tangents", "search", "untangle", "verdict", "result"]
     assert all(done <= total for _, done, total in seen if total)
     assert {stage for stage, done, total in seen if (done, total) == (1, 1)} == set(stages)  # each is ended
 

@@ -17,7 +17,7 @@ all points apart. With as many coordinates as dimensions, the map's volume has a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from ...backend import at_home, backend_of, to_host
 from ...backend.array import Array
 from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, Collapse, collapse_of, evenly_steep, flatness_of, spread
+from ...choice.criterion import log_volumes
 from ...choice.folds import Folds, find_folds
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.connectivity import parts_of
@@ -36,7 +37,7 @@ from ...findings import refusal
 from ...parameters.explained import unexplained_variance
 from ...parameters.judgement import FOLDED
 from ...results.same_points import is_whole, used_points
-from ...results.selection import Selection
+from ...results.selection import Selection, with_turned
 from ...validation import check_integer, check_number, check_points
 from .sheets import Sheets, find_sheets
 
@@ -223,7 +224,7 @@ def diagnose(
     if not isinstance(selection, Selection):
         text = f"diagnose takes a Selection from select_coordinates, got {type(selection).__name__}"
         raise refusal("selection.type", text, kind=TypeError)
-    Y, values = to_host(selection.coordinates), np.asarray(to_host(selection.eigenvalues), dtype=float)
+    Y, values, bases = with_turned(selection if subset is None else replace(selection, rotation=None), bases=True)
     Y = Y / np.maximum(np.linalg.norm(Y, axis=0), 1e-300)  # whatever their scale in the result
     n = len(Y)
     chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
@@ -235,6 +236,8 @@ def diagnose(
     angle = check_number("angle", angle, high=90.0)
     volumes = np.exp(to_host(selection.score(chosen)))  # checks the set and the bases
     members = list(chosen)
+    if subset is None and selection.rotation is not None:
+        volumes = np.exp(log_volumes(bases, np.array([members], dtype=np.int32))[:, 0])
     left: tuple[float | None, float | None] = (None, None)
     if X is not None:
         points = used_points(selection, check_points(X))
@@ -245,7 +248,7 @@ def diagnose(
     )
     every = evenly_steep(Y, values)
     found = collapse_of(every, members, k)
-    bases, sigma = (to_host(array).astype(float) for array in (selection.bases, selection.singular_values))
+    bases, sigma = (to_host(array).astype(float) for array in (bases, selection.singular_values))
     folds = find_folds(bases, sigma, values, members, found.in_all)
     if folds is None and not has_graph:
         notes += (NO_KNOTS,)

@@ -1,0 +1,216 @@
+"""Turn chosen eigenvectors within the blur of the sample, so that their map is as straight as the sample allows.
+
+A finite sample mixes eigenvectors whose eigenvalues are close, and the right set then still gives a bow-tie or a wave.
+How far two are mixed has a standard error, which prices every turn; no group of eigenvectors is cut off. Candidates are
+two turns that lessen the energy that coordinates share, in closed form, and one that makes the map as open as possible.
+The best of them is taken if it loses no local direction and explains the points better; otherwise nothing is turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..backend import backend_of
+from ..backend.array import Array
+from ..backend.kernels.arrays import column_norms, column_units
+from ..backend.sampling import spaced_rows
+from ..backend.steps import step
+from ..embedding.order import leading_axes
+from ..findings import Finding, note, option
+from ..validation import check_real_array
+from .criterion import check_subsets
+from .lost import COMPONENTS, SAMPLE, lost_along, nearest_in_map
+from .naming import coordinate_names, formula
+from .stray import stray_coordinates
+
+FEWEST = 100  # points, below which nothing is turned
+TURNED_BY = 2_000  # points at most that a turn is found from; it is tested on as many as a verdict looks at
+SHARED = 0.01, 0.001  # what a turn costs, in units of its standard error squared: beside the energy that is shared,
+OPEN = 0.003  # and beside the logarithm of the volume
+FLOOR = 0.02  # of a squared volume, at which the logarithm ends
+SMALL = 0.02  # weights that are left out
+LOSES, EXPLAINS = 1.02, 0.95  # times what was lost of a direction, and unexplained of the points: a turn is taken below
+NOISE = 0.9  # unexplained share of an axis from which on it is noise
+WORSE = 0.2  # of the gain on one axis, the most that may be lost on another
+
+
+@step("untangle")
+def untangle(
+    coordinates: Array, eigenvalues: Array, bases: Array, singular_values: Array, subset: Sequence[int], *,
+    X: Array = None, rows: np.ndarray | None = None,
+) -> np.ndarray | None:  # fmt: skip
+    """Turn the chosen coordinates but the first, if that straightens the map.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n_samples, n_components)
+        Eigenvectors.
+    eigenvalues : ndarray of shape (n_components,)
+        Their eigenvalues, in the units of the singular values: those of the Laplace-Beltrami operator.
+    bases, singular_values : ndarray of shape (n_samples, n_components, d) and (n_samples, d)
+        The tangent bases of these coordinates and the singular values of their co-metric, as ``U`` and ``sigma`` of
+        :func:`riemannian_metric`.
+    subset : sequence of int
+        The chosen ones, 0-based.
+    X : ndarray of shape (n_samples, n_features), optional
+        The points, by which a turn is tested; without them all eigenvectors stand in.
+    rows : ndarray of shape (n_samples,), optional
+        The row of ``X`` of each point, where the coordinates stand in another order.
+
+    Returns
+    -------
+    ndarray of shape (n_components, s) or None
+        The weights W: ``coordinates @ W`` are the turned coordinates, each as long as the one it was turned from. None
+        if no turn passes the test.
+
+    Examples
+    --------
+    >>> import ies_gpu
+    >>> from ies_gpu.choice.untangle import untangle
+    >>> strip = ies_gpu.datasets.load("D1", n_samples=1000).X
+    >>> laplacian = ies_gpu.laplacian_of_points(strip, bandwidth=0.8)
+    >>> embedding = ies_gpu.diffusion_map(laplacian, n_components=12)
+    >>> metric = ies_gpu.riemannian_metric(embedding.coordinates, laplacian, intrinsic_dim=2)
+    >>> values = laplacian.scale * embedding.eigenvalues
+    >>> untangle(embedding.coordinates, values, metric.U, metric.sigma, (0, 6), X=strip).shape
+    (12, 2)
+    """
+    Y = check_real_array("coordinates", coordinates, 2)
+    backend, (n, m) = backend_of(Y), Y.shape
+    S = [int(k) for k in check_subsets([list(subset)], m)[0]]
+    if n < FEWEST or len(S) < 2 or bases.shape[2] < 2:  # along a curve, coordinates share all of their energy
+        return None
+
+    def some(array: Array, most: int, order: np.ndarray | None = None) -> np.ndarray:
+        home, taken = backend_of(array), spaced_rows(n, most)
+        with home.active():
+            return home.to_host(array[home.asarray(taken if order is None else order[taken])]).astype(float)
+
+    lengths = backend.to_host(column_norms(Y))
+    unit = n**0.5 / np.maximum(lengths, 1e-300)  # to root mean square 1
+    values = np.array(backend.to_host(eigenvalues), dtype=float)
+    top = values.max() or 1.0  # in whose unit squares neither overflow nor vanish
+    values, speeds = values / top, np.maximum(some(singular_values, TURNED_BY), 0.0) / top
+    F = some(bases, TURNED_BY) * np.sqrt(speeds)[:, None, :] * unit[:, None]
+    price = 1 / np.clip(mixing_angles(some(Y, TURNED_BY) * unit, values, F, n)[S], 1e-4, 1e4) ** 2
+    price[:, stray_coordinates(Y)] = 1e8
+    price[range(len(S)), S] = 0
+    start = np.eye(m)[S]
+    turns = [less_shared(F, start, price, mu) for mu in SHARED]
+    turns.append(more_open(F, values, turns[-1], price))
+    Z = some(Y, SAMPLE) * unit
+    points = Z / np.sqrt(np.maximum(values, 1e-12)) if X is None else some(X, SAMPLE, rows)
+    W = best_turn([start, *map(without_small, turns)], Z, points, F.shape[2])
+    if W is None:
+        return None
+    W = W.T * unit[:, None]
+    long = backend.to_host(column_norms(Y @ backend.asarray(W)))
+    return W * (lengths[S] / np.maximum(long, 1e-300))
+
+
+def mixing_angles(Y: np.ndarray, values: np.ndarray, F: np.ndarray, n: int) -> np.ndarray:
+    """Theta (m, m): how far a sample of n may have turned each eigenvector towards each other one, as standard errors.
+
+    First-order perturbation turns by ``E_kl / (lambda_k - lambda_l)``, where ``E_kl`` is a mean over the points of
+    ``<grad phi_k, grad phi_l> - (lambda_k + lambda_l) / 2 phi_k phi_l``. F (q, m, d) holds gradients at q of the
+    points, Y (q, m) the values there. It is an upper bound: renormalisation removes part of the noise.
+    """
+    errors = np.empty((Y.shape[1], Y.shape[1]))
+    for k, value in enumerate(values):
+        mixed = np.matmul(F, F[:, k, :, None])[:, :, 0] - 0.5 * (value + values) * (Y[:, k, None] * Y)
+        errors[k] = mixed.std(axis=0) / n**0.5
+    return errors / np.maximum(np.abs(values[:, None] - values), 1e-12 * values.max())
+
+
+def shared_energy(F: np.ndarray, W: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
+    """Matrices Q and C (m, m): of ``psi = w @ phi``, ``w'Qw`` is the energy along the other rows of W, ``w'Cw`` all."""
+    q, m, d = F.shape
+    others = np.matmul(np.delete(W, j, axis=0), F)
+    along = np.matmul(others.transpose(0, 2, 1), others)
+    along /= np.maximum(np.trace(along, axis1=1, axis2=2), 1e-300)[:, None, None]
+    flat = F.transpose(1, 0, 2).reshape(m, q * d)
+    return np.matmul(F, along).transpose(1, 0, 2).reshape(m, q * d) @ flat.T / q, flat @ flat.T / q
+
+
+def less_shared(F: np.ndarray, W: np.ndarray, price: np.ndarray, mu: float) -> np.ndarray:
+    """Each coordinate but the first in turn: the least energy shared with the others, an eigenproblem of m x m."""
+    from scipy.linalg import eigh
+
+    W = W.copy()
+    for j in range(1, len(W)):
+        Q, C = shared_energy(F, W, j)
+        size = np.maximum(C.diagonal(), 1e-12 * C.diagonal().max())
+        W[j] = eigh(Q + mu * np.diag(price[j] * size), C + 1e-9 * np.diag(size))[1][:, 0]
+        W[j] /= np.linalg.norm(W[j])
+    return W
+
+
+def more_open(F: np.ndarray, values: np.ndarray, W: np.ndarray, price: np.ndarray) -> np.ndarray:
+    """The turn of all coordinates but the first that makes the mean logarithm of the map's volume largest, from W on.
+
+    Every coordinate counts with mean squared speed 1, so that none gains by being steep.
+    """
+    from scipy.optimize import minimize
+
+    (q, m, d), (s, _), price = F.shape, W.shape, price[1:]
+    flat = np.ascontiguousarray(F.transpose(1, 0, 2)).reshape(m, q * d)
+    energies = (flat * flat).mean(axis=1) * d
+    first = W[:1] @ flat / np.sqrt(energies @ W[0] ** 2)
+
+    def value(x: np.ndarray) -> tuple[float, np.ndarray]:
+        w = x.reshape(s - 1, m)
+        length, energy = (w * w).sum(axis=1)[:, None], ((w * w) @ energies)[:, None]
+        V = np.concatenate([first, w @ flat / np.sqrt(energy)])
+        V3 = V.reshape(s, q, d).transpose(1, 0, 2)
+        G = np.matmul(V3.transpose(0, 2, 1), V3) + FLOOR * np.eye(d)
+        cost = (price * w * w).sum(axis=1)[:, None] / length
+        rise = np.matmul(V3, np.linalg.inv(G)).transpose(1, 0, 2).reshape(s, q * d)[1:]  # d (log det G / 2) / dV
+        slope = rise @ flat.T / q / np.sqrt(energy) - w * energies * ((rise * V[1:]).sum(axis=1)[:, None] / q / energy)
+        slope -= OPEN * 2 * w * (price - cost) / length
+        return OPEN * cost.sum() - 0.5 * np.linalg.slogdet(G)[1].mean(), -slope.ravel()
+
+    found = minimize(value, W[1:].ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60}).x.reshape(s - 1, m)
+    return np.concatenate([W[:1], found / np.linalg.norm(found, axis=1, keepdims=True)])
+
+
+def without_small(W: np.ndarray) -> np.ndarray:
+    """Rows of unit length without their small weights, the largest weight positive."""
+    W = np.where(np.abs(W) < SMALL, 0.0, W)
+    W *= np.sign(W[range(len(W)), np.abs(W).argmax(axis=1)])[:, None]
+    return W / np.linalg.norm(W, axis=1, keepdims=True)
+
+
+def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, d: int) -> np.ndarray | None:
+    """The turn that leaves least of the points unexplained, or None if none is better than the first, which is none.
+
+    It must leave clearly less than the first, on the mean of the principal axes that are not noise, hardly more on any,
+    and lose no more of the worst direction around a point.
+    """
+    X = X - X.mean(axis=0)
+    X = X / (np.abs(X).max() or 1.0)
+    X = X @ leading_axes(X, COMPONENTS)
+    lost, left = [], []
+    for W in turns:
+        errors = X - X[nearest_in_map(Y @ W.T, blur=0.0)].mean(axis=1)
+        lost.append(lost_along(X, errors, d))
+        left.append((errors / column_units(X)).var(axis=0))
+    shares = np.array(left)[:, np.min(left, axis=0) < NOISE]
+    means, less = shares.mean(axis=1), shares[0] - shares
+    passed = (np.array(lost) <= LOSES * lost[0]) & (means <= EXPLAINS * means[0])
+    passed &= -less.min(axis=1) <= WORSE * less.max(axis=1)
+    return turns[int(np.where(passed, means, np.inf).argmin())] if passed.any() else None
+
+
+def turns_said(W: np.ndarray, subset: Sequence[int]) -> list[Finding]:
+    """What was turned, from weights (m, s) of eigenvectors of one length, and where so far that it is a new choice."""
+    found = []
+    for w, k in zip(W.T / np.linalg.norm(W, axis=0)[:, None], subset, strict=True):
+        name = coordinate_names([k])[0]
+        if w[k] ** 2 < 0.5:
+            text = f"{name} is turned so far, to {formula(w)}, that it is a new choice"
+            found.append(note("untangle.new_choice", text, f"{option('untangle', False)} keeps {name}"))
+        elif (w != 0).sum() > 1:
+            found.append(note("untangle.turned", f"{name} is turned to {formula(w)}, which the sample leaves open"))
+    return found

@@ -1,0 +1,165 @@
+"""Turned coordinates, on manifolds whose eigenfunctions are known in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ies_gpu import (
+    IndependentCoordinates,
+    backend_of,
+    diagnose,
+    diffusion_map,
+    gaussian_kernel,
+    laplacian_of_points,
+    load,
+    radius_graph,
+    select_coordinates,
+)
+from ies_gpu.choice.naming import formula
+from ies_gpu.choice.rmetric import tangent_spaces
+from ies_gpu.choice.untangle import mixing_angles, more_open, shared_energy, turns_said, untangle
+
+SIDES = np.array([2 * np.pi, 1.0])
+OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 0.2}
+
+
+def angle(a, b):
+    """Between two functions on the points, in degrees, whatever their sign."""
+    a, b = a - a.mean(), b - b.mean()
+    return np.degrees(np.arccos(min(1.0, abs(a @ b) / np.sqrt((a @ a) * (b @ b)))))
+
+
+@pytest.fixture(scope="module")
+def strip():
+    """Points of a rectangle whose sixth harmonic along the length is as slow as the first across it."""
+    return np.random.default_rng(3).uniform(size=(1500, 2)) * SIDES
+
+
+@pytest.fixture(scope="module")
+def selection(strip):
+    return select_coordinates(strip, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def paper(strip):
+    return select_coordinates(strip, **OPTIONS, untangle=False)
+
+
+def product_gradients(q):
+    """Gradients (q^2, 4, 2) of cos x, cos y, cos 2x and cos x cos y on a regular grid of a square of side pi."""
+    x, y = (part.ravel() for part in np.meshgrid(*[(np.arange(q) + 0.5) / q * np.pi] * 2))
+    none = np.zeros_like(x)
+    along = [-np.sin(x), none, -2 * np.sin(2 * x), -np.sin(x) * np.cos(y)]
+    across = [none, -np.sin(y), none, -np.cos(x) * np.sin(y)]
+    return np.stack([np.stack(along, axis=1), np.stack(across, axis=1)], axis=2)
+
+
+def test_a_factor_of_a_product_shares_no_energy_and_its_mixtures_share_that_of_the_harmonic():
+    F = product_gradients(40)
+    Q, C = shared_energy(F, np.eye(4)[:2], 1)
+    assert Q[1, 1] == pytest.approx(0, abs=1e-15)
+    assert Q[2, 2] == pytest.approx(C[2, 2])  # a harmonic of the other factor shares all
+    w = np.array([0, 0.8, 0.6, 0])
+    assert w @ Q @ w / (w @ C @ w) == pytest.approx(0.36 * C[2, 2] / (0.64 * C[1, 1] + 0.36 * C[2, 2]))
+
+
+def test_the_mixing_angle_falls_with_the_gap_and_the_root_of_the_number_of_points():
+    F, values = product_gradients(40), np.array([1.0, 1.0 + 1e-3, 4.0, 2.0])
+    x = np.random.default_rng(0).normal(size=(len(F), 4))
+    few, many = mixing_angles(x, values, F, 100), mixing_angles(x, values, F, 400)
+    np.testing.assert_allclose(few, 2 * many)
+    wider = mixing_angles(x, values + [0, 1e-3, 0, 0], F, 100)
+    assert few[0, 1] / wider[0, 1] == pytest.approx(2, rel=1e-2)
+
+
+def test_the_open_turn_unmixes_a_factor_and_costs_stop_it():
+    F, values = product_gradients(30), np.array([1.0, 1.0, 4.0, 2.0])
+    start = np.array([[1.0, 0, 0, 0], [0, np.cos(0.5), np.sin(0.5), 0]])
+    free, dear = np.zeros((2, 4)), np.full((2, 4), 1e8) * (np.arange(4) != 1)
+    assert abs(more_open(F, values, start, free)[1, 1]) > 0.99
+    assert abs(more_open(F, values, start, dear)[1, 1]) == pytest.approx(1)
+    np.testing.assert_array_equal(more_open(F, values, start, free)[0], start[0])
+
+
+def test_on_a_rectangle_the_turned_coordinate_is_nearer_to_the_true_eigenfunction(strip, selection):
+    across = np.cos(np.pi * strip[:, 1] / SIDES[1])
+    before = angle(selection.coordinates[:, selection.subset[1]], across)
+    assert angle(selection.embedding[:, 1], across) < 0.5 * before
+    assert angle(selection.embedding[:, 1], across) < 15
+    np.testing.assert_allclose(np.linalg.norm(selection.embedding, axis=0), len(strip) ** 0.5)
+    np.testing.assert_array_equal(selection.embedding[:, 0], selection.coordinates[:, 0])
+
+
+def test_without_points_eigenvectors_stand_in(strip, selection):
+    kernel = gaussian_kernel(radius_graph(strip, radius=0.6), bandwidth=0.2)
+    found = select_coordinates(kernel=kernel, intrinsic_dim=2, subset_size=2)
+    assert found.subset == selection.subset
+    across = np.cos(np.pi * strip[:, 1] / SIDES[1])
+    assert angle(found.embedding[:, 1], across) < 15
+
+
+def test_every_device_turns_alike(strip, backend):
+    laplacian = laplacian_of_points(backend.asarray(strip), bandwidth=OPTIONS["bandwidth"])
+    embedding = diffusion_map(laplacian, n_components=12)
+    bases, sigma = tangent_spaces(laplacian, embedding, intrinsic_dim=2)
+    values = laplacian.scale * backend.to_host(embedding.eigenvalues)
+    given = embedding.vectors, values, bases, sigma, (0, 5)
+    W = untangle(*given, X=strip, rows=laplacian.rows.numbers)
+    assert backend_of(embedding.vectors).device == backend.device
+    turned = backend.to_host(embedding.vectors) @ W
+    across = np.cos(np.pi * strip[laplacian.rows.numbers, 1] / SIDES[1])
+    np.testing.assert_allclose(np.linalg.norm(turned, axis=0), 1)
+    assert angle(turned[:, 1], across) < 15
+
+
+def test_without_untangling_the_result_is_that_of_the_paper_to_the_bit(selection, paper):
+    assert paper.rotation is None
+    np.testing.assert_array_equal(paper.embedding, selection.coordinates[:, list(selection.subset)])
+    np.testing.assert_array_equal(paper.coordinates, selection.coordinates)
+    assert paper.ranking.subsets.tolist() == selection.ranking.subsets.tolist()
+
+
+@pytest.mark.parametrize("columns", [3, 2])
+def test_spheres_and_circles_are_not_turned(columns):
+    x = np.random.default_rng(columns).normal(size=(800, columns))
+    X = x / np.linalg.norm(x, axis=1, keepdims=True)
+    own = {"intrinsic_dim": columns - 1, "subset_size": columns, "bandwidth": 0.4, "n_components": 12}
+    assert select_coordinates(X, **own).rotation is None
+
+
+@pytest.mark.parametrize("scale", ["rms", "unit", "diffusion"])
+def test_files_models_and_estimators_keep_the_turn(strip, scale, tmp_path):
+    found = select_coordinates(strip, **OPTIONS, scale=scale)
+    found.save(tmp_path / "run.npz")
+    again = load(tmp_path / "run.npz")
+    np.testing.assert_array_equal(again.embedding, found.embedding)
+    model = found.model(strip)
+    model.save(tmp_path / "model.npz")
+    model = load(tmp_path / "model.npz")
+    np.testing.assert_allclose(model.transform(strip), found.embedding, atol=1e-9)
+    np.testing.assert_array_equal(model.embedding, found.embedding)
+    assert model.inverse_error.unexplained < 0.01
+    chooser = IndependentCoordinates(**OPTIONS, scale=scale)
+    np.testing.assert_array_equal(chooser.fit_transform(strip), found.embedding)
+    off = IndependentCoordinates(**OPTIONS, scale=scale, untangle=False).fit(strip)
+    np.testing.assert_array_equal(off.embedding_, found.coordinates[:, list(found.subset)])
+
+
+def test_a_diagnosis_is_of_the_turned_map_unless_a_set_is_named(strip, selection):
+    turned = diagnose(selection, X=strip)
+    np.testing.assert_allclose(turned.embedding, selection.embedding / len(strip) ** 0.5)
+    plain = diagnose(selection, X=strip, subset=selection.names)
+    np.testing.assert_array_equal(plain.volumes, diagnose(replace(selection, rotation=None), X=strip).volumes)
+    assert turned.unexplained < plain.unexplained
+
+
+def test_turns_are_said_in_words():
+    assert formula([0, 0, 0.8, 0.4]) == "phi3 + 0.5 phi4"
+    assert formula([0.02, -0.3, 0.6, 0]) == "phi3 - 0.5 phi2"
+    W = np.array([[1, 0.0], [0, 0.6], [0, 0.8]])
+    assert [finding.code for finding in turns_said(W, (0, 1))] == ["untangle.new_choice"]
+    assert [finding.code for finding in turns_said(W, (0, 2))] == ["untangle.turned"]
+    assert turns_said(np.eye(3)[:, :2], (0, 1)) == []
