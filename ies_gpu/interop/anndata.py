@@ -267,9 +267,9 @@ def summary(selection: Selection, use: str) -> dict[str, Any]:
     return {
         "names": np.array(selection.names, dtype=object),
         "subset": np.array(selection.subset),
-        **({} if selection.rotation is None else {"rotation": np.asarray(to_host(selection.rotation))}),
         "verdict": selection.verdict,
         "judgement": {name: answer_of(answer) for name, answer in selection.judgement.items()},
+        **({} if selection.rotation is None else {"rotation": np.asarray(to_host(selection.rotation))}),
         "zeta": float(selection.zeta),
         "zeta_interval": np.array([low, np.inf if high is None else high]),
         "eigenvalues": np.asarray(selection.eigenvalues),

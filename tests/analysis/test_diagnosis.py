@@ -306,7 +306,8 @@ def test_a_graph_that_memory_cannot_hold_is_not_made(thin, monkeypatch):
 def test_a_knot_is_seen_without_the_points_and_makes_its_run_doubtful():
     """{phi1, phi8} of this strip is tied in a knot: the slope of phi8 over the width changes its sign."""
     X = ies_gpu.datasets.load("D1", n_samples=3000).X
-    selection = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=0.6, n_threads=1)
+    sizes = {"intrinsic_dim": 2, "subset_size": 2, "n_threads": 1}
+    selection = ies_gpu.select_coordinates(X, **sizes, bandwidth=0.6, untangle=False)
     assert selection.names == ("phi1", "phi8")
     slopes = [
         np.polyfit(X[part, 1], selection.coordinates[part, 7], 1)[0] for part in np.array_split(X[:, 0].argsort(), 8)
@@ -316,7 +317,7 @@ def test_a_knot_is_seen_without_the_points_and_makes_its_run_doubtful():
         assert found.counts["knot"] > 0 and found.knots_checked and not found.clean
     assert selection.verdict == "doubtful" and selection.judgement["shape"].level == "bad"
     assert [f.code for f in selection.findings if question_of(f) == "shape"] == ["shape.folded"]
-    sound = ies_gpu.select_coordinates(X, intrinsic_dim=2, subset_size=2, bandwidth=1.2, n_threads=1)
+    sound = ies_gpu.select_coordinates(X, **sizes, bandwidth=1.2)
     assert diagnose(sound).clean and sound.judgement["shape"].level == "good"
 
 
