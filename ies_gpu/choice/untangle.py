@@ -51,7 +51,7 @@ def untangle(
         Their eigenvalues, in the units of the singular values: those of the Laplace-Beltrami operator.
     bases, singular_values : ndarray of shape (n_samples, n_components, d) and (n_samples, d)
         The tangent bases of these coordinates and the singular values of their co-metric, as ``U`` and ``sigma`` of
-        :func:`riemannian_metric`.
+        :func:`ies_gpu.riemannian_metric`.
     subset : sequence of int
         The chosen ones, 0-based.
     X : ndarray of shape (n_samples, n_features), optional
