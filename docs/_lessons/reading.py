@@ -49,9 +49,10 @@ print(selection)
 # **search**
 #   Only for searches that do not score every set: how many they scored, and what they guarantee.
 # **note**
-#   What else was done. Here ``phi7`` is turned a little towards eigenvectors that the sample cannot tell from it, because
-#   the map is better for it (:doc:`/theory/criterion`): ``selection.embedding`` has it turned, ``selection.coordinates``
-#   as it was. ``untangle=False`` leaves it alone. For d = 1, all scores are 0, so the first coordinates are chosen.
+#   What else was done. Here ``phi7`` is turned a little towards eigenvectors that the sample cannot tell from it,
+#   because the map is better for it (:doc:`/theory/criterion`). ``selection.embedding`` has it turned,
+#   ``selection.coordinates`` as it was; ``untangle=False`` leaves it alone. For d = 1, all scores are 0, so the first
+#   coordinates are chosen.
 # **features**
 #   Only for molecules on the command line: what describes the shape of a frame.
 # **mean degree**
