@@ -22,13 +22,16 @@ def stray_coordinates(coordinates: Array) -> list[int]:
     n, m = coordinates.shape
     backend = backend_of(coordinates)
     limits: dict[str, Any] = {"bytes_per_row": 24.0 * m, "stage": "search", "sums": 1}
-    (squares,) = backend.sweep(lambda _, Y: (column_sums(Y * Y),), coordinates, **limits)
-    lengths = np.sqrt(backend.to_host(squares))
-    units = np.where(lengths > 0, lengths, 1.0)  # fourth powers neither overflow nor vanish
-    (fourth,) = backend.sweep(
-        lambda home, Y: (column_sums(((Y / home.asarray(units)) ** 2) ** 2),), coordinates, **limits
-    )
-    spread = (lengths > 0) / np.maximum(backend.to_host(fourth), 1e-300)
+    (sizes,) = backend.sweep(lambda _, Y: (column_sums(abs(Y)),), coordinates, **limits)
+    sizes = backend.to_host(sizes)
+    units = np.where(sizes > 0, sizes, 1.0)  # powers neither overflow nor vanish
+
+    def powers(home: Any, Y: Array) -> tuple[Array, Array]:
+        squares = (Y / home.asarray(units)) ** 2
+        return column_sums(squares), column_sums(squares * squares)
+
+    second, fourth = map(backend.to_host, backend.sweep(powers, coordinates, **limits | {"sums": 2}))
+    spread = second**2 / np.maximum(fourth, 1e-300)
     return np.flatnonzero(spread < min(FEW, n / 100)).tolist()
 
 
