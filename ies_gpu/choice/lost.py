@@ -80,7 +80,7 @@ def lost_of_points(X: Array, maps: Sequence[Array], d: int, random_state: int = 
     if X.shape[1] > COMPONENTS:
         X = X @ leading_axes(X, COMPONENTS)
     near = [nearest_in_map(on_sample(Y, random_state)) for Y in maps]
-    return [Lost(lost_along(X, X - X[rows].mean(axis=1), d)) for rows in near]
+    return [Lost(lost_along(X, X - mean_over(X, rows), d)) for rows in near]
 
 
 def lost_of_graph(laplacian: Any, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
@@ -106,7 +106,7 @@ def lost_of_graph(laplacian: Any, maps: Sequence[Array], d: int, random_state: i
     for F, part in averaged_functions(laplacian, random_state):
         F = on_sample(laplacian.rows.to_user(F), random_state)
         size, dims = region_size(len(F), part / n, FEWEST), min(d, F.shape[1] - 1)
-        found = [lost_in_regions(F, F - F[rows].mean(axis=1), size, dims) for rows in near]
+        found = [lost_in_regions(F, F - mean_over(F, rows), size, dims) for rows in near]
         shares.append([float(lost.mean()) for lost, _ in found])
         spectra = found[0][1]
     ratios = np.median(spectra[:, 1:] / np.maximum(spectra[:, :-1], 1e-300), axis=0)  # at the wider scale
@@ -129,6 +129,14 @@ def nearest_in_map(Y: np.ndarray, blur: float = BLUR) -> np.ndarray:
     Y = Y / column_units(Y) + blur * np.random.default_rng(0).normal(size=Y.shape)
     with backend.active():
         return backend.nearest(Y, min(NEIGHBOURS, len(Y) - 1))[1]
+
+
+def mean_over(X: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the mean of the rows (n, k) of an array at each point; never all k of them are held at once."""
+    total = np.zeros((len(rows), X.shape[1]))
+    for column in rows.T:
+        total += X[column]
+    return total / rows.shape[1]
 
 
 def lost_along(X: np.ndarray, errors: np.ndarray, d: int) -> float:

@@ -21,7 +21,7 @@ from ..embedding.order import leading_axes
 from ..findings import Finding, note, option
 from ..validation import check_real_array
 from .criterion import check_subsets
-from .lost import COMPONENTS, SAMPLE, lost_along, nearest_in_map
+from .lost import COMPONENTS, SAMPLE, lost_along, mean_over, nearest_in_map
 from .naming import coordinate_names, formula
 from .stray import stray_coordinates
 
@@ -193,7 +193,7 @@ def best_turn(turns: list[np.ndarray], Y: np.ndarray, X: np.ndarray, d: int) -> 
     X = X @ leading_axes(X, COMPONENTS)
     lost, left = [], []
     for W in turns:
-        errors = X - X[nearest_in_map(Y @ W.T, blur=0.0)].mean(axis=1)
+        errors = X - mean_over(X, nearest_in_map(Y @ W.T, blur=0.0))
         lost.append(lost_along(X, errors, d))
         left.append((errors / column_units(X)).var(axis=0))
     shares = np.array(left)[:, np.min(left, axis=0) < NOISE]

@@ -22,6 +22,7 @@ from tests.said import refused
 
 GB = 1 << 30
 STRIP = Size(n=200_000, D=2, z=200_000 * 99.0, m=20, d=2, s=2, w=8)
+LOOKS = 18e6  # bytes by which a turn and the verdict look at a sample, however many points there are
 DENSE = Size(n=50_000, D=14, z=50_000 * 26_600.0, m=20, d=3, s=4, w=8)
 
 
@@ -100,7 +101,7 @@ def test_a_given_matrix_takes_what_is_said_or_is_refused(entry):
     select_coordinates(memory_limit=int(1.001 * least), **options)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 0.5 * least < peak < 1.1 * least
+    assert 0.5 * least < peak < 1.1 * least + LOOKS
 
 
 def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
@@ -114,7 +115,8 @@ def test_what_takes_much_longer_is_said_before_the_graph(monkeypatch):
 
     before = []
     with listen(hear=lambda finding: before.append(list(begun))):
-        (said,) = select_coordinates(points, memory_limit=14 << 20, progress=progress, **options).findings
+        found = select_coordinates(points, memory_limit=14 << 20, progress=progress, untangle=False, **options).findings
+    (said,) = found
     assert said.code == "memory.slow" and "memory_limit" in said.advised
     assert "graph" not in before[0]
 
