@@ -30,8 +30,8 @@ print(selection)
 # **shape**
 #   Is it free of folds, knots and overlaps? Looked at in up to 1,500 points; :doc:`/judging` shows how to see where.
 # **stable**
-#   How many other samples would choose this set or a twin of it, if their eigenvectors were the same. They are not;
-#   refits show that (:doc:`/judging`).
+#   Would another sample choose this set, or a twin of it? Few resamples that do speak against it. Many do not speak
+#   for it, since they keep the eigenvectors: it is "not checked" until you refit (:doc:`/judging`).
 # **doubt**
 #   Further reasons to doubt the choice, the gravest first.
 # **needed**

@@ -139,8 +139,9 @@ def judged(
     answers["shape"], more = shape_of(*turned_sample(sample, found.subset, values, weights))
     doubts += more
     share = recurrence(sample.bases, sample.n, found, values)
-    level = "good" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
-    text = f"{share:.0%} of resamples choose it or a twin, eigenvectors kept"
+    # eigenvectors of another sample differ too, so that draws of scores refute a choice but never confirm it
+    level = "unchecked" if share >= STABLE[0] else "fair" if share >= STABLE[1] else "bad"
+    text = f"{share:.0%} of resamples choose it or a twin, but nothing was refitted"
     answers["stable"] = Answer(level, share, text)
     if share < STABLE[1]:
         doubts.append(

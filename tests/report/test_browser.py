@@ -240,8 +240,8 @@ def test_lamps_lead_to_what_was_found(fresh, diagnosis, strip):
             float(line.text.split()[-2]), abs=0.51
         )
     lamps = fresh.find_elements("css selector", ".lamps button")
-    levels = {name: strip[0].judgement[name].level for name in ("rank", "shape", "stable")}
-    assert [lamp.get_attribute("data-level") for lamp in lamps] == list(levels.values())
+    levels = [strip[0].judgement[name].level for name in ("rank", "shape", "stable")]
+    assert [lamp.get_attribute("data-level") for lamp in lamps] == levels
     lamps[2].click()
     assert "pointed" in fresh.find_element("css selector", ".stable").get_attribute("class")
     run = run_of(fresh)
