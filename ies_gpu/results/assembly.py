@@ -184,7 +184,8 @@ def told(selection: Selection, run: Run, automatic: dict[str, Any] | None, judge
         text = "X is a symmetric matrix, as distances and affinities are, but its rows were taken as points"
         run.log.warn(warning("X.symmetric", text, "if they are not, pass it as graph or kernel"))
     if selection.rotation is not None:
-        lengths = to_host(column_norms(selection.coordinates))
+        with run.given.home.active():
+            lengths = to_host(column_norms(selection.coordinates))
         run.log.keep(turns_said(to_host(selection.rotation) * lengths[:, None], selection.subset))
     selection.diagnostics.update(verdict_of(judgement.answers, reasons))
     run.log.keep(run.backend.complaints())
