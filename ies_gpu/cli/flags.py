@@ -41,8 +41,8 @@ def in_flags(name: str, value: str | None, known: Collection[str] | None = None)
     flag = FLAGS.get(name) or (OWN.get(name) if OWN.get(name) in (known or ()) else None)
     if flag is None:
         return in_python(name, value)
-    if (name, value) == ("self_loops", "False"):
-        return "--no-self-loops"
+    if name in ("self_loops", "untangle") and value == "False":
+        return f"--no-{flag.removeprefix('--')}"
     if value is None or value == "True":
         return flag
     return f"{flag} {as_limit(int(value)) if name == 'memory_limit' else plain(value)}"

@@ -28,7 +28,7 @@ Exit status: 0 done, 1 failed, 2 usage error, 130 Ctrl-C, 143 SIGTERM.
 """
 SWITCH = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 DETAILS = (
-    "n_components", "radius", "self_loops", "metric", "alpha", "zeta", "percentile", "search", "scale",
+    "n_components", "radius", "self_loops", "metric", "alpha", "zeta", "percentile", "search", "untangle", "scale",
     "diffusion_time", "disconnected", "tol", "random_state",
 )  # fmt: skip
 
