@@ -260,7 +260,8 @@ def needed(lost: list[Lost], subset: tuple[int, ...], first: tuple[int, ...]) ->
         return Answer("unchecked", None, "the leading coordinates were not compared"), []
     more = lost[1].share - lost[0].share
     if more >= AS_GOOD:
-        return Answer("good", more, f"the leading {names_text(first)} lose {more:.0%} more of a direction"), []
+        share = min(lost[1].share, 1.0)
+        return Answer("good", more, f"the leading {names_text(first)} lose {share:.0%} along their worst direction"), []
     keep, them = ("keeps", "it") if len(first) == 1 else ("keep", "them")
     text = f"the leading {names_text(first)} {keep} every direction as well; for trees and clusters, prefer {them}"
     return Answer("fair" if more > -AS_GOOD else "bad", more, text), [note("choice.leading_as_good", text)]
