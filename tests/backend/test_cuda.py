@@ -24,6 +24,7 @@ from ies_gpu.backend import backend_of, get_backend
 from ies_gpu.backend.compare import ROWS
 from ies_gpu.backend.kernels import plain
 from ies_gpu.choice.criterion import candidate_subsets
+from ies_gpu.choice.untangle import TURNED_BY
 from ies_gpu.embedding.cost import WORDS
 from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.errors import DeviceError, IESWarning
@@ -149,10 +150,10 @@ def test_points_go_up_once_and_results_come_down_once(machine):
     # down: the order of the points, and what is in the result; of so few points the verdict looks at all, once more
     once = sorted(n * double * count for count in (1, m, m * d, d, 1, len(found.path)))
     assert set(large["down"]) == set(once) and sum(large["down"]) <= 2 * sum(once)
-    # and co-metrics for LAPACK, and of sampled points coordinates, bases and sigma for the verdict
+    # and co-metrics for LAPACK, and of sampled points coordinates, bases and sigma for a turn and the verdict
     others = {size for way, size in machine.transfers if way == "down" and size % n and size > n * double}
     others -= {size for size in others if size % (53 * 8) == 0}  # coefficients of Lanczos
-    looked = {LOOKED * double * count for count in (m, m * d, d)}
+    looked = {rows * double * count for rows in (LOOKED, TURNED_BY) for count in (m, m * d, d)}
     assert others == {40 * m * m * double, ROWS * m * m * double} | looked
 
 

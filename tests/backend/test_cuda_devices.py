@@ -69,6 +69,7 @@ ON_DEVICE = {
     "Selection.embedding": lambda at: at.selection.embedding,
     "Selection.score": lambda at: at.selection.score((0, 2)),
     "Selection.model": lambda at: at.selection.model(at.X),
+    "Model.embedding": lambda at: at.model.embedding,
     "Model.transform": lambda at: at.model.transform(at.X[:7]),
     "Model.inverse_transform": lambda at: at.model.inverse_transform(at.selection.embedding),
     **{

@@ -25,7 +25,7 @@ SEARCHES = ("greedy", "submodular", "branch_and_bound")
 
 STAGES = (
     "checks", "neighbours", "order", "graph", "kernel", "components", "products", "laplacian", "eigenvectors",
-    "tangents", "search", "verdict", "result",
+    "tangents", "search", "untangle", "verdict", "result",
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ class Watch:
         machine.refuse = self.refuse
 
     def progress(self, stage: str, done: int, total: int) -> None:
-        after = {"kernel": "components", "search": "verdict", "verdict": "result"}
+        after = {"kernel": "components", "search": "untangle", "untangle": "verdict", "verdict": "result"}
         self.now = after.get(stage, stage) if done == total == 1 else stage
 
     def refuse(self, size: int) -> bool:

@@ -77,5 +77,5 @@ def test_a_laplacian_with_its_rows_can_be_given_with_its_map(backend):
     found = select_coordinates(**given, intrinsic_dim=2, subset_size=2, device="cpu")
     expected = select_coordinates(X, bandwidth=EPS, **SIZES, device="cpu")
     np.testing.assert_array_equal(found.coordinates, embedding.coordinates)
-    assert found.subset == expected.subset and found.diagnostics["findings"] == []
+    assert found.subset == expected.subset and not [f for f in found.findings if f.severity == "warning"]
     np.testing.assert_array_equal(found.singular_values, expected.singular_values)

@@ -369,8 +369,8 @@ def test_progress_is_shown(strip):
 
 
 def test_a_diffusion_map_says_nothing_of_a_choice_that_it_does_not_make():
-    """Of a cube in four dimensions the choice of coordinates is doubtful."""
-    cube = np.random.default_rng(0).uniform(size=(400, 4))
+    """Of a cube in five dimensions the choice of coordinates is doubtful."""
+    cube = np.random.default_rng(0).uniform(size=(400, 5))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         IndependentCoordinates(n_components=5, device="cpu").fit(cube)

@@ -146,8 +146,8 @@ def test_start_of_umap(strip):
     start = umap_init(fit)
     assert start.dtype == np.float32 and start.shape == (400, 2)
     assert np.abs(start).max() == pytest.approx(10, abs=1e-3)
-    for column, k in zip(start.T, fit.subset, strict=True):
-        assert np.corrcoef(column, fit.coordinates[:, k])[0, 1] > 0.99999
+    for column, chosen in zip(start.T, fit.embedding.T, strict=True):
+        assert np.corrcoef(column, chosen)[0, 1] > 0.99999
     np.testing.assert_array_equal(start, umap_init(fit))
     assert umap_init(fit, (0, 1, 2)).shape == (400, 3)
     assert len(np.unique(umap_init(replace(fit, coordinates=fit.coordinates.round(2))), axis=0)) == 400
