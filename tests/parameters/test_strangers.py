@@ -133,13 +133,15 @@ def test_a_small_swiss_roll_is_unrolled_by_two_or_three_coordinates(n, seed):
 
 @pytest.mark.thorough
 def test_a_torus_whose_walls_nearly_touch_in_the_map_says_so_by_the_measure_of_a_diagnosis():
-    """The walls of seed 1 meet; those of the strip, whose ends are flat, do not."""
+    """The walls of seed 1 meet unless they are turned; those of the strip, whose ends are flat, do not."""
+    torus = shapes.load("torus", 2000, 1).X
     with warned("choice.nearly_touch"):
-        found = select_coordinates(shapes.load("torus", 2000, 1).X, keep_bases=True)
+        found = select_coordinates(torus, keep_bases=True, untangle=False)
     seen, (reason,) = diagnose(found), found.findings
-    share = np.mean((seen.collapse > 3) & (seen.flatness >= 0.15))
-    assert float(reason.text.split("%")[0].removeprefix("at ")) == pytest.approx(100 * share, abs=0.1)
+    share = np.mean((seen.collapse > 3) & (seen.flatness >= 0.15))  # the verdict looks at 1,500 points
+    assert float(reason.text.split("%")[0].removeprefix("at ")) == pytest.approx(100 * share, abs=0.5)
     assert seen.counts["overlap"] > 0 and found.verdict != "sure"
+    assert diagnose(select_coordinates(torus, keep_bases=True)).clean
     assert select_coordinates(STRIP).diagnostics["warnings"] == ()
 
 
