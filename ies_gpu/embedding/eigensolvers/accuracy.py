@@ -111,6 +111,7 @@ def accuracy_of(
     k = len(residuals)
     groups = groups_of(values, noise)
     apart = np.where(groups[:k, None] == groups, np.inf, np.abs(values[:k, None] - values))
+    apart = np.maximum(apart, 1e-30)  # values that are equal to the bit need not stand side by side
     beyond = distances_beyond(values, k, noise)
 
     def angles(residuals: np.ndarray, coupling: np.ndarray) -> np.ndarray:
