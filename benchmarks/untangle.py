@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from benchmarks.paper.procrustes import procrustes_error
 from ies_gpu import Selection, datasets, diagnose, select_coordinates
-from ies_gpu.analysis.procrustes import procrustes_error
 
 PLACES = 400
 SAME = 0.9  # correlation from which on two samples have the same coordinate

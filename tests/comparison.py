@@ -58,4 +58,4 @@ def assert_agreement(found: Selection, expected: Selection, tolerance: float = 1
 
 def stored_as(monkeypatch, storage):
     """Store the kernels of points in one of the ways of ``embedding/cost.py``, whatever the memory would allow."""
-    monkeypatch.setattr("ies_gpu.embedding.points.plan_on_host", lambda *_: (storage, {"multilevel_fits": False}))
+    monkeypatch.setattr("ies_gpu.embedding.points.plan_storage", lambda *_: (storage, {"multilevel_fits": False}))

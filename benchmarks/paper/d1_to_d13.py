@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ies_gpu.backend.sampling import sample_rows
-from ies_gpu.plot.clouds import Marks, pairs
+from ies_gpu.plot.clouds import pairs
 from ies_gpu.plot.colours import colourings
 from ies_gpu.plot.panels import axis_labels, new_figure, set_label, unit_mean_square
 from ies_gpu.plot.path_and_regret import draw_path, draw_regrets, shown_sets
@@ -150,7 +150,7 @@ def by_pairs(values: np.ndarray, labels: Sequence[str], colors: dict[str, np.nda
     """Every pair of columns, with one triangle of panels per angle that colours the points."""
     rows = sample_rows(len(values), MARKS, 0)
     angles = colourings({name: c[rows] for name, c in colors.items()}, len(rows))
-    figure = pairs(values[rows], labels, angles, Marks(ANGLES))
+    figure = pairs(values[rows], labels, angles, ANGLES)
     figure.set_size_inches(11, 9)  # smaller panels, so that the text stays readable on the page
     figure.suptitle(title, fontsize=12)
     return figure

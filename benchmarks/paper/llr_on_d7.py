@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ies_gpu import backend_of
-from ies_gpu.analysis.llr import leave_one_out, median_distances
 from ies_gpu.plot.panels import new_figure
 from ies_gpu.plot.style import styled
 
 from .book import Book
 from .d1_to_d13 import draw_map
+from .llr import leave_one_out, median_distances
 from .published import set_text
 from .synthetic_cases import Case, order_text
 

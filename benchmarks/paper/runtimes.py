@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ies_gpu import Embedding, Laplacian, datasets, diffusion_map, laplacian_of_points, search_exhaustive, tangent_bases
-from ies_gpu.analysis.llr import llr_ranking
+from ies_gpu import (
+    Embedding,
+    Laplacian,
+    datasets,
+    diffusion_map,
+    laplacian_of_points,
+    search_exhaustive,
+    search_greedy,
+    tangent_bases,
+)
 from ies_gpu.backend import get_backend
-from ies_gpu.choice.greedy import greedy_order
 from ies_gpu.plot.panels import new_figure
 from ies_gpu.plot.style import styled
 
 from .book import Book
+from .llr import llr_ranking
 from .panels import label_sizes
 from .synthetic_cases import Plan
 
@@ -51,7 +59,7 @@ def measure(plan: Plan, report: Callable[[int, int], None]) -> list[Timing]:
         if n in plan.time_sizes:
             searched = partial(search_from_tangents, embedding, laplacian)
             found["exhaustive"][n] = least(partial(searched, search_exhaustive, subset_size=2), 5)
-            found["greedy"][n] = least(partial(searched, greedy_order, zeta=1.0), 5)
+            found["greedy"][n] = least(partial(searched, search_greedy, subset_size=20, zeta=1.0), 5)
         if n in plan.slow_sizes:
             found["LLR"][n] = least(partial(llr_ranking, embedding.coordinates, n_samples=None), 1)
     return [timing(method, times) for method, times in found.items()]

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ies_gpu import Selection, datasets, select_coordinates
-from ies_gpu.analysis.llr import LLRRanking, llr_ranking
+from ies_gpu import Selection, datasets, search_greedy, select_coordinates
 from ies_gpu.backend import get_backend
-from ies_gpu.choice.greedy import greedy_order
 from ies_gpu.choice.search import ranked
 from ies_gpu.datasets import Dataset
 
+from .llr import LLRRanking, llr_ranking
 from .parts import Parts
 
 USUAL = {"D13": 10_000}  # points, where the paper's number takes too long for the default run
@@ -105,10 +104,11 @@ def compute(name: str, plan: Plan, parts: Parts) -> Case:
     order = ranked(sets, selection.ranking.scores, np.asarray(selection.eigenvalues), zeta)
     backend = get_backend(plan.device)
     with parts.stage("greedy"):
-        greedy = greedy_order(backend.asarray(selection.bases), selection.eigenvalues, zeta=zeta, size=size)
+        bases, every = backend.asarray(selection.bases), selection.coordinates.shape[1]
+        order_of_all = search_greedy(bases, selection.eigenvalues, subset_size=every, zeta=zeta).search_order
     with parts.stage("llr"):
         llr = llr_ranking(backend.asarray(selection.coordinates), n_samples=plan.llr_points)
-    return Case(data, selection, sets[order], greedy, llr)
+    return Case(data, selection, sets[order], order_of_all[:size], llr)
 
 
 def order_text(order: Sequence[int]) -> str:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ies_gpu import Selection, datasets, select_coordinates, umap_init
-from ies_gpu.analysis.procrustes import procrustes_error
 from ies_gpu.plot.panels import new_figure, scatter
 from ies_gpu.plot.style import styled
 
 from .book import Book
 from .parts import Parts, Progress
+from .procrustes import procrustes_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

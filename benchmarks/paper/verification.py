@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ies_gpu import backend_of
-from ies_gpu.analysis.procrustes import procrustes_error
-from ies_gpu.parameters.levina_bickel import levina_bickel_dimension
+from ies_gpu.parameters.dimension import levina_bickel_dimension
 from ies_gpu.plot.panels import new_figure
 from ies_gpu.plot.style import styled
 
 from .book import Book
+from .procrustes import procrustes_error
 from .published import set_text
 from .synthetic_cases import Case
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import brief
-from ..validation import check_number
 from .colours import GREY, Colouring
 from .panels import as_written, label_axes, mark_size, new_figure, scatter
 from .style import CYCLIC
@@ -20,27 +18,6 @@ if TYPE_CHECKING:
 FAR = 5.0  # quartile distances beyond the quartiles at which a point is far out
 STRAYS = 0.01  # the largest share of points that count as strays
 WORTH = 2.5  # times as wide must the picture be with the strays for them to be left out
-
-
-@dataclass(frozen=True)
-class Marks:
-    """How points are drawn: the name of a colour map for numbers, the area and the opacity of a mark, or None each."""
-
-    cmap: str | None = None
-    size: float | None = None
-    alpha: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.cmap is not None:
-            check_cmap(self.cmap)
-        if self.size is not None:
-            check_number("size", self.size)
-        if self.alpha is not None:
-            check_number("alpha", self.alpha, high=1.0, closed=True)
-
-    def of(self, n: int) -> dict[str, Any]:
-        """Options for the marks of a cloud of n points."""
-        return {"s": mark_size(n) if self.size is None else self.size, "alpha": self.alpha}
 
 
 def check_cmap(name: Any) -> Any:
@@ -78,14 +55,15 @@ def outside_text(inside: np.ndarray) -> str:
     return f"{count:,} of {len(inside):,} points lie{'s' * (count == 1)} outside" if count else ""
 
 
-def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, marks: Marks) -> Any:
+def draw_cloud(axes: Any, Y: np.ndarray, colouring: Colouring, cmap: str | None, share: float = 1.0) -> Any:
     """Points (n, 2) or (n, 3); returns what a colour bar needs, or None where there is no need of one."""
-    options, values = marks.of(len(Y)), colouring.values
+    options: dict[str, Any] = {"s": share * mark_size(len(Y))}
+    values = colouring.values
     known = np.ones(len(Y), dtype=bool) if values is None else ~np.isnan(values)
     if not known.all():
         scatter(axes, Y[~known], c=GREY, **options)
     if values is not None and colouring.classes is None and known.any():
-        return scatter(axes, Y[known], values[known], map_of(colouring, marks.cmap), **options)
+        return scatter(axes, Y[known], values[known], map_of(colouring, cmap), **options)
     if known.any():  # one call, in the order of the rows: a class must not cover those before it
         tints = {} if values is None else {"c": [colouring.tint(int(code)) for code in values[known]]}
         scatter(axes, Y[known], **tints | options)
@@ -128,11 +106,11 @@ def add_key(axes: Any, colouring: Colouring, drawn: Any, *, wide: bool = False) 
 
 
 def draw_panel(
-    axes: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, marks: Marks, *, wide: bool = False
+    axes: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, cmap: str | None, *, wide: bool = False
 ) -> None:
     """Points with named axes and their key; strays are counted, not drawn."""
     inside = near(Y)
-    drawn = draw_cloud(axes, Y[inside], colouring.of(inside), marks)
+    drawn = draw_cloud(axes, Y[inside], colouring.of(inside), cmap)
     label_axes(axes, labels)
     if not inside.all():
         axes.set_title(outside_text(inside), fontsize=9, loc="right")
@@ -140,7 +118,7 @@ def draw_panel(
 
 
 def panels(
-    Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], marks: Marks, *, to_scale: bool = False
+    Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None, *, to_scale: bool = False
 ) -> Figure:
     """One panel per way to colour the points: side by side, up to three, or one above the other when they are wide."""
     count, spread = len(colours), np.ptp(Y[near(Y)], axis=0)
@@ -156,7 +134,7 @@ def panels(
     for axes in grid.flat[count:]:
         axes.remove()
     for axes, colouring in zip(grid.flat, colours, strict=False):
-        draw_panel(axes, Y, labels, colouring, marks, wide=wide)
+        draw_panel(axes, Y, labels, colouring, cmap, wide=wide)
         if to_scale:
             axes.set_aspect("equal")
     if space:
@@ -164,29 +142,28 @@ def panels(
     return figure
 
 
-def pairs(Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], marks: Marks) -> Figure:
+def pairs(Y: np.ndarray, labels: Sequence[str], colours: Sequence[Colouring], cmap: str | None) -> Figure:
     """All pairs of columns as a triangle of panels with common axes, one triangle per way to colour the points."""
     inside, steps, columns = near(Y), Y.shape[1] - 1, min(2, len(colours))
     side, rows = float(np.clip(7.5 / steps, 1.3, 2.2)) * steps + 0.8, -(-len(colours) // columns)
     figure = new_figure(side * columns, side * rows + 0.3)
     parts = figure.subfigures(rows, columns, squeeze=False, wspace=0.02)
     for part, colouring in zip(parts.flat, colours, strict=False):
-        _triangle(part, Y[inside], labels, colouring.of(inside), marks)
+        _triangle(part, Y[inside], labels, colouring.of(inside), cmap)
     if not inside.all():
         figure.supxlabel(outside_text(inside), fontsize=9, x=0.99, ha="right")
     return figure
 
 
-def _triangle(part: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, marks: Marks) -> None:
+def _triangle(part: Any, Y: np.ndarray, labels: Sequence[str], colouring: Colouring, cmap: str | None) -> None:
     steps = Y.shape[1] - 1
     grid = part.subplots(steps, steps, squeeze=False, sharex="col", sharey="row")
-    small = Marks(marks.cmap, marks.size or 0.5 * mark_size(len(Y)), marks.alpha)
     drawn = None
     for (row, column), axes in np.ndenumerate(grid):
         if column > row:
             axes.set_axis_off()
             continue
-        drawn = draw_cloud(axes, Y[:, [column, row + 1]], colouring, small)
+        drawn = draw_cloud(axes, Y[:, [column, row + 1]], colouring, cmap, 0.5)
         axes.locator_params(nbins=3)
         axes.set_xlabel(labels[column] if row == steps - 1 else "")
         axes.set_ylabel(labels[row + 1] if column == 0 else "")

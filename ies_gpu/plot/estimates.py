@@ -11,10 +11,6 @@ from .style import drawing, tint
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CURVES = {
-    "levina_bickel": ("neighbours $k$", "Levina-Bickel estimate"),
-    "two_nn": (r"$\log(r_2 / r_1)$", r"$-\log(1 - F)$, whose slope is the dimension"),
-}
 COMPARED = {"scan": ("bandwidth", "lost"), "sizes": ("subset_size", "fvu")}
 
 
@@ -38,14 +34,10 @@ def dimension_figure(estimate: Any) -> Figure:
         draw_spectrum(axes, y, estimate.value)
         return figure
     axes.plot(x, y, "o-", color=tint(0), markersize=3)
-    label_x, label_y = CURVES[estimate.method]
-    if estimate.method == "two_nn":
-        axes.plot(x, raw * x, color=tint(1), linestyle="--", label=f"slope {raw:.2f}")
-    else:
-        logarithmic(axes, x)
-        axes.axhline(raw, color=tint(1), linestyle="--", label=f"estimate {raw:.2f}")
+    logarithmic(axes, x)
+    axes.axhline(raw, color=tint(1), linestyle="--", label=f"estimate {raw:.2f}")
     axes.set_ylim(bottom=0)
-    axes.set(xlabel=label_x, ylabel=label_y)
+    axes.set(xlabel="neighbours $k$", ylabel="Levina-Bickel estimate")
     axes.legend(frameon=False)
     return figure
 

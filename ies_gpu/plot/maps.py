@@ -11,7 +11,7 @@ from ..choice.naming import coordinate_numbers
 from ..errors import brief
 from ..results.selection import check_selection, with_turned
 from ..validation import check_real_array
-from .clouds import Marks, draw_panel, pairs, panels
+from .clouds import check_cmap, draw_panel, pairs, panels
 from .colours import Colouring, colourings, colourings_of
 from .panels import (
     as_written,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @drawing
 def embedding(
     selection: Selection, subset: Sequence[int | str] | None = None, *, colors: Any = None, title: str | None = None,
-    cmap: str | None = None, size: float | None = None, alpha: float | None = None, ax: Any = None,
+    cmap: str | None = None, ax: Any = None,
 ) -> Figure:  # fmt: skip
     """Draw the points in the chosen coordinates, or in any others.
 
@@ -56,10 +56,6 @@ def embedding(
         By default it names the coordinates.
     cmap : str, optional
         Matplotlib's name of the colour map for numbers. By default "viridis", and a cyclic one for angles.
-    size : float, optional
-        Area of a mark in points squared. By default it follows from the number of points.
-    alpha : float, optional
-        Opacity of the marks, from 0 to 1.
     ax : matplotlib.axes.Axes, optional
         Axes to draw into, for one way to colour the points and up to three coordinates. Three need axes with
         ``projection="3d"``.
@@ -81,14 +77,11 @@ def embedding(
     chosen = selection.subset if subset is None else coordinate_numbers(subset, Y.shape[1])
     colours = colourings_of(colors, selection)
     title = heading(title, f"Embedding by {set_label(chosen)}")
-    return _drawn(*_columns(unit_mean_square(Y), chosen), colours, Marks(cmap, size, alpha), title, ax)
+    return _drawn(*_columns(unit_mean_square(Y), chosen), colours, cmap, title, ax)
 
 
 @drawing
-def points(
-    X: Any, *, colors: Any = None, title: str | None = None, cmap: str | None = None, size: float | None = None,
-    alpha: float | None = None, ax: Any = None,
-) -> Figure:  # fmt: skip
+def points(X: Any, *, colors: Any = None, title: str | None = None, cmap: str | None = None, ax: Any = None) -> Figure:
     """Draw the input, to scale.
 
     The first two columns are drawn if the third is thin (a tenth of them or less), otherwise the first three in 3-D.
@@ -102,7 +95,7 @@ def points(
         As in :func:`ies_gpu.plot.embedding`, or the name of a column of the frame ``X``.
     title : str, optional
         None by default, or which columns are drawn.
-    cmap, size, alpha, ax : optional
+    cmap, ax : optional
         As in :func:`ies_gpu.plot.embedding`.
 
     Returns
@@ -134,7 +127,7 @@ def points(
     labels = (
         axis_labels(range(X.shape[1]), "x") if names is None else [as_written(name) for name in names[: X.shape[1]]]
     )
-    return _drawn(X, labels, colourings(colors, len(X)), Marks(cmap, size, alpha), title, ax, to_scale=True)
+    return _drawn(X, labels, colourings(colors, len(X)), cmap, title, ax, to_scale=True)
 
 
 def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[str]]:
@@ -149,12 +142,14 @@ def _columns(Y: np.ndarray, chosen: tuple[int, ...]) -> tuple[np.ndarray, list[s
 
 
 def _drawn(
-    Y: np.ndarray, labels: list[str], colours: list[Colouring], marks: Marks, title: str, ax: Any, *,
+    Y: np.ndarray, labels: list[str], colours: list[Colouring], cmap: str | None, title: str, ax: Any, *,
     to_scale: bool = False,
 ) -> Figure:  # fmt: skip
     """Draw points into a new figure, or into the user's axes."""
+    if cmap is not None:
+        check_cmap(cmap)
     if ax is None:
-        what = Y, labels, colours, marks
+        what = Y, labels, colours, cmap
         figure = pairs(*what) if Y.shape[1] > 3 else panels(*what, to_scale=to_scale)
         if title:
             figure.suptitle(title, fontsize=12)
@@ -164,7 +159,7 @@ def _drawn(
     if Y.shape[1] > 3:
         raise ValueError(f"ax is for up to 3 coordinates, got {Y.shape[1]}; leave ax out for a grid of pairs")
     check_axes(ax, Y.shape[1])
-    draw_panel(ax, Y, labels, colours[0], marks)
+    draw_panel(ax, Y, labels, colours[0], cmap)
     if to_scale:
         ax.set_aspect("equal")
     if title:

@@ -260,8 +260,6 @@ def test_bad_arguments(strip):
         diagnose(selection, n_neighbors=2)
     with refused("subset.size"):
         diagnose(selection, subset=(0,))
-    with refused("flatness.range"):
-        diagnose(selection, flatness=2)
 
 
 @pytest.mark.parametrize(("n", "bandwidth", "with_graph"), [(400, 0.8, True), (400, 0.8, False), (1000, 0.6, False)])

@@ -1,4 +1,4 @@
-"""How sure a choice is: weights against explicit resampling, rotations with a known answer, calibration on D1."""
+"""How sure a choice is: weights against explicit resampling, calibration on D1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ies_gpu import selection_stability
 from ies_gpu.analysis.stability import replicates
 from ies_gpu.analysis.stability.replicates import bootstrap_choices, matched_subset, weighted_choices
 from ies_gpu.analysis.stability.result import Stability
-from ies_gpu.analysis.stability.rotations import best_rotation
 from ies_gpu.choice.search import search_exhaustive
 from ies_gpu.choice.stable import NearPair, near_pairs, same_up_to_twins
 from ies_gpu.datasets import synthetic
@@ -111,53 +110,10 @@ def test_near_pairs():
     assert near_pairs(np.array([1.0, 2.0, 3.0]), 0.0) == ()
 
 
-def analytic_bases(flat, ratio, m):
-    """Tangent bases of the exact eigenfunctions of a rectangle, by their gradients."""
-    labels, values, _ = neumann(flat, ratio, m)
-    x, y = np.pi * flat[:, 0] / ratio, np.pi * flat[:, 1]
-    norm = np.array([np.sqrt((1 + (a > 0)) * (1 + (b > 0))) for a, b in labels])
-    dx = np.column_stack([-a / ratio * np.sin(a * x) * np.cos(b * y) for a, b in labels]) * norm
-    dy = np.column_stack([-b * np.cos(a * x) * np.sin(b * y) for a, b in labels]) * norm
-    gradients = np.stack([dx, dy], axis=2)
-    return labels, values, np.linalg.svd(gradients, full_matrices=False)[0]
-
-
-def test_the_best_mixture_does_not_depend_on_how_the_sample_mixed_the_two(rng, on):
-    """(0,1) and (1,1) of a long strip: turned by any angle, the same best mixture is found."""
-    flat = rng.uniform(size=(1500, 2)) * [6.3, 1]
-    labels, values, bases = analytic_bases(flat, 6.3, 14)
-    a, b = labels.index((0, 1)), labels.index((1, 1))
-
-    def score(angle):
-        mixture = np.cos(angle) * bases[:, a] + np.sin(angle) * bases[:, b]
-        return ies_gpu.score_subsets(np.stack([bases[:, 0], mixture], axis=1), [(0, 1)])[0]
-
-    best = max(score(angle) for angle in np.radians(np.arange(-90, 90, 1.0)))
-    for turn in (0.9, -1.2):
-        mixed = bases.copy()
-        mixed[:, a] = np.cos(turn) * bases[:, a] - np.sin(turn) * bases[:, b]
-        mixed[:, b] = np.sin(turn) * bases[:, a] + np.cos(turn) * bases[:, b]
-        found = on(best_rotation)(replace(from_bases(mixed, values, 2), subset=(0, a)), a, b)
-        assert abs(found.score - best) < 1e-2
-        np.testing.assert_allclose(found.score, score(found.angle - turn))
-        assert found.score > max(found.score_of_member, found.score_of_twin)
-        turned = found.apply(mixed[:, :, 0])
-        alone = np.cos(found.angle - turn) * bases[:, a, 0] + np.sin(found.angle - turn) * bases[:, b, 0]
-        np.testing.assert_allclose(turned[:, a], alone, atol=1e-12)
-
-
-def test_no_mixture_is_offered_where_it_gains_nothing(rng):
-    """In a basis of unit vectors each coordinate is the best there is."""
-    bases = np.zeros((50, 4, 2))
-    bases[:, 0, 0] = bases[:, 1, 1] = 1.0
-    selection = from_bases(bases, np.arange(1.0, 5), 2)
-    assert selection.subset == (0, 1) and best_rotation(selection, 1, 2) is None
-
-
 def test_twins():
     pairs = (NearPair(5, 6, 0.02), NearPair(6, 7, 0.03))
     shares = {(0, 6): 0.5, (0, 7): 0.25, (0, 5): 0.15, (0, 4): 0.1}
-    found = Stability((0, 6), {(0, 6): 1.0}, shares, 200, 20, 0, np.ones(20), pairs, ())
+    found = Stability((0, 6), {(0, 6): 1.0}, shares, 200, 20, 0, np.ones(20), pairs)
     same = [same_up_to_twins((0, 6), other, pairs) for other in ((0, 5), (0, 7), (0, 4), (1, 6))]
     assert same == [True, True, False, False]
     assert found.recurrence == pytest.approx(10.5 / 21)

@@ -25,9 +25,19 @@ from scipy.sparse.csgraph import connected_components
 
 from ...backend import at_home, backend_of, to_host
 from ...backend.array import Array
-from ...choice.collapse import COLLAPSED, FLAT, SMALLEST, Collapse, collapse_of, evenly_steep, flatness_of, spread
+from ...choice.collapse import (
+    COLLAPSED,
+    FLAT,
+    SMALLEST,
+    Collapse,
+    Folds,
+    collapse_of,
+    evenly_steep,
+    find_folds,
+    flatness_of,
+    spread,
+)
 from ...choice.criterion import log_volumes
-from ...choice.folds import Folds, find_folds
 from ...choice.naming import coordinate_numbers, names_text
 from ...embedding.connectivity import parts_of
 from ...embedding.graph import knn_graph
@@ -38,10 +48,12 @@ from ...parameters.explained import unexplained_variance
 from ...parameters.judgement import FOLDED
 from ...results.same_points import is_whole, used_points
 from ...results.selection import Selection, with_turned
-from ...validation import check_integer, check_number, check_points
+from ...validation import check_integer, check_points
 from .sheets import Sheets, find_sheets
 
 Groups = tuple[np.ndarray, ...]
+REGION = 0.1  # of the points: a flat, collapsed region of as many is a dependency, a smaller one a knot
+ANGLE = 30.0  # degrees between tangent planes, from which on sheets cross
 ENTRY = 45  # bytes per entry that making a Laplacian takes, as measured
 COPY = 1e-6  # of the largest coordinate: points this close in all eigenvectors are one point
 MOSTLY = 0.75  # of the points flat: D1..D13 with 400 to 1,500 points are up to 66 % if chosen, from 93 % if dependent
@@ -165,11 +177,6 @@ def diagnose(
     laplacian: Any = None,
     subset: Sequence[int | str] | None = None,
     n_neighbors: int = 15,
-    collapse: float = COLLAPSED,
-    flatness: float = FLAT,
-    region: float = 0.1,
-    smallest: float = SMALLEST,
-    angle: float = 30.0,
 ) -> Diagnosis:
     """Look for places where the chosen coordinates fail to be a map.
 
@@ -190,16 +197,6 @@ def diagnose(
         The set to examine, as 0-based numbers or names such as "phi7"; the chosen set by default.
     n_neighbors : int, default=15
         Size of the neighbourhoods that are compared.
-    collapse : float, default=3.0
-        A point is collapsed above this value.
-    flatness : float, default=0.15
-        A point is flat below this value.
-    region : float, default=0.1
-        A flat, collapsed region with at least this share of the points is a dependency; a smaller one is a knot.
-    smallest : float, default=0.005
-        Findings with a smaller share of the points are not reported.
-    angle : float, default=30.0
-        Sheets cross if their tangent planes differ by at least this angle, in degrees.
 
     Returns
     -------
@@ -229,11 +226,6 @@ def diagnose(
     n = len(Y)
     chosen = tuple(sorted(coordinate_numbers(selection.subset if subset is None else subset, Y.shape[1])))
     k = check_integer("n_neighbors", n_neighbors, low=3, high=n - 1, why=f" for {n} points")
-    region, smallest = (
-        check_number(m, v, high=1.0, closed=True) for m, v in (("region", region), ("smallest", smallest))
-    )
-    collapse, flatness = check_number("collapse", collapse, low=1.0), check_number("flatness", flatness, high=1.0)
-    angle = check_number("angle", angle, high=90.0)
     volumes = np.exp(to_host(selection.score(chosen)))  # checks the set and the bases
     members = list(chosen)
     if subset is None and selection.rotation is not None:
@@ -253,16 +245,16 @@ def diagnose(
     if folds is None and not has_graph:
         notes += (NO_KNOTS,)
     copied = float((found.within < COPY).mean())
-    if copied > smallest:
+    if copied > SMALLEST:
         notes += (f"At {copied:.0%} of the points most neighbours are copies, which hide all else; remove them",)
     flat, planes = flatness_of(bases, sigma, values, members)
-    collapsed = found.ratio > collapse
-    least = max(10, int(smallest * n))
-    groups = _groups(adjacency, collapsed & (flat < flatness), least)
-    groups = [g for g in groups if (stretched(every, members, found, adjacency, g) > collapse).mean() >= CONFIRMED]
-    large = [group for group in groups if len(group) >= region * n]
-    share = float((flat < flatness).mean())
-    undecided = share >= max(region, MOSTLY) and not large
+    collapsed = found.ratio > COLLAPSED
+    least = max(10, int(SMALLEST * n))
+    groups = _groups(adjacency, collapsed & (flat < FLAT), least)
+    groups = [g for g in groups if (stretched(every, members, found, adjacency, g) > COLLAPSED).mean() >= CONFIRMED]
+    large = [group for group in groups if len(group) >= REGION * n]
+    share = float((flat < FLAT).mean())
+    undecided = share >= MOSTLY and not large
     if undecided:
         more = "" if laplacian is not None or X is not None else ", pass X"
         notes = (
@@ -271,7 +263,7 @@ def diagnose(
             *notes,
         )
     turned = () if folds is None or large else tuple(_turned(adjacency, folds, found, least))
-    sheets = find_sheets(adjacency, found.in_map, np.flatnonzero(collapsed & (flat >= flatness)), planes, angle)
+    sheets = find_sheets(adjacency, found.in_map, np.flatnonzero(collapsed & (flat >= FLAT)), planes, ANGLE)
     return Diagnosis(
         subset=chosen,
         embedding=Y[:, members],
@@ -279,7 +271,7 @@ def diagnose(
         flatness=flat,
         volumes=volumes,
         dependencies=tuple(large),
-        knots=tuple(group for group in groups if len(group) < region * n) if folds is None else turned,
+        knots=tuple(group for group in groups if len(group) < REGION * n) if folds is None else turned,
         **_reported(sheets, least),
         notes=notes,
         undecided=undecided,

@@ -28,7 +28,6 @@ from ...results.selection import Selection, bases_of
 from ...select import select_coordinates
 from ...validation import check_integer, check_number, check_points, check_seed
 from .result import Stability
-from .rotations import rotations_of
 
 POOL = 5_000  # the bootstrap chooses among at most this many sets
 MATCH = 0.5  # eigenvectors of two fits with a smaller correlation are not the same
@@ -124,10 +123,6 @@ def selection_stability(
         raise refusal("share.too_few", text, "use a larger share, or n_refits=0 for the bootstrap alone")
     chosen = bootstrap_choices(selection, n_bootstrap, rng, progress)
     refits, correlations, failed = _refitted(selection, X, n_refits, size, rng, options, progress)
-    pairs = near_pairs(to_host(selection.eigenvalues), near)
-    rivals = {
-        s for s, k in (Counter(chosen) + Counter(refits)).items() if k >= 0.05 * max(len(chosen) + len(refits), 1)
-    }
     return Stability(
         subset=selection.subset,
         bootstrap=_shares(chosen),
@@ -136,8 +131,7 @@ def selection_stability(
         n_refits=len(refits),
         failed_refits=failed,
         match_correlations=np.array(correlations),
-        near_pairs=pairs,
-        rotations=rotations_of(selection, pairs, rivals),
+        near_pairs=near_pairs(to_host(selection.eigenvalues), near),
         points_known=selection.diagnostics.get("points_digest") is not None,
         random_state=seed,
     )

@@ -10,7 +10,6 @@ from scipy.special import betaincinv
 
 from ...choice.naming import coordinate_names, names_text
 from ...choice.stable import NearPair, same_up_to_twins
-from .rotations import Rotation
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,8 +29,6 @@ class Stability:
         The weakest correlation of a chosen eigenvector of each subsample with its counterpart.
     near_pairs : tuple of NearPair
         Neighbouring eigenvalues that nearly coincide.
-    rotations : tuple of Rotation
-        Mixtures of two such eigenvectors that score better than both, where the two compete.
     points_known : bool
         Whether the points could be compared with those of the selection. In files of older versions they cannot.
     random_state : int
@@ -46,7 +43,6 @@ class Stability:
     failed_refits: int
     match_correlations: np.ndarray
     near_pairs: tuple[NearPair, ...]
-    rotations: tuple[Rotation, ...]
     points_known: bool = True
     random_state: int = 0
 
@@ -108,12 +104,6 @@ class Stability:
         for pair in named:
             names = " and ".join(coordinate_names(pair[:2]))
             parts.append(f"The eigenvalues of {names} differ by only {pair.difference:.1%}, so the sample mixes them.")
-        for r in self.rotations:
-            a, b = coordinate_names((r.member, r.twin))
-            parts.append(
-                f"{a} rotated by {np.degrees(r.angle):.0f} degrees towards {b} scores {r.score:.3f} ({a} alone "
-                f"{r.score_of_member:.3f}, {b} alone {r.score_of_twin:.3f})."
-            )
         return " ".join(parts)
 
     def _doubts(self) -> list[str]:

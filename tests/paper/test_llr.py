@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ies_gpu.analysis.llr import leave_one_out, llr_ranking, median_distances
+from benchmarks.paper.llr import leave_one_out, llr_ranking, median_distances
 from ies_gpu.backend.cpu import CpuBackend
 from tests.said import refused
 

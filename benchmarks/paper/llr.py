@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, at_home, backend_of
-from ..backend.array import Array
-from ..findings import refusal
-from ..validation import check_integer, check_real_array, check_seed
+from ies_gpu.backend import Backend, at_home, backend_of
+from ies_gpu.backend.array import Array
+from ies_gpu.findings import refusal
+from ies_gpu.validation import check_integer, check_real_array, check_seed
 
 MEDIAN_POINTS = 2000  # the bandwidth comes from the distances between at most this many points
 RIDGE = 1e-10  # of the mean diagonal: negligible where a fit is determined, and singular fits still have an answer

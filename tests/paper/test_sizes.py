@@ -1,0 +1,62 @@
+"""The rule for s, and the Procrustes error: thresholds, closed forms and invariances."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.spatial import procrustes
+
+from benchmarks.paper.d4_size import size_verdict
+from benchmarks.paper.procrustes import procrustes_error
+from ies_gpu import select_coordinates
+from tests.manifolds import rectangle
+
+
+def known(lost: float, lost_in_union: float, n: int = 1000) -> SimpleNamespace:
+    """The part of a result that the rule reads, with volumes that are known."""
+    shares = {(0, 1): lost, (0, 2): 1.0, (0, 1, 2): lost_in_union}
+    ranking = SimpleNamespace(subsets=np.array([[0, 1], [0, 2], [0, 3]]))
+    score = lambda subset: np.log(np.where(np.arange(n) < round(shares[subset] * n), 0.05, 0.9))  # noqa: E731
+    return SimpleNamespace(subset=(0, 1), ranking=ranking, score=score)
+
+
+@pytest.mark.parametrize(
+    ("lost", "in_union", "too_small"),
+    [
+        (0.014, 0.0, False),  # no spike
+        (0.015, 0.0, True),
+        (0.1, 0.03, True),  # 0.3 of it is left
+        (0.1, 0.031, False),
+        (0.1, 0.2, False),
+    ],
+)
+def test_the_rule_at_its_thresholds(lost, in_union, too_small):
+    found = size_verdict(known(lost, in_union), 2)
+    assert (found.share_best, found.share_union) == (lost, in_union)
+    assert (found.best, found.runner_up, found.too_small) == ((0, 1), (0, 2), too_small)
+
+
+def test_the_runner_up_is_the_one_by_loss():
+    """On this strip the runner-up by score, {1, 4}, leaves some points near zero; the one by loss, {1, 2}, none."""
+    points, _, _ = rectangle(600, 2.3)
+    found = select_coordinates(points, intrinsic_dim=2, subset_size=2, bandwidth="auto", n_components=10)
+    asked = size_verdict(found, 2)
+    assert (asked.share_best, asked.share_union) == (0, 0)
+    assert asked.runner_up == (0, 1) and (np.exp(found.score((0, 2, 3))) < 0.1).any()
+    assert len(size_verdict(found, 3).best) == 3
+
+
+def test_m2_does_not_see_shift_scale_rotation_or_reflection(rng):
+    A, B = rng.normal(size=(2, 60, 3))
+    Q = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    for turn in (Q, Q @ np.diag([1, 1, -1.0])):
+        assert procrustes_error(A, 7 * A @ turn + [1, 2, 3]) == pytest.approx(0, abs=1e-12)
+    assert procrustes_error(A, B) == pytest.approx(procrustes(A, B)[2], abs=1e-12)
+
+
+def test_m2_of_a_lost_column_is_its_share_of_the_variance(rng):
+    """With columns of unit and of a times unit length, orthogonal, dropping the second leaves a^2 / (1 + a^2)."""
+    A = np.linalg.qr(np.column_stack([np.ones(40), rng.normal(size=(40, 2))]))[0][:, 1:] * [1, 0.5]
+    assert procrustes_error(A, A[:, :1]) == pytest.approx(0.25 / 1.25)
