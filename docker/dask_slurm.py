@@ -14,13 +14,12 @@ from dask.distributed import Client
 from dask_jobqueue import SLURMCluster
 
 from ies_gpu import select_coordinates
-from ies_gpu.cluster.returned import write_rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("points")
-    parser.add_argument("coordinates", help="what the workers write: .zarr or .npy")
+    parser.add_argument("coordinates", help="what the workers write: .zarr")
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--print", action="store_true", dest="shown")
     given = parser.parse_args()
@@ -46,10 +45,10 @@ def main() -> None:
             client.wait_for_workers(4 * given.jobs)
             found = select_coordinates(
                 given.points, intrinsic_dim=2, subset_size=2, bandwidth=0.02, client=client,
-                checkpoint=f"{given.coordinates}.checkpoint", resume=True, progress=True,
+                progress=True,
             )  # fmt: skip
             sys.stdout.write(f"{found}\n")
-            write_rows(found.embedding, given.coordinates)
+            found.embedding.to_zarr(given.coordinates)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,8 @@ SETTINGS = {
     # the system, page by page, and that took as long as the arithmetic; larger arrays come in large pages, and go back
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 4 << 20,
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 16 << 20,
-    # looking at every thread a hundred times a second costs a few per cent of a processor in each process, so do other
-    # watches, and adding up the size of each message, to know whether another thread should pack it
+    # looking at every thread a hundred times a second costs a few per cent of a processor in each process
     "distributed.worker.profile.enabled": False,
-    "distributed.worker.memory.monitor-interval": "250ms",
-    "distributed.admin.system-monitor.interval": "5s",
-    "distributed.admin.tick.interval": "500ms",
     "distributed.comm.offload": False,
     "distributed.nanny.pre-spawn-environ.DASK_DISTRIBUTED__COMM__OFFLOAD": "False",  # read when it is imported
     # shares of a worker's memory at which Dask moves results to the disk: later than usual, as nearly all are needed
@@ -33,25 +29,9 @@ SETTINGS = {
 
 @contextmanager
 def connected(*, scheduler: str | None = None, workers: int | None = None, memory: int | None = None) -> Iterator[Any]:
-    """A client of the scheduler at an address, or of new workers on this machine, each with one thread.
+    """Yield a client of the scheduler at an address, or of new workers on this machine.
 
-    Parameters
-    ----------
-    scheduler : str, optional
-        Where it listens, such as ``tcp://node1:8786``.
-    workers : int, optional
-        How many processes to start on this machine.
-    memory : int, optional
-        Bytes that each of them may use, by default its share of what there is.
-
-    Yields
-    ------
-    distributed.Client
-
-    Raises
-    ------
-    ClusterError
-        If nothing answers there.
+    Each of these has one thread and may use ``memory`` bytes, by default its share of what there is.
     """
     with ExitStack() as stack:
         try:
@@ -71,9 +51,7 @@ def connected(*, scheduler: str | None = None, workers: int | None = None, memor
         try:
             client = stack.enter_context(Client(scheduler, timeout="10s"))
         except (OSError, ValueError) as error:  # a timeout is an OSError
-            text, advice = (
-                f"no Dask scheduler answers at {scheduler} ({error})",
-                "start one with 'dask scheduler', or check ",
-            )
-            raise refusal("cluster.no_scheduler", text, f"{advice}the address", ClusterError) from None
+            text = f"no Dask scheduler answers at {scheduler} ({error})"
+            advice = "start one with 'dask scheduler', or check the address"
+            raise refusal("cluster.no_scheduler", text, advice, ClusterError) from None
         yield client

@@ -1,4 +1,4 @@
-"""The levels of the multilevel eigensolver on a cluster: the finest in rows by block, those below it on one worker.
+"""The leading eigenpairs on a cluster: the finest level in rows by block, those below it on one worker.
 
 The iteration is that of :mod:`ies_gpu.embedding.eigensolvers.multilevel`, with arrays in pieces behind the same names.
 Cells stay with the block of their points. Their matrix, an eighth of the rows or so, goes to the first worker, which
@@ -8,51 +8,53 @@ builds what is below it and solves there with the code of one machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
+from scipy.sparse import csr_matrix
 
 from ..backend import Backend
+from ..backend.base import index_type
 from ..backend.kernels import plain_multilevel
+from ..embedding.diffusion import start_vector
 from ..embedding.eigensolvers import multilevel, returns
-from ..embedding.eigensolvers.coarsest import last_level_pairs
-from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
-from ..errors import ClusterError
-from ..findings import option, refusal
-from .blocks import SAMPLE, every
-from .cells import (
-    cells_taken,
-    coarse_of,
-    extents_of,
-    hierarchy,
-    labels_and_weights,
-    merged_rows,
-    own_cells,
-    restricted,
-    sent_to,
-    smoothed_product,
+from ..embedding.eigensolvers.accuracy import ROUNDING, Accuracy, accuracy_of, separated
+from ..embedding.eigensolvers.coarsest import ends_here, last_level_pairs
+from ..embedding.eigensolvers.eigenpairs import (
+    SymmetricTransition,
+    has_many_neighbourhoods,
+    leading_eigenpairs,
+    refuse_pairs,
 )
+from ..embedding.eigensolvers.multilevel import CoarsePairs, Level
+from ..embedding.laplacian import Laplacian
+from ..embedding.order import cells_of
+from ..errors import ClusterError, NotConvergedError
+from ..findings import option, refusal
+from .arrays import Pieces, TallBackend, taken_columns
 from .matrix import BlockLaplacian, Rows
-from .tall_arrays import TallBackend
-from .team import Call, Pieces, Team, as_it_is, item, joined, member, taken_columns
+from .source import SAMPLE, every
+from .team import Call, Team, as_it_is, item, joined, member
+
+Matrix = tuple[Any, Any, Any]  # CSR: indptr, indices, data
+Pairs = tuple[np.ndarray, Pieces, Accuracy]  # values, vectors, how good they are
 
 
 class TopLevel(Level):
     """S in rows by block, with the way down to the levels on the first worker.
 
-    Attributes
-    ----------
-    travelled : dict
-        Columns of the arrays that were exchanged, by kind, and what went to the first worker and back.
+    Arrays of one row per cell are there, each a single piece of :class:`Pieces`.
     """
 
-    def __init__(self, team: Team, graph: BlockLaplacian) -> None:
-        self.team, self.graph, self.n = team, graph, int(graph.sizes.sum())
+    def __init__(self, graph: BlockLaplacian) -> None:
+        self.team, self.graph, self.n = graph.team, graph, int(graph.sizes.sum())
+        team = self.team
         self.entries = team.map(symmetric_entries, graph.transitions, graph.roots)
         self.backend: Any = TallBackend(team, graph.sizes)
         self.products = self.columns = 0
         self.steps, self.late = multilevel.FIRST_STEPS, None
-        self.travelled = dict.fromkeys(("fine", "exact", "up", "down"), 0)
 
     def build(self, count: int) -> None:
         """Attach the levels below, for ``count`` pairs."""
@@ -61,30 +63,27 @@ class TopLevel(Level):
         self.length = float(np.sqrt(team.total(squares)))  # of the roots: divided by it they are the top vector
         self.cells = team.map(own_cells, *self._chances(), self.graph.roots, self.length)
         counts = np.array(team.gather(team.map(lambda _, cells: len(cells.norms), self.cells)))
-        first = np.concatenate([[0], np.cumsum(counts)])
-        shown = team.map(labels_and_weights, self.cells, first[:-1].tolist())
+        shown = team.map(labels_and_weights, self.cells, (np.cumsum(counts) - counts).tolist())
         merged = team.map(merged_rows, self.entries, self.cells, shown, team.exchanged(shown))
         self.merged = team.map(member, merged, "product")
-        wanted, entries = np.array(team.gather(team.map(extents_of, merged))).T
-        refuse_coarse(team, int(counts.sum()), int(entries.sum()), count)
-        far = [i for i in range(len(counts)) if team.place(i) != team.place(0)]
-        self.travelled |= {"cells": int(counts[far].sum()), "coarse_entries": int(entries[far].sum())}
-        self.travelled["wanted_cells"] = int(wanted[far].sum())
+        entries = sum(team.gather(team.map(lambda _, own: len(own.rows[2]), merged)))
+        refuse_coarse(team, int(counts.sum()), entries, count)
         blocks = team.map(coarse_of, self.cells, merged)
-        whole = team.submit(hierarchy, sizes, count, multilevel.LEAF, *blocks, block=0, alone=True)
+        self.whole = team.submit(hierarchy, sizes, count, multilevel.LEAF, *blocks, block=0, alone=True)
         # which cells a block needs is known where these are: a copy that came with a task would soon be dropped again
-        places = [team.submit(as_it_is, cells, block=0) for cells in team.map(member, merged, "wanted")]
-        self.coarse = LoneLevel(team, int(counts.sum()), whole, places)
+        self.wanted = [team.submit(as_it_is, cells, block=0) for cells in team.map(member, merged, "wanted")]
+        # of the level there, whose conjugate gradients take the steps that they need, only these are asked for
+        self.coarse: Any = SimpleNamespace(n=int(counts.sum()), late=None)
 
     def _chances(self) -> tuple[Any, ...]:
-        """Each point's chances of return at three looks, by block, and about the median of the first."""
+        """Return each point's chances of return at three looks, by block, and about the median of the first."""
         team, sizes = self.team, self.graph.sizes
         Y = Pieces(team, team.map(random_signs, sizes.tolist(), list(range(len(sizes)))), (self.n, 32))
         looks = []
         for step in range(1, returns.LOOKS[-1] + 1):
             Y = self.product(Y)
             if step in returns.LOOKS:
-                looks.append([Call(chances, (part,)) for part in Y.parts])
+                looks.append([Call(lambda at, Y: at.to_host((Y * Y).mean(axis=1)), (part,)) for part in Y.parts])
             if step == 1:
                 Y = Y[:, :8]
         sample = team.gather(team.map(every, looks[0], max(1, self.n // SAMPLE)))
@@ -93,7 +92,6 @@ class TopLevel(Level):
     def product(self, V: Pieces, R: Pieces | None = None, chosen: Any = None) -> Pieces:
         self.products += 1
         self.columns += V.shape[1]
-        self.travelled["fine"] += V.shape[1]
         others = self.team.exchanged(V.parts)
         if R is None:
             parts = self.team.map(block_product, self.entries, None, None, V.parts, others)
@@ -103,9 +101,8 @@ class TopLevel(Level):
         return Pieces(self.team, parts, V.shape)
 
     def exact(self, V: Pieces) -> Pieces:
-        """``S V`` in float64."""
+        """Return ``S V`` in float64."""
         self.columns += V.shape[1]
-        self.travelled["exact"] += V.shape[1]
         scaled = self.team.map(over_root, V.parts, self.graph.roots)
         others = self.team.exchanged(scaled)
         parts = self.team.map(exact_product, self.graph.transitions, self.graph.roots, scaled, others)
@@ -114,67 +111,34 @@ class TopLevel(Level):
     def smoothed(self, Z: Any, R: Pieces | None = None, chosen: Any = None, scale: Any = None) -> Pieces:
         self.products += 1
         self.columns += Z.shape[1]
-        self.travelled["down"] += Z.shape[1]
-        rest = None if R is None else R.parts
-        parts = self.team.map(smoothed_product, self.merged, self.coarse.taken(Z), rest, chosen, scale)
-        return Pieces(self.team, parts, (self.n, Z.shape[1]))
+        team, rest = self.team, None if R is None else R.parts
+        # taken where they are: only the cells that a block needs travel
+        cells = enumerate(self.wanted)
+        taken = [team.send(lambda at, Z, own: Z[at.asarray(own)], *Z.parts, own, at=0, to=i) for i, own in cells]
+        parts = team.map(smoothed_product, self.merged, taken, rest, chosen, scale)
+        return Pieces(team, parts, (self.n, Z.shape[1]))
 
     def restricted(self, R: Pieces, columns: np.ndarray, factors: np.ndarray) -> Pieces:
-        self.travelled["up"] += len(columns)
         pairs = enumerate(zip(self.cells, R.parts, strict=True))
         parts = [self.team.send(restricted, *pair, columns, factors, at=i, to=0) for i, pair in pairs]
         return Pieces(self.team, parts, (self.coarse.n, len(columns)))
 
     def start(self, wanted: int, last: Any, guards: int, sure: int) -> CoarsePairs:
-        return self.coarse.pairs(wanted, guards, sure)
+        team = self.team
+        found = team.submit(coarse_pairs, self.whole, wanted, guards, sure, block=0, alone=True)
+        values = team.gather([team.submit(item, found, 0, block=0)])[0]
+        k = multilevel.kept_pairs(values, wanted, guards)
+        vectors = team.submit(taken_columns, Call(item, (found, 1)), slice(k), block=0)
+        return CoarsePairs(values[:k], Pieces(team, [vectors], (self.coarse.n, k)), float(values[k]))
 
     def coarse_solution(self, F: Pieces, shift: np.ndarray, Q: Any) -> Any:
-        return self.coarse.inverse(F, shift, Q)
-
-
-class LoneLevel:
-    """The first coarse level and those below it, on the first worker.
-
-    Parameters
-    ----------
-    whole : Future of Level
-    wanted : list of Future
-        The cells that each block needs, on the same worker.
-    """
-
-    late = None  # conjugate gradients there take the steps that they need
-
-    def __init__(self, team: Team, n: int, whole: Any, wanted: list[Any]) -> None:
-        self.team, self.n, self.whole, self.wanted = team, n, whole, wanted
-
-    def taken(self, Z: Remote) -> list[Any]:
-        """For each block the cells that it needs, taken where they are: only these travel."""
-        wanted = enumerate(self.wanted)
-        return [self.team.send(cells_taken, Z.future, cells, at=0, to=i) for i, cells in wanted]
-
-    def pairs(self, wanted: int, guards: int, sure: int) -> CoarsePairs:
-        found = self.team.submit(coarse_pairs, self.whole, wanted, guards, sure, block=0, alone=True)
-        values = self.team.gather([self.team.submit(item, found, 0, block=0)])[0]
-        k = multilevel.kept_pairs(values, wanted, guards)
-        vectors = self.team.submit(taken_columns, Call(item, (found, 1)), slice(k), block=0)
-        return CoarsePairs(values[:k], Remote(vectors, (self.n, k)), float(values[k]))
-
-    def inverse(self, F: Pieces, shift: np.ndarray, Q: Remote) -> Remote:
-        future = self.team.submit(coarse_solution, self.whole, shift, Q.future, *F.parts, block=0, alone=True)
-        return Remote(future, (self.n, len(shift)))
-
-
-@dataclass(frozen=True)
-class Remote:
-    """A float32 array of one row per cell, on one worker."""
-
-    future: Any
-    shape: tuple[int, int]
+        future = self.team.submit(coarse_solution, self.whole, shift, *Q.parts, *F.parts, block=0, alone=True)
+        return Pieces(self.team, [future], (self.coarse.n, len(shift)))
 
 
 def refuse_coarse(team: Team, cells: int, entries: int, count: int) -> None:
     """Raise if the coarse levels for ``count`` pairs do not fit into the memory of the first worker."""
-    need, most = cells * (28 * (count - multilevel.GUARDS + 5) + 450) + 8 * entries, team.memory_of(0)
+    need, most = cells * (28 * (count - multilevel.GUARDS + 5) + 450) + 8 * entries, team.memory_of_first()
     if need > most:
         text = (
             f"a coarse level of {cells:,} cells takes about {need / 1e9:.1f} GB on one worker, and the largest has "
@@ -182,6 +146,75 @@ def refuse_coarse(team: Team, cells: int, entries: int, count: int) -> None:
         )
         advice = f"add one larger worker, or raise {option('bandwidth')}"
         raise refusal("cluster.level_too_large", text, advice, ClusterError)
+
+
+def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any = None) -> Pairs:
+    """Return the ``count`` leading pairs of S: values, vectors in pieces, and how accurate they are.
+
+    A graph on which the multilevel method is not expected to win, or does not converge, is solved on one worker if it
+    fits there: such graphs are small, or so dense that few points make up a neighbourhood.
+    """
+    n = int(graph.sizes.sum())
+    if has_many_neighbourhoods(n, graph.nnz, count):
+        try:
+            return multilevel_pairs(graph, count, tol, info, progress)
+        except (NotConvergedError, np.linalg.LinAlgError) as doubt:
+            info["fallback"] = str(doubt)
+    return pairs_on_one(graph, count, tol, info)
+
+
+def pairs_on_one(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any]) -> Pairs:
+    """Return the same by one worker, which gets the whole matrix."""
+    team, n, need = graph.team, int(graph.sizes.sum()), 40 * graph.nnz  # the matrix, its parts on the way, and vectors
+    most = team.memory_of_first()
+    if need > most:
+        why = info.get("fallback", "it is too dense for the multilevel method")
+        text = f"the eigenvectors of this graph cannot be computed in blocks ({why}), and its matrix takes "
+        text += f"{need / 1e9:.1f} GB, more than the {most / 1e9:.1f} GB of a worker"
+        advice = f"lower {option('bandwidth')} or use larger workers"
+        raise refusal("cluster.matrix_too_large", text, advice, ClusterError)
+    pairs = team.submit(whole_pairs, graph.sizes.tolist(), count, tol, *graph.transitions, *graph.roots, block=0)
+    values, accuracy, more = team.gather([team.submit(item, pairs, 0, block=0)])[0]
+    info |= more
+    parts = [team.submit(item, Call(item, (pairs, 1)), i, block=0) for i in range(len(graph.sizes))]
+    return values, Pieces(team, parts, (n, count)), accuracy
+
+
+def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any) -> Pairs:
+    """Return the same by the multilevel method, with everything tall in pieces."""
+    team, level = graph.team, TopLevel(graph)
+    level.build(count + multilevel.GUARDS)
+    history: list[float] = []
+    aim = min(multilevel.AIM * tol, multilevel.REFRESH)
+    try:
+        values, X, coarse = multilevel.solve(level, count, aim, 0.0, last_level_pairs, level.exact, history, progress)
+    finally:
+        info |= {"block_products": level.products, "iterations": len(history), "products": level.columns}
+        info["coarse_sizes"] = [level.coarse.n]
+    multilevel.check_interlacing(values, coarse.values, count)
+    top = graph.roots, level.length  # vectors are turned so that they have nothing of it; see multilevel.beside_top
+    along = team.total(
+        team.map(lambda at, V, w, length: at.to_host((w[: len(V)] / length) @ V), X[:, :count].parts, *top)
+    )
+    V = Pieces(team, team.map(turned, X[:, :count].parts, *top, multilevel.reflection(along)), (level.n, count))
+    accuracy, gram, coupling = measured(level, values, V)
+    if accuracy.doubtful.size and np.isfinite(accuracy.residuals).all():
+        apart, turn = separated(values[1:count], gram[1:, 1:], coupling[1:, 1:])
+        values = np.concatenate([values[:1], apart, values[count:]])
+        turn = block_diag(1.0, turn)  # the first vector stays
+        V = Pieces(team, team.map(lambda at, V: V @ at.asarray(turn), V.parts), V.shape)
+        accuracy, gram, _ = measured(level, values, V)
+    refuse_pairs(float(np.abs(gram - np.eye(count)).max()), float(accuracy.residuals.max()), tol)
+    info["method"] = "multilevel"
+    return values[:count].copy(), V, accuracy
+
+
+def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, np.ndarray, np.ndarray]:
+    """Return the accuracy of vectors in pieces, their inner products, and those with their residuals."""
+    sums = level.team.map(squares_and_gram, level.exact(V).parts, V.parts, values[: V.shape[1]].copy())
+    squares, gram, coupling = level.team.total(sums)
+    noise = max(ROUNDING, float(np.abs(coupling[1:, 0]).max(initial=0.0)))
+    return accuracy_of(values, np.sqrt(squares), coupling, noise), gram, coupling
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -213,10 +246,6 @@ def random_signs(backend: Backend, n: int, block: int) -> Any:
     return backend.asarray((2 * signs - 1).astype(np.float32))
 
 
-def chances(backend: Backend, Y: Any) -> np.ndarray:
-    return backend.to_host((Y * Y).mean(axis=1))
-
-
 def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure: int) -> tuple[np.ndarray, Any]:
     values, vectors, _ = multilevel.solve(
         level, wanted + guards, multilevel.REFRESH, multilevel.COARSE_TOL, last_level_pairs, sure=sure
@@ -226,3 +255,142 @@ def coarse_pairs(backend: Backend, level: Level, wanted: int, guards: int, sure:
 
 def coarse_solution(backend: Backend, level: Level, shift: np.ndarray, Q: Any, *F: Any) -> Any:
     return multilevel.coarse_inverse(level, joined(backend, *F), shift, Q)
+
+
+def whole_pairs(backend: Backend, sizes: list[int], count: int, tol: float, *parts: Any) -> Any:
+    """The values of the matrix put together from its blocks, with what is known of them, and the vectors by block."""
+    blocks, roots = parts[: len(sizes)], parts[len(sizes) :]
+    first, xp = np.concatenate([[0], np.cumsum(sizes)]), backend.xp
+    indptr = xp.concatenate([xp.zeros(1, dtype=xp.int64), *(xp.diff(P.matrix.indptr) for P in blocks)]).cumsum()
+    indices = []
+    for i, P in enumerate(blocks):
+        wanted = [backend.asarray(want) + int(first[j]) for j, want in P.wants.items()]
+        indices.append(xp.concatenate([xp.arange(int(first[i]), int(first[i + 1])), *wanted])[P.matrix.indices])
+    kind = index_type(int(indptr[-1]))
+    data = xp.concatenate([P.matrix.data for P in blocks])
+    shape = (int(first[-1]), int(first[-1]))
+    matrix = backend.sparse.csr_matrix((data, xp.concatenate(indices).astype(kind), indptr.astype(kind)), shape=shape)
+    matrix.sort_indices()
+    weights = xp.concatenate([root[:n] for root, n in zip(roots, sizes, strict=True)]) ** 2
+    operator = SymmetricTransition(Laplacian(matrix, weights), backend)
+    start = backend.asarray(start_vector(len(weights), 0))
+    pairs = leading_eigenpairs(operator, count, start=start, tol=tol)
+    vectors = [xp.ascontiguousarray(part) for part in xp.split(pairs.vectors, first[1:-1].tolist())]
+    return (backend.to_host(pairs.values), pairs.accuracy, pairs.info), vectors
+
+
+def turned(backend: Backend, V: Any, root: Any, length: float, reflection: np.ndarray) -> Any:
+    V = V @ backend.asarray(reflection)
+    V[:, 0] = root[: len(V)] / length
+    return V
+
+
+def squares_and_gram(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The squares of residuals, and the inner products of vectors with each other and with residuals."""
+    R = SV - V * backend.asarray(values)
+    return tuple(backend.to_host(part) for part in ((R * R).sum(axis=0), V.T @ V, V.T @ R))
+
+
+# --- cells: columns of a block are those of its own cells, then those of other blocks, by block -----------------------
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a block on some level."""
+
+    starts: np.ndarray  # where they begin; the last entry is the end
+    held: np.ndarray  # the points that are cells of their own on all levels
+    norms: np.ndarray  # the length of the top vector in each cell
+    weights: Any  # its entries over that
+
+
+def own_cells(
+    backend: Backend, first: np.ndarray, second: np.ndarray, last: np.ndarray, median: float, root: Any, length: float
+) -> Cells:
+    """Return the cells of the first level, from return probabilities after 1, 3 and 7 steps."""
+    alone = returns.is_lonely(first, second, last, median, np)
+    lonely, held = np.flatnonzero(alone), np.flatnonzero(alone & returns.is_held(first, second, last))
+    starts = np.unique(np.concatenate([cells_of(len(first), True, multilevel.LEAF), lonely, lonely + 1]))
+    xp, begin, top = backend.xp, backend.asarray(starts), root[: len(first)] / length
+    norms = xp.sqrt(xp.add.reduceat(top * top, begin[:-1]))
+    weights = (top / xp.repeat(norms, begin[1:] - begin[:-1])).astype(xp.float32)
+    return Cells(starts, held, backend.to_host(norms), weights)
+
+
+def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray:
+    """For each row the number of its cell and its weight there, on the host: these are exchanged once."""
+    labels = np.repeat(first + np.arange(len(cells.starts) - 1), np.diff(cells.starts))
+    return np.stack([labels.astype(np.float64), backend.to_host(cells.weights).astype(np.float64)], axis=1)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What follows from the cells for the rows of a block."""
+
+    product: Matrix  # S P0, on the device
+    wanted: np.ndarray  # the numbers of the cells that its columns stand for, own ones first
+    rows: Matrix  # the block's rows of the coarse matrix, with the same columns, on the host
+
+
+def merged_rows(backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray, *others: np.ndarray) -> Merged:
+    """From a block's rows of S, and the cells of all rows that its columns stand for.
+
+    Columns of a cell follow each other: own rows stand in order, and those of other blocks by block, in their order.
+    """
+    shown = np.concatenate([own, *others])
+    labels = shown[:, 0].astype(np.int64)
+    first = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
+    weights = backend.asarray(shown[:, 1].astype(np.float32))
+    begin = backend.asarray(np.append(first, len(labels)))
+    product = backend.kernels.merge_columns(*entries, begin, weights)
+    starts = backend.asarray(cells.starts)
+    rows = backend.kernels.merge_rows(*product, starts, weights[: len(own)], len(first))
+    indptr, indices, data = map(backend.to_host, rows)
+    return Merged(product, labels[first], (indptr, indices, data))
+
+
+def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]:
+    """What one worker needs of a block for the coarse level; columns are numbered over all blocks."""
+    indptr, indices, data = merged.rows
+    width = int(merged.wanted.max()) + 1
+    whole = csr_matrix((data, merged.wanted[indices], indptr), shape=(len(indptr) - 1, width))
+    whole.sort_indices()
+    rows = whole.indptr.astype(np.int64), whole.indices.astype(np.int32), whole.data.astype(np.float32)
+    return cells.starts, cells.held, cells.norms, rows
+
+
+def hierarchy(backend: Backend, sizes: list[int], count: int, cuts: int, *blocks: tuple[Any, ...]) -> Level:
+    """A coarse level, whose cells have at most ``2**cuts`` points, with those below it, from its rows by block."""
+    points, held, norms, rows = zip(*blocks, strict=True)
+    indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
+    indices = np.concatenate([indices for _, indices, _ in rows])
+    data = np.concatenate([data for _, _, data in rows])
+    matrix = tuple(backend.asarray(part) for part in (indptr.astype(np.int64), indices, data))
+    level = top = Level(backend, matrix, backend.asarray(np.concatenate(norms)))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    fine = np.unique(np.concatenate([first + own for first, own in zip(offsets, points, strict=False)]))
+    lonely = np.concatenate([first + own for first, own in zip(offsets, held, strict=False)])
+    while True:
+        cuts += multilevel.RATIO
+        own = [first + cells_of(n, True, cuts) for first, n in zip(offsets, sizes, strict=False)]
+        cells = np.unique(np.concatenate(own))
+        if ends_here(level) or not max(multilevel.SMALLEST, 4 * count) < len(cells) < len(fine):
+            return top
+        coarser = np.unique(np.concatenate([cells, lonely, lonely + 1]))
+        level = level.coarsen(np.searchsorted(fine, coarser))
+        fine = coarser
+
+
+def smoothed_product(backend: Backend, merged: Matrix, Z: Any, R: Any, chosen: Any, scale: Any) -> Any:
+    scale = None if scale is None else backend.asarray(scale)
+    return backend.kernels.block_product(*merged, Z, R, scale, chosen=sent_to(backend, chosen))
+
+
+def restricted(backend: Backend, cells: Cells, R: Any, columns: Any, factors: Any) -> Any:
+    columns, factors = sent_to(backend, (columns, factors))
+    return backend.kernels.restrict(backend.asarray(cells.starts), cells.weights, R)[:, columns] * factors
+
+
+def sent_to(backend: Backend, chosen: Any) -> Any:
+    """Columns and factors in the memory of a worker."""
+    return None if chosen is None else tuple(backend.asarray(part) for part in chosen)

@@ -19,26 +19,17 @@ from ..embedding.laplacian import gaussian_of_distances
 from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
 from ..options import Options
-from .blocks import Points, boxes_near, boxes_of, points_near
-from .team import Call, Pieces, Team, joined, member
+from .source import Points, boxes_near, boxes_of, points_near
+from .team import Call, Team, joined, member
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A block of rows of a sparse matrix.
+    """A block of rows of a sparse matrix."""
 
-    Attributes
-    ----------
-    matrix : CSR (own, own and others')
-    rows : ndarray of shape (own,)
-        The rows of the input that they are for.
-    wants : dict of int to ndarray
-        Which rows of other blocks the later columns are, in the order of the blocks.
-    """
-
-    matrix: Any
-    rows: np.ndarray
-    wants: dict[int, np.ndarray]
+    matrix: Any  # CSR (own, own and others')
+    rows: np.ndarray  # of the input
+    wants: dict[int, np.ndarray]  # which rows of other blocks the later columns are, in the order of the blocks
 
     @property
     def n(self) -> int:
@@ -47,34 +38,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class BlockLaplacian:
-    """The Laplacian of a connected graph, in blocks on the workers.
-
-    Attributes
-    ----------
-    team : Team
-    sizes : ndarray of shape (blocks,)
-        Points by block.
-    transitions : list of Future
-        ``Rows`` of P.
-    roots : list of Future
-        The root of the weights that make P symmetric, for own points and others', with mean 1.
-    nnz : int
-        Entries of P.
-    n_input : int
-        How many points the input has.
-    bandwidth : float
-    facts : dict
-        What is known of the graph, as plain values for ``diagnostics``.
-    """
+    """The Laplacian of a connected graph, in blocks on the workers."""
 
     team: Team
-    sizes: np.ndarray
-    transitions: list[Any]
-    roots: list[Any]
+    sizes: np.ndarray  # points by block
+    transitions: list[Any]  # futures of ``Rows`` of P
+    roots: list[Any]  # of the weights that make P symmetric, for own points and others', with mean 1
     nnz: int
-    n_input: int
+    n_input: int  # how many points the input has
     bandwidth: float
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # what is known of the graph, as plain values for ``diagnostics``
     rows = None  # each block knows its own
 
     @property
@@ -83,63 +56,26 @@ class BlockLaplacian:
         return self
 
 
-def packed_blocks(found: BlockLaplacian) -> dict[str, Any]:
-    """Return what a checkpoint saves of a Laplacian."""
-    team, n = found.team, int(found.sizes.sum())
-    rows = Pieces(team, team.map(packed_rows, found.transitions, found.roots), (n,))
-    small = ("sizes", "nnz", "n_input", "bandwidth", "facts")
-    return {"rows": rows, "near": team.near} | {name: getattr(found, name) for name in small}
-
-
-def unpacked_blocks(content: dict[str, Any], load: Any, given: Any, *_: Any) -> BlockLaplacian:
-    """Return the Laplacian that a checkpoint saved; the points have done their work."""
-    given.values["source"].chunks.clear()
-    rows = content.pop("rows")
-    team = rows.team
-    transitions = team.map(unpacked_rows, rows.parts)
-    roots = team.map(lambda backend, found: backend.asarray(found["root"]), rows.parts)
-    exchange_by(team, content.pop("near"), team.map(member, transitions, "wants"))
-    return BlockLaplacian(team=team, transitions=transitions, roots=roots, **content)
-
-
-def packed_rows(backend: Backend, P: Rows, root: Any) -> dict[str, Any]:
-    matrix = P.matrix
-    names = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "rows": P.rows, "root": root}
-    return names | {"columns": int(matrix.shape[1]), "wants": P.wants}
-
-
-def unpacked_rows(backend: Backend, found: dict[str, Any]) -> Rows:
-    parts = tuple(backend.asarray(found[name]) for name in ("data", "indices", "indptr"))
-    matrix = backend.sparse.csr_matrix(parts, shape=(len(found["rows"]), found["columns"]))
-    return Rows(matrix, found["rows"], {j: backend.asarray(want) for j, want in found["wants"].items()})
-
-
 @step("graph")
 def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
     """The Gaussian kernel, and who exchanges rows with whom."""
     boxes, radius = team.gather(team.map(boxes_of, points)), options.radius
     count = len(points)
     team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
-    kernels = [
-        team.submit(
-            kernel_rows, points[i], radius, options.bandwidth, options.storage, options.self_loops, team.near[i],
-            *(team.submit(points_near, points[j], boxes[i], radius, block=j) for j in team.near[i]), block=i,
-        )
-        for i in range(count)
-    ]  # fmt: skip
-    exchange_by(team, team.near, team.map(member, kernels, "wants"))
+    how = radius, options.bandwidth, options.storage, options.self_loops
+    kernels = []
+    for i, near in enumerate(team.near):
+        others = [team.submit(points_near, points[j], boxes[i], radius, block=j) for j in near]
+        kernels.append(team.submit(kernel_rows, points[i], *how, near, *others, block=i))
+    wants = team.map(member, kernels, "wants")
+    askers = [[i for i in range(count) if j in team.near[i]] for j in range(count)]
+
+    def outgoing_of(_: Backend, j: int, *wants: dict[int, Any]) -> dict[int, Any]:
+        return {i: want[j] for i, want in zip(askers[j], wants, strict=True)}
+
+    team.outgoing = [team.submit(outgoing_of, j, *(wants[i] for i in own), block=j) for j, own in enumerate(askers)]
     team.wait(kernels)
     return kernels
-
-
-def exchange_by(team: Team, near: list[list[int]], wants: list[Any]) -> None:
-    """Let blocks exchange the rows that each wants of those near it."""
-    count = len(wants)
-    team.near, team.outgoing = near, [
-        team.submit(outgoing_of, j, [i for i in range(count) if j in near[i]],
-                    *(wants[i] for i in range(count) if j in near[i]), block=j)
-        for j in range(count)
-    ]  # fmt: skip
 
 
 def kernel_rows(
@@ -171,11 +107,6 @@ def kernel_rows(
         wants[j] = chosen[used[first : first + len(chosen)]]
         first += len(chosen)
     return Rows(matrix, points.rows, wants)
-
-
-def outgoing_of(backend: Backend, j: int, askers: list[int], *wants: dict[int, Any]) -> dict[int, Any]:
-    """Which rows a block sends to which other."""
-    return {i: want[j] for i, want in zip(askers, wants, strict=True)}
 
 
 @step("components")
@@ -229,10 +160,10 @@ def transition_blocks(
 ) -> BlockLaplacian:
     """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
     w_all = joined_pieces(team, team.map(row_sums, kernels))
-    wt = team.map(second_sums, kernels, w_all)
-    sums = team.gather(team.map(size_and_sum, wt, kernels))
-    sizes = np.array([size for size, _, _ in sums])
-    mean, nnz = sum(total for _, total, _ in sums) / sizes.sum(), sum(nnz for _, _, nnz in sums)
+    wt = team.map(lambda _, K, w: (SparseKernel(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
+    known = team.map(lambda backend, K, wt: (K.n, float(backend.xp.sqrt(wt).sum()), int(K.matrix.nnz)), kernels, wt)
+    sizes, sums, entries = (np.array(part) for part in zip(*team.gather(known), strict=True))
+    mean, nnz = sums.sum() / sizes.sum(), int(entries.sum())
     roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), joined_pieces(team, wt))
     transitions = team.map(transition_rows, kernels, w_all, wt)
     team.wait(transitions)
@@ -252,16 +183,6 @@ def row_sums(backend: Backend, kernel: Rows) -> Any:
         text = "the kernel has rows without a positive entry"
         raise refusal("kernel.empty_rows", text, f"raise {option('bandwidth')}, or use {option('self_loops', True)}")
     return w
-
-
-def second_sums(backend: Backend, kernel: Rows, w: Any) -> Any:
-    """``wt = W^-1 K W^-1 1``."""
-    return (SparseKernel(kernel.matrix) @ (1 / w)) / w[: kernel.n]
-
-
-def size_and_sum(backend: Backend, wt: Any, kernel: Rows) -> tuple[int, float, int]:
-    """How many points a block has, the sum of their roots, and its entries."""
-    return len(wt), float(backend.xp.sqrt(wt).sum()), int(kernel.matrix.nnz)
 
 
 def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:

@@ -1,129 +1,93 @@
-"""Where the points of a cluster run come from: each worker reads its own rows of a file, or gets them in chunks."""
+"""Points of a cluster run: where they come from, and how they are shared out in space.
+
+Each worker reads its own rows of a file, or gets them in chunks. A block is then a box of a KD-tree, so few of the
+neighbours of its points are in other blocks.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backend import Backend, get_backend
+from ..backend.steps import step
+from ..embedding.connectivity import SURE, refuse_alike, sampled_degree, weights_near
+from ..embedding.order import MAX_AXES, cell_starts, leading_axes, n_levels, spatial_order
 from ..errors import ClusterError, brief
 from ..files.containers import open_zarr
 from ..findings import refusal
 from ..options import Options
-from ..validation import check_real_array, check_unmasked
-from .team import PARSING, Team
+from ..parameters.dimension import dimension_of_rows, dimension_rows
+from ..run.fingerprint import digest_of_rows, digest_rows
+from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
+from .team import PARSING, Call, Team, item, member
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 FEWEST_CHUNKS = 4
 SENT_BYTES = 8 << 20  # the same where the points go with the task, by way of the scheduler
+SAMPLE = 20_000  # points from which the cuts are found
+BOXES = 6  # cuts of a block into smaller boxes, which say which points of other blocks are near it
 
 
 class Source:
-    """Points in chunks of rows.
-
-    Attributes
-    ----------
-    n, width : int
-        How many points there are, and how many columns.
-    ends : ndarray of shape (chunks + 1,)
-        Where chunks begin, and n.
-    chunks : list of Future
-        The rows of each, as float64 on the workers.
-    local : bool
-        Whether the points are an array of the client, so that the results should be, too.
-    """
+    """Points in chunks of rows: an array, a Dask array, or an .npy or .zarr file that the workers read."""
 
     def __init__(self, team: Team, X: Any, options: Options) -> None:
         self.team = team
-        kind = "path" if isinstance(X, (str, os.PathLike)) else "dask" if hasattr(X, "to_delayed") else "array"
-        shape, dtype = self._shape(X, kind)
-        check_unmasked("X", X)
-        if len(shape) != 2 or min(shape) < 1:
-            raise refusal("X.shape", f"X must have 2 axes, one row per point, got shape {shape}")
-        if np.dtype(dtype).kind not in "buif":
-            raise refusal("X.type", f"X must hold real numbers, got dtype {dtype}", kind=TypeError)
-        self.n, self.width, self.local = int(shape[0]), int(shape[1]), kind == "array"
-        options.check_shape(self.n, self.width)
-        if self.local:
-            way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
-            check_room(self.n, options.n_components, options.intrinsic_dim, bool(options.keep_bases), way)
-        if kind == "dask":
-            X = X.rechunk({1: -1})
-            self.ends = np.concatenate([[0], np.cumsum(X.chunks[0])])
-            team.tasks += len(self.ends) - 1
-            given = team.client.compute(X.to_delayed().ravel().tolist())
-            self.chunks = team.map(checked, given, self.ends[:-1].tolist())
-            return
-        path = str(Path(X).absolute()) if kind == "path" else mapped_file(X)
-        most = (CHUNK_BYTES if path is not None else SENT_BYTES) // (8 * self.width)
-        rows = max(1, min(-(-self.n // FEWEST_CHUNKS), most))  # however many workers: a checkpoint is known by them
-        self.ends = np.append(np.arange(0, self.n, rows), self.n)
-        spans = list(pairwise(self.ends.tolist()))
-        if path is not None:
-            self.chunks = team.map(read, path, spans)
-        else:
-            self.chunks = [
-                team.submit(checked, np.array(X[a:b], dtype=np.float64), a, block=k) for k, (a, b) in enumerate(spans)
-            ]
-
-    @staticmethod
-    def _shape(X: Any, kind: str) -> tuple[tuple[int, ...], Any]:
-        """Shape and dtype without reading the points."""
-        if kind == "path":
-            opened = open_rows(os.fspath(X))
-            return tuple(opened.shape), opened.dtype
-        shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
+        is_dask, path = hasattr(X, "to_delayed"), str(Path(X).absolute()) if isinstance(X, (str, os.PathLike)) else None
+        self.local = path is None and not is_dask  # an array of the client, so that the results should be, too
+        opened = X if path is None else open_rows(path)
+        shape, dtype = getattr(opened, "shape", None), getattr(opened, "dtype", None)
         if shape is None or dtype is None:
             text = f"X must be an array, a Dask array or a path to .npy or .zarr with client, got {brief(X)}"
             raise refusal("X.type", text, kind=TypeError)
         if any(size != size for size in shape):  # Dask does not know how many rows a filtered array has
             raise refusal("X.chunks", "X has chunks of unknown size", "call X.compute_chunk_sizes() first")
-        return tuple(shape), dtype
+        check_unmasked("X", X)
+        if len(shape) != 2 or min(shape) < 1:
+            raise refusal("X.shape", f"X must have 2 axes, one row per point, got shape {tuple(shape)}")
+        if np.dtype(dtype).kind not in "buif":
+            raise refusal("X.type", f"X must hold real numbers, got dtype {dtype}", kind=TypeError)
+        self.n, self.width = int(shape[0]), int(shape[1])
+        self.ends: np.ndarray  # where chunks begin, and n
+        self.chunks: list[Any]  # futures of the rows of each, as float64
+        options.check_shape(self.n, self.width)
+        if self.local:
+            self._check_room(options.n_components, options.intrinsic_dim, bool(options.keep_bases))
+        if is_dask:
+            X = X.rechunk({1: -1})
+            self.ends = np.concatenate([[0], np.cumsum(X.chunks[0])])
+            given = team.client.compute(X.to_delayed().ravel().tolist())
+            self.chunks = team.map(checked, given, self.ends[:-1].tolist())
+            return
+        most = (CHUNK_BYTES if path is not None else SENT_BYTES) // (8 * self.width)
+        rows = max(1, min(-(-self.n // FEWEST_CHUNKS), most))
+        self.ends = np.append(np.arange(0, self.n, rows), self.n)
+        spans = list(pairwise(self.ends.tolist()))
+        if path is not None:
+            self.chunks = team.map(read, path, spans)
+        else:
+            parts = (np.array(X[a:b], dtype=np.float64) for a, b in spans)
+            self.chunks = [team.submit(checked, part, spans[k][0], block=k) for k, part in enumerate(parts)]
 
-
-def check_room(n: int, m: int, d: int, bases: bool, way: str) -> None:
-    """Refuse, before the work, a result that does not fit the client."""
-    need, free = 8 * n * (m + d + 10 + (m * d if bases else 0)), get_backend("cpu").free_memory()
-    if need > free:
-        text = f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here"
-        raise refusal("cluster.result_too_large", text, way, ClusterError)
-
-
-def check_room_for(path: str, m: int, d: Any) -> None:
-    """The same for points in a file whose result is to be saved here."""
-    way = "leave out -o, and let the workers write the coordinates: --coordinates map.zarr or map.npy"
-    check_room(len_of(path), m, 2 if d == "auto" else d, False, way)
-
-
-def len_of(path: str) -> int:
-    """How many points a file has."""
-    return int(open_rows(path).shape[0])
-
-
-def mapped_file(X: Any) -> str | None:
-    """The file behind a memory map that shows all of it, as ``numpy.load(..., mmap_mode="r")`` gives it.
-
-    Changes to a map of mode "c" are in the memory of this process alone, so the file is not what it shows.
-    """
-    name = getattr(X, "filename", None)
-    if not isinstance(X, np.memmap) or name is None or not str(name).endswith(".npy") or X.mode == "c":
-        return None
-    whole = np.load(name, mmap_mode="r", allow_pickle=False)
-    same = whole.shape == X.shape and whole.dtype == X.dtype and whole.offset == X.offset
-    return str(name) if same and X.flags.c_contiguous == whole.flags.c_contiguous else None
-
-
-READ = (".npy", ".zarr")  # endings of files whose rows can be read one by one
+    def _check_room(self, m: int, d: int, bases: bool) -> None:
+        """Refuse, before the work, a result that does not fit the client."""
+        need, free = 8 * self.n * (m + d + 10 + (m * d if bases else 0)), get_backend("cpu").free_memory()
+        if need > free:
+            text = f"the result takes {need / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free here"
+            way = "pass X as a Dask array or as a path, and the result stays on the workers as Dask arrays"
+            raise refusal("cluster.result_too_large", text, way, ClusterError)
 
 
 def open_rows(path: str) -> Any:
     """Open a file whose rows can be read one by one."""
     ending = Path(path).suffix.lower()
-    if ending not in READ:
+    if ending not in (".npy", ".zarr"):
         way = "read it with dask.dataframe and pass its to_dask_array(lengths=True)" if ending == ".parquet" else ""
         raise refusal("X.format", f"{path}: with client, points are read from .npy or .zarr", way)
     if not Path(path).exists():
@@ -139,7 +103,7 @@ def open_rows(path: str) -> Any:
 
 
 def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
-    """Some rows of a file."""
+    """Read some rows of a file."""
     try:
         opened = open_rows(path)
     except FileNotFoundError:
@@ -149,7 +113,7 @@ def read(backend: Backend, path: str, span: tuple[int, int]) -> np.ndarray:
 
 
 def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
-    """Rows as float64, all of them finite and their squares, too."""
+    """Return rows as float64, all of them finite and their squares, too."""
     check_unmasked("X", rows)
     rows = np.array(rows, dtype=np.float64, order="C")
     finite = np.isfinite(rows).all(axis=1)
@@ -157,3 +121,165 @@ def checked(backend: Backend, rows: Any, first: int) -> np.ndarray:
         row = first + int(np.argmin(finite))
         raise refusal("X.not_finite", f"X must be finite, but row {row} is not", "drop such rows or fill them in")
     return check_real_array("X", rows, 2)
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------------
+
+
+class Cuts(NamedTuple):
+    """A KD-tree of cuts in heap order: the axis (2**levels - 1,) and the place of each, in coordinates ``X @ axes``."""
+
+    axes: np.ndarray
+    axis: np.ndarray
+    place: np.ndarray
+
+
+@dataclass(frozen=True)
+class Points:
+    """The points of one block in spatial order, with their rows in the input."""
+
+    rows: np.ndarray
+    X: Any
+
+
+@step("order")
+def partition(team: Team, source: Source, options: Options) -> list[Any]:
+    """Return the blocks as futures of ``Points``, none of them empty; points without a shape are refused."""
+    sample = np.concatenate(team.gather(team.map(every, source.chunks, max(1, source.n // SAMPLE))))
+    check_sample(sample, source.n, options)
+    count = team.block_count(source.n)
+    pieces = team.map(split, source.chunks, source.ends[:-1].tolist(), cuts_of(sample, count), count)
+    sizes = np.array(team.gather(team.map(lambda _, own: [len(rows) for rows, _ in own], pieces)))
+    filled = np.flatnonzero(sizes.any(axis=0)).tolist()
+    team.assign_workers(len(filled))
+    points = []
+    for i, b in enumerate(filled):
+        own = (team.submit(item, piece, b, block=c) for c, piece in enumerate(pieces) if sizes[c, b])
+        points.append(team.submit(collected, *own, block=i))
+    team.wait(points)
+    source.chunks.clear()
+    return points
+
+
+def check_sample(sample: np.ndarray, n: int, options: Options) -> None:
+    """Refuse points without a shape, and a kernel that isolates most of them or joins all, as one machine does.
+
+    Of many points only some are looked at here: those without neighbours show as parts of the graph.
+    """
+    differ = bool((sample != sample[0]).any())
+    refuse_points((n, sample.shape[1]), differ, float(np.abs(sample).max()) > 1 / LARGEST)
+    backend = get_backend("cpu")
+    if len(sample) == n:
+        sampled_degree(sample, options.radius, options.bandwidth, options.disconnected, backend)
+        return
+    some = sample[:: max(1, len(sample) // SURE)]
+    weights = weights_near(sample, some, options.bandwidth, backend)
+    refuse_alike(float(weights.mean()) / len(sample), n, options.bandwidth)
+
+
+@step("checks")
+def facts_of_points(team: Team, points: list[Any], width: int, used: int, n: int) -> dict[str, Any]:
+    """Return the digest of the points in the map and the dimension that some of them have, for ``diagnostics``.
+
+    There are ``used`` of n points in the blocks, with ``width`` columns.
+    """
+    wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
+    if used < n:
+        wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
+    numbers, some = taken_rows(team, points, wanted, [Call(member, (own, "X")) for own in points])
+    some, few = some[np.searchsorted(numbers, wanted)], len(digest_rows(used))
+    digest = digest_of_rows((used, width), some[:few])
+    return {"points_digest": digest, "seen_dimension": dimension_of_rows(some[few:])}
+
+
+def taken_rows(team: Team, owners: list[Any], wanted: np.ndarray, *tall: list[Any]) -> list[np.ndarray]:
+    """Return which of the wanted rows of the input some blocks have, rising, and these rows of arrays by block."""
+    parts = [np.concatenate(part) for part in zip(*team.gather(team.map(own_rows, owners, wanted, *tall)), strict=True)]
+    order = np.argsort(parts[0])
+    return [part[order] for part in parts]
+
+
+def cuts_of(sample: np.ndarray, count: int) -> Cuts:
+    """Return cuts at the medians of a sample, each across the longest side."""
+    axes = leading_axes(sample, MAX_AXES) if sample.shape[1] > MAX_AXES else np.eye(sample.shape[1])
+    members = [sample @ axes]
+    axis: list[int] = []
+    place: list[float] = []
+    while len(axis) < count - 1:
+        Z = members.pop(0)
+        axis.append(int(np.argmax(np.ptp(Z, axis=0))) if len(Z) else 0)
+        place.append(float(np.median(Z[:, axis[-1]])) if len(Z) else 0.0)
+        high = Z[:, axis[-1]] > place[-1]
+        members += [Z[~high], Z[high]]
+    return Cuts(axes, np.array(axis, dtype=np.int64), np.array(place))
+
+
+def boxes_near(one: np.ndarray, other: np.ndarray, reach: float) -> bool:
+    """Return whether some boxes are no further apart than the reach."""
+    gap = np.maximum(0, np.maximum(other[:, 0] - one[:, None, 1], one[:, None, 0] - other[:, 1]))
+    return bool(((gap * gap).sum(axis=2) <= reach * reach * (1 + 1e-9)).any())
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def every(backend: Backend, X: np.ndarray, step: int) -> np.ndarray:
+    """Return each ``step``-th row."""
+    return X[::step]
+
+
+def split(backend: Backend, X: np.ndarray, first: int, cuts: Cuts, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return a chunk's rows by block."""
+    Z = X @ cuts.axes
+    node = np.zeros(len(X), dtype=np.int64)
+    for _ in range(int(np.log2(count))):
+        node = 2 * node + 1 + (Z[np.arange(len(Z)), cuts.axis[node]] > cuts.place[node])
+    members = [np.flatnonzero(node == count - 1 + b) for b in range(count)]
+    return [(first + rows, X[rows]) for rows in members]
+
+
+def collected(backend: Backend, *pieces: tuple[np.ndarray, np.ndarray]) -> Points:
+    """The points of a block, in spatial order."""
+    rows, X = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return in_space(backend, rows, backend.asarray(X))
+
+
+def in_space(backend: Backend, rows: np.ndarray, X: Any) -> Points:
+    """The same points in spatial order."""
+    order = spatial_order(X)
+    return Points(rows[backend.to_host(order)], X[order])
+
+
+def kept(backend: Backend, points: Points, keep: np.ndarray) -> Points:
+    """Some of the points."""
+    return in_space(backend, points.rows[keep], points.X[backend.asarray(np.flatnonzero(keep))])
+
+
+def own_rows(backend: Backend, owner: Any, wanted: np.ndarray, *tall: Any) -> tuple[np.ndarray, ...]:
+    own = np.flatnonzero(np.isin(owner.rows, wanted))
+    return owner.rows[own], *(backend.to_host(array[backend.asarray(own)]) for array in tall)
+
+
+def boxes_of(backend: Backend, points: Points) -> np.ndarray:
+    """Return boxes (boxes, 2, columns) around runs of the points."""
+    n = len(points.rows)
+    starts = np.unique(cell_starts(n, min(BOXES, n_levels(n, 1)))).tolist()
+    runs = [points.X[a:b] for a, b in pairwise(starts)]
+    sides = [backend.xp.stack([run.min(axis=0), run.max(axis=0)]) for run in runs]  # CuPy's minimum has no reduceat
+    return backend.to_host(backend.xp.stack(sides))
+
+
+def points_near(backend: Backend, points: Points, boxes: np.ndarray, reach: float) -> tuple[Any, Any]:
+    """Return which points are within reach of some box, and the points."""
+    xp = backend.xp
+
+    def within(X: Any, low: np.ndarray, high: np.ndarray) -> Any:
+        gap = xp.maximum(0, xp.maximum(X - backend.asarray(high), backend.asarray(low) - X))
+        return (gap * gap).sum(axis=1) <= reach * reach * (1 + 1e-9)
+
+    around = xp.nonzero(within(points.X, boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)))[0]  # mostly few
+    X = points.X[around]
+    near = xp.zeros(len(X), dtype=bool)
+    for low, high in boxes:
+        near |= within(X, low, high)
+    return around[near], X[near]

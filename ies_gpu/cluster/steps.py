@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,10 @@ from ..backend import Backend
 from ..backend.sampling import sample_rows
 from ..backend.steps import Do, call, report, step
 from ..choice.criterion import log_volumes
-from ..choice.rmetric import Tangents, tangents, unpacked_tangents
+from ..choice.rmetric import Tangents, tangents
 from ..choice.search import SearchResult
 from ..embedding.connectivity import holds_enough, in_parts, left_out, refuse_small_part
-from ..embedding.diffusion import Embedding, check_pairs, packed_map, start_vector, unpacked_map
+from ..embedding.diffusion import Embedding, check_pairs, start_vector
 from ..embedding.laplacian import Laplacian
 from ..findings import tell
 from ..options import Options
@@ -22,30 +24,22 @@ from ..results.assembly import choice_of, diagnostics_of
 from ..results.selection import Selection
 from ..run.fit import Fit
 from ..run.inputs import Inputs
-from . import returned
-from .blocks import kept, partition, taken_rows
-from .checks import check_source, facts_of_points
-from .eigenpairs import eigenpairs
-from .levels import over_root
-from .matrix import (
-    BlockLaplacian,
-    Rows,
-    kernel_blocks,
-    packed_blocks,
-    parts_of_graph,
-    transition_blocks,
-    unpacked_blocks,
-)
-from .team import Call, Pieces, item, joined
+from .arrays import Pieces
+from .levels import eigenpairs, over_root
+from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
+from .source import Source, facts_of_points, kept, partition, taken_rows
+from .team import Call, item, joined
+
+NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
+VOLUMES = NAMES.index("log_volumes")
 
 
-@step("laplacian", composite=True, pack=packed_blocks, unpack=unpacked_blocks)
+@step("laplacian", composite=True)
 def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> BlockLaplacian:
     """Return the Laplacian of the points, or of the largest part of their graph: rows of other blocks are near."""
     source = given.values["source"]
     team, n, count = source.team, source.n, 1
-    do(check_source, team, source, options)
-    points = do(partition, team, source, team.block_count(n))
+    points = do(partition, team, source, options)
     while True:
         kernels = do(kernel_blocks, team, points, options)
         sizes, labels = do(parts_of_graph, team, kernels)
@@ -65,11 +59,11 @@ def laplacian_in_blocks(given: Inputs, options: Options, do: Do = call) -> Block
     return do(transition_blocks, team, kernels, n, options.bandwidth, facts)
 
 
-@step("eigenvectors", pack=packed_map, unpack=unpacked_map)
+@step("eigenvectors")
 def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, random_state: int) -> Embedding:
     """Return the diffusion map: products with S exchange the rows of neighbours."""
     team, info = laplacian.team, dict[str, Any]()
-    values, V, accuracy = eigenpairs(team, laplacian, n_components + 1, tol, info, report)
+    values, V, accuracy = eigenpairs(laplacian, n_components + 1, tol, info, report)
     check_pairs(values, accuracy, tol, "the workers", tell)
     phi = team.map(over_root, V[:, 1:].parts, laplacian.roots)
     start = laplacian.n_input, random_state
@@ -87,7 +81,7 @@ def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> t
     return backend.to_host((phi * phi).sum(axis=0)), backend.to_host(start @ phi)
 
 
-@step("tangents", pack=Tangents._asdict, unpack=unpacked_tangents)
+@step("tangents")
 def tangents_in_blocks(
     laplacian: BlockLaplacian, embedding: Embedding, *, intrinsic_dim: int, dtype: str = "float64"
 ) -> Tangents:
@@ -123,25 +117,83 @@ def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchR
     laplacian: Any = fit.laplacian
     embedding, (bases, sigma) = fit.embedding, fit.tangents
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))
-    tall = [embedding.vectors, found.regrets, volumes, sigma, *([bases] if options.keep_bases else [])]
-    if options.scale != "unit":
-        tall[0] = tall[0] * scale_factors(laplacian, embedding, options)
+    Y, team = embedding.vectors, laplacian.team
+    factors = np.full(Y.shape[1], np.sqrt(len(Y)) if options.scale == "rms" else 1.0)
+    if options.scale == "diffusion":  # see :func:`ies_gpu.embedding.scale_and_sign.scale_factors`
+        squares, whole = team.total(team.map(weighted_squares, Y.parts, laplacian.roots))
+        factors = abs(1.0 - embedding.eigenvalues) ** options.diffusion_time / np.sqrt(squares / whole)
+    tall = [Y * factors, found.regrets, volumes, sigma, *([bases] if options.keep_bases else [])]
     return Selection(
         **choice_of(found, embedding.eigenvalues, options.bandwidth),
-        **{"bases": None} | returned.arrays(given.values["source"], laplacian, tall),
+        **{"bases": None} | returned(given.values["source"], laplacian, tall),
         diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found) | {"stray_points": []},
     )
-
-
-def scale_factors(laplacian: BlockLaplacian, embedding: Embedding, options: Options) -> np.ndarray:
-    """What to multiply coordinates of unit length by; see :func:`ies_gpu.embedding.scale_and_sign.scale_factors`."""
-    Y, eigenvalues = embedding.vectors, embedding.eigenvalues
-    if options.scale == "rms":
-        return np.full(len(eigenvalues), np.sqrt(len(Y)))
-    squares, whole = laplacian.team.total(laplacian.team.map(weighted_squares, Y.parts, laplacian.roots))
-    return abs(1.0 - eigenvalues) ** options.diffusion_time / np.sqrt(squares / whole)
 
 
 def weighted_squares(backend: Backend, Y: Any, root: Any) -> tuple[np.ndarray, float]:
     weights = root[: len(Y)] ** 2
     return backend.to_host(weights @ (Y * Y)), float(weights.sum())
+
+
+# --- the way back: the user's order of points -------------------------------------------------------------------------
+
+
+def returned(source: Source, laplacian: BlockLaplacian, tall: list[Pieces]) -> dict[str, Any]:
+    """Return arrays in pieces by name, in the order of the input, and the points of the input that they are for."""
+    team = laplacian.team
+    packed = team.map(packed_block, laplacian.transitions, *(pieces.parts for pieces in tall))
+    owners = team.gather(team.map(item, packed, 0))
+    points = np.sort(np.concatenate(owners))
+    if not source.local:
+        return on_workers(source, packed, owners, points) | {"points": points}
+    found: dict[str, Any] = {"points": points}
+    for block, own in zip(packed, owners, strict=True):  # one by one: the client has room for the result, once
+        for name, array in zip(NAMES, team.gather([block])[0][1:], strict=False):
+            if name not in found:
+                found[name] = np.empty((len(points), *array.shape[1:]), dtype=array.dtype)
+            found[name][np.searchsorted(points, own)] = array
+    return found
+
+
+def packed_block(backend: Backend, P: Rows, *arrays: Any) -> tuple[np.ndarray, ...]:
+    """The rows of a block in the input, and its results on the host; of volumes there is one set."""
+    host = [backend.to_host(array) for array in arrays]
+    host[VOLUMES] = np.ascontiguousarray(host[VOLUMES][:, 0])
+    return (P.rows, *host)
+
+
+def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], points: np.ndarray) -> dict[str, Any]:
+    """Dask arrays in the chunks of the input."""
+    import dask.array as da
+    from dask import delayed
+
+    team = source.team
+    sizes = np.diff(np.searchsorted(points, source.ends)).tolist()
+    chunks = []
+    for a, b in pairwise(source.ends.tolist()):
+        holders = [i for i, own in enumerate(owners) if ((own >= a) & (own < b)).any()]
+        if holders:
+            own = (team.submit(rows_between, packed[i], a, b, block=i) for i in holders)
+            chunks.append(team.submit(one_chunk, *own))
+    kinds = team.submit(lambda _, own: [(array.shape[1:], array.dtype.name) for array in own[1:]], packed[0], block=0)
+    shapes = team.gather([kinds])[0]
+    team.wait(chunks)
+    found: dict[str, Any] = {}
+    for k, (name, (tail, dtype)) in enumerate(zip(NAMES, shapes, strict=False)):
+        parts = [
+            da.from_delayed(delayed(getitem)(chunk, k), shape=(size, *tail), dtype=dtype)
+            for chunk, size in zip(chunks, filter(None, sizes), strict=True)
+        ]
+        found[name] = da.concatenate(parts, axis=0)
+    return found
+
+
+def rows_between(backend: Backend, packed: tuple[np.ndarray, ...], first: int, last: int) -> tuple[np.ndarray, ...]:
+    chosen = np.flatnonzero((packed[0] >= first) & (packed[0] < last))
+    return tuple(array[chosen] for array in packed)
+
+
+def one_chunk(backend: Backend, *pieces: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    joined = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+    order = np.argsort(joined[0])
+    return tuple(array[order] for array in joined[1:])

@@ -27,7 +27,7 @@ def test_strip_of_an_array(client, strip):
     assert solver["method"] == "multilevel"
     assert solver["coarse_sizes"][0] == pytest.approx(one.diagnostics["solver"]["coarse_sizes"][0], rel=0.1)
     assert isinstance(found.coordinates, np.ndarray) and (found.points == np.arange(len(X))).all()
-    assert set(found.diagnostics["cluster"]) >= {"blocks", "graph", "eigenvectors", "search"}
+    assert found.diagnostics["cluster"]["tasks"] < 600
     assert "on 2 workers of the Dask cluster" in found.diagnostics["device_reason"]
 
 
@@ -94,16 +94,15 @@ def test_vectors_have_nothing_of_the_constant_one_where_parts_hang_by_a_thread(c
     assert np.abs(constant).max() < 1e-13
 
 
-def test_a_result_knows_its_points(client, tmp_path):
+def test_a_result_knows_its_points(client):
     X = np.concatenate([random_strip(500), [[30.0, 0.0]]])[np.random.default_rng(1).permutation(501)]
     options = SMALL | {"disconnected": "most"}
     with warned("graph.left_out"):
         one = select_coordinates(X, **options)
-    for more in ({}, {"checkpoint": tmp_path}, {"checkpoint": tmp_path, "resume": True}):
-        with warned("graph.left_out"):
-            found = select_coordinates(X, client=client, **options, **more)
-        assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
-        assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
+    with warned("graph.left_out"):
+        found = select_coordinates(X, client=client, **options)
+    assert found.diagnostics["points_digest"] == one.diagnostics["points_digest"]
+    assert found.diagnostics["seen_dimension"] == pytest.approx(one.diagnostics["seen_dimension"])
     assert found.model(X).names == found.names
     with refused("X.other_points"):
         found.model(X[::-1])
@@ -202,10 +201,10 @@ def test_command_line_with_a_scheduler(strip, tmp_path, capsys):
         n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0", scheduler_port=0, protocol="tcp"
     ) as cluster:
         found = tmp_path / "run.npz"
-        place = str(tmp_path / "map.zarr")  # written by the workers
+        place = str(tmp_path / "map.npy")
         assert main([*fit, "--scheduler", cluster.scheduler_address, "-o", str(found), "--coordinates", place]) == 0
         assert ies_gpu.load(found).subset == one.subset
-    assert (needed("zarr", "dask").open(place)[:] == ies_gpu.load(found).embedding).all()
+    assert (np.load(place) == ies_gpu.load(found).embedding).all()
     assert main([*fit, "--scheduler", "nowhere"]) == 1
     assert "no Dask scheduler answers at" in capsys.readouterr().err
     assert main([*fit, "--scheduler", "tcp://127.0.0.1:1", "--workers", "2"]) == 2

@@ -21,7 +21,7 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
     for wrong, code in (
         ({"bandwidth": "auto"}, "client.automatic"),
         ({"search": "greedy"}, "client.search"),
-        ({"n_threads": 2}, "client.n_threads"),
+        ({"checkpoint": tmp_path}, "client.checkpoint"),
         ({"intrinsic_dim": 3}, "subset_size.range"),
     ):
         with refused(code):
@@ -78,6 +78,16 @@ def test_what_one_machine_refuses_a_cluster_refuses_in_the_same_words(client, X,
     assert error_of(uneven, SMALL | changed, code, client) == error_of(X, SMALL | changed, code)
 
 
+def test_of_many_points_a_sample_tells_that_all_are_joined():
+    from ies_gpu.cluster.source import check_sample
+    from ies_gpu.options import Options
+
+    X = random_strip(300)
+    check_sample(X, 10**6, Options(entry="X", **SMALL | {"bandwidth": 0.004}))  # too few of them to miss neighbours
+    with refused("graph.all_pairs"):
+        check_sample(X, 10**6, Options(entry="X", **SMALL | {"bandwidth": 50.0}))
+
+
 def test_refusals_name_what_was_given_and_a_way_out(client, tmp_path, capsys):
     X = np.concatenate([random_strip(300), random_strip(200, seed=1) + [0, 20]])
     np.save(tmp_path / "points.npy", X)
@@ -122,3 +132,19 @@ def test_other_versions_on_a_worker_and_no_workers_are_refused():
         with refused(code, ClusterError) as told:
             team.Team(client, "cpu").check_versions()
         assert words in str(told.value)
+
+
+def test_what_dask_gives_up_for_is_said_in_our_words(client):
+    from distributed import CancelledError, KilledWorker
+
+    for error, code in (
+        (CancelledError("graph"), "cluster.scheduler_lost"),
+        (KilledWorker("graph", None, 3), "cluster.workers_died"),
+    ):
+
+        def strike(stage, done, total, error=error):
+            if stage == "graph":
+                raise error
+
+        with refused(code, ClusterError):
+            select_coordinates(random_strip(300), client=client, progress=strike, **SMALL)

@@ -7,7 +7,7 @@ import numpy as np
 from ies_gpu import datasets, select_coordinates
 
 from ..extras import needed
-from .clusters import SMALL, check_same, random_strip
+from .clusters import check_same
 
 
 def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
@@ -22,11 +22,3 @@ def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
         found = select_coordinates(given, client=client, **options)
         assert isinstance(found.coordinates, da.Array)
         check_same(one, found)
-
-
-def test_a_map_that_was_changed_in_memory_only_is_not_read_from_its_file(client, tmp_path):
-    np.save(tmp_path / "points.npy", random_strip(600))
-    X = np.load(tmp_path / "points.npy", mmap_mode="c")
-    X[:, 1] *= 4
-    one, found = (select_coordinates(X, **SMALL | {"bandwidth": 0.5}, client=where) for where in (None, client))
-    np.testing.assert_allclose(found.eigenvalues, one.eigenvalues, atol=1e-9)

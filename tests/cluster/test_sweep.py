@@ -12,7 +12,7 @@ from .clusters import check_same_but_signs
 
 @pytest.mark.parametrize("percent", [0, 33.3, 50, 75, 100])
 def test_percentile_over_blocks_is_that_of_numpy(client, percent):
-    from ies_gpu.cluster import sweep
+    from ies_gpu.cluster import arrays
     from ies_gpu.cluster.team import Team, as_it_is
 
     rng = np.random.default_rng(1)
@@ -22,18 +22,18 @@ def test_percentile_over_blocks_is_that_of_numpy(client, percent):
         table[:, 2] = 5.0
         table[:, 3] = len(table)  # blocks that do not overlap
     team = Team(client, "cpu")
-    found = sweep.percentile_of(team, team.map(as_it_is, tables), percent, 7903)
+    found = arrays.percentile_of(team, team.map(as_it_is, tables), percent, 7903)
     np.testing.assert_allclose(found, np.percentile(np.concatenate(tables), percent, axis=0), rtol=1e-12, atol=0)
 
 
 def test_few_values_are_sent_to_find_a_percentile():
-    from ies_gpu.cluster import sweep
+    from ies_gpu.cluster import arrays
 
     tables = [np.sort(np.random.default_rng(k).normal(k / 10, 1, (10_000, 1)), axis=0) for k in range(4)]
-    marks = [sweep.marks_of(None, table) for table in tables]
+    marks = [arrays.marks_of(None, table) for table in tables]
     for ranks in ((0, 0), (12_345, 12_346), (39_999, 39_999)):
-        ends = sweep.enclosing([(at, values[:, 0]) for at, values in marks], ranks)
-        found = [sweep.inside_of(None, table, np.array([ends]))[0] for table in tables]
+        ends = arrays.enclosing([(at, values[:, 0]) for at, values in marks], ranks)
+        found = [arrays.inside_of(None, table, np.array([ends]))[0] for table in tables]
         below, inside = sum(first for first, _, _ in found), sum(counts.sum() for _, _, counts in found)
         assert below <= ranks[0] and ranks[1] < below + inside
         assert inside < 5 * np.sqrt(40_000 * 4)
@@ -49,10 +49,10 @@ def test_scales_are_those_of_one_machine(client, scale):
 
 @pytest.mark.parametrize("stray", [False, True])
 def test_the_search_on_pieces_is_that_on_an_array(client, stray):
-    from ies_gpu.choice.chosen import choose_coordinates
     from ies_gpu.choice.rmetric import Tangents
-    from ies_gpu.cluster.sweep import TeamBackend
-    from ies_gpu.cluster.team import Pieces, Team, as_it_is
+    from ies_gpu.choice.search import choose_coordinates
+    from ies_gpu.cluster.arrays import Pieces, TeamBackend
+    from ies_gpu.cluster.team import Team, as_it_is
     from ies_gpu.embedding.diffusion import Embedding
 
     rng = np.random.default_rng(2)
@@ -78,13 +78,13 @@ def test_the_search_on_pieces_is_that_on_an_array(client, stray):
 
 def test_a_second_step_of_smoothing_is_that_of_one_array(client):
     from ies_gpu.backend.kernels import plain_multilevel
-    from ies_gpu.cluster.tall_arrays import TallKernels
-    from ies_gpu.cluster.team import Pieces, Team, as_it_is
+    from ies_gpu.cluster.arrays import Pieces, TallBackend
+    from ies_gpu.cluster.team import Team, as_it_is
 
     rng, team = np.random.default_rng(4), Team(client, "cpu")
     R, P = rng.normal(size=(2, 50, 8)).astype(np.float32)
     smooth, T = (Pieces(team, team.map(as_it_is, np.split(A.copy(), [20])), A.shape) for A in (R, P))
     factors = rng.random(8), np.ones(8)
-    TallKernels(team).turn(smooth, T, *factors)
+    TallBackend(team, np.array([20, 30])).turn(smooth, T, *factors)
     plain_multilevel.turn(R, P, *factors)
     np.testing.assert_allclose(np.concatenate(team.gather(T.parts)), P, atol=1e-6)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import weakref
-from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from ies_gpu import select_coordinates
 from ies_gpu.errors import ClusterError
 
 from ..extras import needed
 from ..said import refused
+from .clusters import check_same, distributed
 
 needed("distributed", "dask")
 
@@ -34,13 +37,13 @@ def test_rows_of_a_block_on_the_same_worker_need_no_task_of_their_own(client):
 
 
 def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
-    from ies_gpu.cluster.team import Call, Given, Team, Work, joined, run_task
+    from ies_gpu.cluster.team import Call, Given, Team, joined, run_task
 
     gc.disable()
     try:
         array = np.ones(3)
         seen = weakref.ref(array)
-        assert len(run_task(Work(Call(joined, (Given(0), Given(0))), "cpu", 1), array)) == 6
+        assert len(run_task(Call(joined, (Given(0), Given(0))), "cpu", 1, array)) == 6
         del array
         assert seen() is None
         team = Team(client, "cpu")
@@ -51,15 +54,6 @@ def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
         assert seen() is None
     finally:
         gc.enable()
-
-
-def test_a_task_that_all_wait_for_takes_the_threads_of_its_machine_only(client):
-    from ies_gpu.cluster.team import Team
-
-    team = Team(client, "cpu")
-    threads = {"tcp://10.0.0.1:1": 1, "tcp://10.0.0.1:2": 2, "tcp://10.0.0.2:1": 4}
-    team.client, team.places = SimpleNamespace(nthreads=lambda: threads), list(threads)
-    assert [team.threads_beside(block) for block in range(3)] == [3, 3, 4]
 
 
 def test_memory_limits_are_known_while_the_client_renews_what_it_knows_of_the_scheduler(client, monkeypatch):
@@ -107,3 +101,27 @@ def test_workers_that_are_lost_are_named_with_what_they_had(client):
     team.workers, team.limits, team.data = ["tcp://gone:1"], {"tcp://gone:1": 230_000_000}, 10**9
     told = str(team.stuck({}))
     assert "tcp://gone:1 (230 MB)" in told and "about 2,333 MB" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["graph", "eigenvectors", "search"])
+def test_a_killed_worker_costs_time_and_not_the_result(strip, stage):
+    X, options, one = strip
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", scheduler_port=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        whole = select_coordinates(X, client=client, **options)
+        victims = list(client.run(os.getpid).values())
+
+        def strike(name, done, total):
+            if name == stage and victims and (done > 2 or stage != "eigenvectors"):
+                os.kill(victims.pop(), signal.SIGKILL)
+                victims.clear()
+
+        again = select_coordinates(X, client=client, progress=strike, **options)
+    assert not victims
+    check_same(one, again)
+    np.testing.assert_allclose(again.coordinates, whole.coordinates, atol=1e-10)  # sums may round another way
