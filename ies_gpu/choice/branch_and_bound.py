@@ -1,71 +1,72 @@
-"""Branch and bound: the best set with a proof, or how far from the best it can be at most."""
+"""Branch and bound: the best set with a proof, or how far from the best it can be at most.
+
+For a set A there are a level and a weight for each coordinate, so that ``R(S) <= level + sum of the weights of S - A``.
+With r coordinates to come, submodularity of R1 and, since the logarithm is concave, Jensen's inequality for
+``a_c + sum_k u_kc^2`` in R2 give at every point ::
+
+    R(S; i) <= R(A; i) + sum_{k in S - A} [ 1/2 log(1 + u_k' G_A^-1 u_k) - 1/(2r) sum_c log(1 + r u_kc^2 / a_c) ]
+
+The second term is what R2 gains at least; without it this is the plain bound by the gains of R1. A point counts 0
+instead where A is singular or where its own best r coordinates would bring the right-hand side above 0: R <= 0. The
+mean over points is taken before coordinates are chosen, which bounds all sets more tightly than choosing at every
+point.
+"""
 
 from __future__ import annotations
 
 import heapq
-import time
 from itertools import combinations
-from math import comb, inf
+from math import inf, log
 
 import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from .bounds import Bounds
+from ..backend.kernels.plain import FLOOR
 from .criterion import CandidateSets, log_volumes
-from .local import exchanged, grown
-from .pool import Pool, Subset, mean_scores, random_sets
+from .pool import Pool, Subset, exchanged, grown, mean_scores, random_sets
+from .submodular import block_sums, increment_bytes, increments
 
 NODES = 20_000
 ROUNDING = 1e-9  # a bound that is not higher than this above the best set's loss proves it
 SHARES = (64, 32, 16, 8, 4, 2, 1)  # sets are scored on n/64 of the points first, and on the others if need be
 SAMPLE = 64  # random sets that say at which points sets lose most
 BATCH = 512  # sets scored side by side
+SOUND = 0.25 * log(FLOOR)  # half the lowest score: a set that scores less at a point is singular up to rounding
 
 
 def branch_sets(
-    bases: Array,
-    eigenvalues: np.ndarray,
-    s: int,
-    zeta: float | None,
-    node_limit: int = NODES,
-    time_limit: float | None = None,
+    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, node_limit: int = NODES
 ) -> CandidateSets:
     """Name all sets that are scored to the end, at zeta or (for None) along the path, with what is proved."""
-    n, m, _ = bases.shape
-    sample = random_sets(m, s, SAMPLE, np.random.default_rng(0))
-    tree = Tree(hardest_first(bases, sample), eigenvalues, s, node_limit, time_limit)
+    sample = random_sets(bases.shape[1], s, SAMPLE, np.random.default_rng(0))
+    tree = Tree(hardest_first(bases, sample), eigenvalues, s, node_limit)
     asked = tree.pool.trace(tree.search, zeta)
     exact = tree.gap <= ROUNDING
     if not exact:
         guarantee = f"proved gap {tree.gap:.3g}: no set's loss is higher by more"
     else:
         guarantee = "exact" if zeta is not None else "exact path; regret exact over the pool only"
-    touched = len(tree.pool.scores.keys() | tree.ceilings.keys())
-    total = comb(m - 1, s - 1)
-    work = len(tree.pool.scores) + tree.points_abandoned / n
     return tree.pool.named(
         method="branch_and_bound", guarantee=guarantee, path_exact=exact and zeta is None, zetas_asked=asked,
-        gap=0.0 if exact else tree.gap, nodes=tree.nodes, sets_scored=touched, sets_abandoned=len(tree.ceilings),
-        share_of_sets=touched / total, share_of_scores=work / total,
+        gap=0.0 if exact else tree.gap, nodes=tree.nodes,
+        sets_scored=len(tree.pool.scores.keys() | tree.ceilings.keys()),
     )  # fmt: skip
 
 
 class Tree:
     """The search: nodes are sets A with the coordinates that may still join, and an upper bound of the loss."""
 
-    def __init__(
-        self, bases: Array, eigenvalues: np.ndarray, s: int, node_limit: int, time_limit: float | None
-    ) -> None:
+    def __init__(self, bases: Array, eigenvalues: np.ndarray, s: int, node_limit: int) -> None:
         bases = bases.astype(np.float64, copy=False)  # as bounds are: scores in float32 pass them by more than ROUNDING
-        self.pool, self.bounds, self.s = Pool(bases, eigenvalues, s), Bounds(bases, s), s
-        self.node_limit, self.deadline = node_limit, inf if time_limit is None else time.monotonic() + time_limit
-        self.nodes, self.gap, self.points_abandoned = 0, 0.0, 0
+        self.pool, self.s, self.node_limit = Pool(bases, eigenvalues, s), s, node_limit
+        self.nodes, self.gap = 0, 0.0
+        self.known: dict[Subset, tuple[float, np.ndarray]] = {}  # levels and weights, which do not depend on zeta
         self.ceilings: dict[Subset, float] = {}  # upper bounds of R of sets that were not scored to the end
 
     def search(self, zeta: float) -> None:
         """Prove the best set at zeta, or note the gap."""
-        pool, m = self.pool, self.bounds.bases.shape[1]
+        pool, m = self.pool, self.pool.bases.shape[1]
         if self.s == 1:  # the first coordinate is the only set
             return
         pool.add([grown(pool, zeta)])
@@ -73,7 +74,7 @@ class Tree:
         root = (0,)
         heap: list[tuple[float, Subset, Subset]] = [(-inf, root, tuple(range(1, m)))]
         while heap and -heap[0][0] > best + ROUNDING:
-            if self.nodes >= self.node_limit or time.monotonic() > self.deadline:
+            if self.nodes >= self.node_limit:
                 highest = -heap[0][0] if heap[0][0] > -inf else self.bound(root, heap[0][2], zeta)[0]
                 self.gap = max(self.gap, highest - best)
                 return
@@ -90,13 +91,37 @@ class Tree:
 
     def bound(self, members: Subset, candidates: Subset, zeta: float) -> tuple[float, np.ndarray, float]:
         """The bound of the loss over all completions, the net weight of each candidate, and the level without them."""
-        height, weights = self.bounds.of(members)
+        height, weights = self.weights_of(members)
         values, r = self.pool.eigenvalues, self.s - len(members)
         level = height - zeta * self.pool.penalty(members)
         net = weights[list(candidates)] - zeta * values[list(candidates)]
         if len(candidates) < r:
             return -inf, net, level
         return level + float(np.sort(net)[len(net) - r :].sum()), net, level
+
+    def weights_of(self, members: Subset) -> tuple[float, np.ndarray]:
+        """Level and weights (m,) of a set."""
+        bases = self.pool.bases
+        (_, m, d), xp, r = bases.shape, backend_of(bases).xp, self.s - len(members)
+        if len(members) < d:
+            return 0.0, np.zeros(m)
+        others = backend_of(bases).asarray(np.setdiff1d(np.arange(m), members))
+
+        def level_and_weights(U: Array) -> Array:
+            found = increments(U, members)
+            score = found.first - found.second
+            gains = 0.5 * xp.log1p(found.quadratic)
+            for ratio in found.ratios:
+                gains -= xp.log1p(r * ratio) / (2 * r)
+            gains = xp.maximum(gains, SOUND / r)  # so that the sum does not fall below the floor of the score
+            highest = xp.sort(gains[:, others], axis=1)[:, -r:].sum(axis=1)
+            counts = ((score > SOUND) & (score + highest < 0)).astype(xp.float64)
+            return xp.concatenate([(counts @ score)[None], counts @ gains])
+
+        if members not in self.known:
+            means = block_sums(bases, increment_bytes(m, d), level_and_weights) / len(bases)
+            self.known[members] = float(means[0]), means[1:]
+        return self.known[members]
 
     def children(
         self, members: Subset, candidates: Subset, zeta: float, above: float, best: float
@@ -141,7 +166,7 @@ class Tree:
 
     def score(self, sets: list[Subset], zeta: float, best: float) -> float:
         """The highest loss among sets, each scored until it can no longer exceed ``best``."""
-        pool, n = self.pool, len(self.bounds.bases)
+        pool, n = self.pool, len(self.pool.bases)
         known = [pool.loss(subset, zeta) for subset in sets if subset in pool.scores]
         new = [
             subset for subset in sets
@@ -152,11 +177,10 @@ class Tree:
         for share in SHARES:
             if not len(alive) or done == n:
                 break
-            part = self.bounds.bases[done : max(done + 1, n // share)]
+            part = pool.bases[done : max(done + 1, n // share)]
             totals[alive] += len(part) * mean_scores(part, [new[i] for i in alive])
             done += len(part)
             lost = alive[totals[alive] / n < needed[alive] - ROUNDING] if done < n else alive[:0]
-            self.points_abandoned += done * len(lost)
             self.ceilings.update({new[i]: totals[i] / n for i in lost})
             alive = np.setdiff1d(alive, lost)
         for i in alive:

@@ -8,34 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import Backend, at_home, backend_of, to_host
+from ..backend import Backend, at_home, backend_of
 from ..backend.array import Array
 from ..errors import brief
 from ..findings import option, refusal
 from ..options import count_subsets
 from ..validation import check_flag, check_integer, check_real_array
 
+NEAR_ZERO = 0.1  # volumes below count as lost
+
 
 def candidate_subsets(n_components: int, subset_size: int) -> np.ndarray:
-    """Return every set of ``subset_size`` coordinates that contains the first one.
-
-    Parameters
-    ----------
-    n_components : int
-        The number of coordinates to choose from.
-    subset_size : int
-        The number of coordinates per set.
-
-    Returns
-    -------
-    ndarray of shape (n_subsets, subset_size)
-        The sets in lexicographic order, counted from 0.
-
-    Raises
-    ------
-    ValueError
-        If there are more than 2,000,000 sets.
-    """
+    """Return every set of ``subset_size`` coordinates that contains the first one (q, s), in lexicographic order."""
     m = check_integer("n_components", n_components, low=1)
     s = check_integer("subset_size", subset_size, low=1, high=m, why=f" (n_components is {m})")
     count = count_subsets(m, s)
@@ -79,24 +63,6 @@ def check_subsets(subsets: Array, m: int, name: str = "subsets") -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.int32)
 
 
-def check_problem(bases: Array, eigenvalues: Array) -> tuple[Array, np.ndarray]:
-    """Tangent bases (n, m, d) where they are, and as many eigenvalues on the host."""
-    bases = check_bases(bases, 2)
-    _, m, d = bases.shape
-    if not 1 <= d <= m:
-        raise refusal("bases.shape", f"bases must have shape (n, m, d) with 1 <= d <= m, got {bases.shape}")
-    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
-    if len(values) != m:
-        raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
-    return bases, values
-
-
-def check_size(bases: Array, subset_size: Any, name: str = "subset_size") -> int:
-    """s, between d and m."""
-    _, m, d = bases.shape
-    return check_integer(name, subset_size, low=d, high=m, why=f" (intrinsic_dim is {d}, n_components is {m})")
-
-
 class CandidateSets(NamedTuple):
     """The sets (q, s) that a search names, how it went, and the order in which sets were built, where known."""
 
@@ -113,17 +79,7 @@ def all_sets(m: int, s: int, method: str = "exhaustive") -> CandidateSets:
 
 
 class Scores(NamedTuple):
-    """One pass over the points.
-
-    Attributes
-    ----------
-    totals : array (q,)
-        ``sum_i R(S; i)`` of each set.
-    best : array (n,)
-        Number of each point's best set, the first among equal ones.
-    best_scores : array (n,)
-        Its score at that point.
-    """
+    """Of sets: ``sum_i R(S; i)`` (q,). Of points: the number of the best set, the first of equals, and its score."""
 
     totals: Array
     best: Array
@@ -198,3 +154,8 @@ def log_volumes(bases: Array, subsets: Array) -> Array:
 def penalties(subsets: np.ndarray, eigenvalues: np.ndarray) -> np.ndarray:
     """``sum_{k in S} lambda_k`` of each set."""
     return np.asarray(eigenvalues)[subsets].sum(axis=1)
+
+
+def share_near_zero(log_volumes: Array) -> float:
+    """The share of points with a volume below 0.1, from ``R(S; i)`` (n,)."""
+    return float((log_volumes < np.log(NEAR_ZERO)).mean())

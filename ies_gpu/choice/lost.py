@@ -25,10 +25,7 @@ from ..embedding.order import leading_axes
 REGIONS = 50
 SAMPLE = 5_000  # points at most that are looked at,
 COMPONENTS = 20  # in as many of their principal components
-SHARES = {
-    0.15: 60,
-    0.06: 30,
-}  # of the points in a region, and how many there are at least; bent ribbons fool large ones
+SHARES = {0.15: 60, 0.06: 30}  # of the points in a region, and the fewest; bent ribbons fool large regions
 NEIGHBOURS = 10  # in the map, whose mean predicts a point
 BLUR = 0.01  # of a coordinate's standard deviation: what is finer is seen in no picture
 CAP = 1.5  # one region counts no more than this
@@ -41,39 +38,15 @@ FEWEST = 30
 
 
 class Lost(NamedTuple):
-    """What a map loses, and whether the graph has as many directions as were asked for.
+    """What a map loses, and whether the graph has as many directions as were asked for (None: not looked at)."""
 
-    Attributes
-    ----------
-    share : float
-        Of the variance along the worst local direction, the mean over the regions: 0 if none is lost, about 1 if one
-        is lost everywhere.
-    last : float or None
-        The local variance along the d-th direction over that of the one before; small if d is too large. None where it
-        was not looked at.
-    next : float or None
-        The variance of the direction after the d-th over that of the d-th; large if d is too small.
-    """
-
-    share: float
-    last: float | None = None
-    next: float | None = None
+    share: float  # of the variance along the worst local direction, mean over regions: about 1 if lost everywhere
+    last: float | None = None  # local variance along the d-th direction over the one before; small if d is too large
+    next: float | None = None  # of the direction after the d-th over the d-th; large if d is too small
 
 
 def lost_of_points(X: Array, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
-    """Return what each of some maps loses of points.
-
-    Parameters
-    ----------
-    X : array (n, D)
-        Points.
-    maps : sequence of array (n, s)
-        Their coordinates.
-    d : int
-        Dimension of the local planes.
-    random_state : int
-        Seed of the sample.
-    """
+    """Return what each of some maps (n, s) loses of points (n, D), with local planes of dimension d."""
     X = on_sample(X, random_state)
     X = X - X.mean(axis=0)
     X = X / (np.abs(X).max() or 1.0)  # squares neither overflow nor vanish
@@ -84,21 +57,10 @@ def lost_of_points(X: Array, maps: Sequence[Array], d: int, random_state: int = 
 
 
 def lost_of_graph(laplacian: Any, maps: Sequence[Array], d: int, random_state: int = 0) -> list[Lost]:
-    """Return what each of some maps loses of a graph.
+    """Return what each of some maps (n, s), in the order of the input, loses of the graph of a Laplacian.
 
     Neither the device nor the order in which it keeps the rows matters: random functions and samples go by the rows of
     the input.
-
-    Parameters
-    ----------
-    laplacian : Laplacian
-        Of the graph, on any device.
-    maps : sequence of array (n, s)
-        Coordinates, in the order of the input.
-    d : int
-        Dimension of the local planes.
-    random_state : int
-        Seed of the sample and of the random functions.
     """
     n = laplacian.shape[0]
     near = [nearest_in_map(on_sample(Y, random_state)) for Y in maps]
@@ -147,7 +109,6 @@ def lost_along(X: np.ndarray, errors: np.ndarray, d: int) -> float:
 
 
 def region_size(n: int, share: float, fewest: int) -> int:
-    """Return the number of points in a region."""
     return min(n, max(fewest, int(share * n)))
 
 

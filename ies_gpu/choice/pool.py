@@ -1,8 +1,12 @@
-"""The sets that a search without enumeration has scored so far, and the path traced through them."""
+"""The sets that a search without enumeration has scored so far, and how such searches move from set to set.
+
+The paper's greedy search (algorithm GreedyIndEigenSearch) is here too: the best d coordinates, then one at a time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from math import comb
 from typing import Any
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
-from .criterion import CandidateSets, score_pass
+from .criterion import CandidateSets, all_sets, candidate_subsets, penalties, score_pass
 from .regularization import regularization_path
 
 Subset = tuple[int, ...]
@@ -95,3 +99,65 @@ def mean_scores(bases: Array, sets: Iterable[Subset]) -> np.ndarray:
 def random_sets(m: int, s: int, count: int, rng: np.random.Generator) -> list[Subset]:
     """Sets that hold the first coordinate; the same may come twice."""
     return [tuple(sorted([0, *(1 + rng.permutation(m - 1)[: s - 1]).tolist()])) for _ in range(count)]
+
+
+def grown(pool: Pool, zeta: float) -> Subset:
+    """A set of s coordinates, grown from the first by the best addition each time.
+
+    While there are fewer than d members, the volume is that of as many leading tangent directions: nothing has to be
+    enumerated, as it has for the paper's greedy search.
+    """
+    bases, xp = pool.bases, backend_of(pool.bases).xp
+    _, m, d = bases.shape
+    chosen: Subset = (0,)
+    while len(chosen) < pool.s:
+        rest = [k for k in range(m) if k not in chosen]
+        sets = [tuple(sorted((*chosen, k))) for k in rest]
+        leading = min(len(chosen) + 1, d)
+        scores = mean_scores(bases if leading == d else xp.ascontiguousarray(bases[:, :, :leading]), sets)
+        chosen = sets[int((scores - zeta * pool.eigenvalues[rest]).argmax())]
+    return chosen
+
+
+def exchanged(pool: Pool, subset: Subset, zeta: float) -> Subset:
+    """A set that no exchange of one member improves: each in turn gives way to the coordinate that is best there."""
+    pool.add([subset])
+    unchanged, turn = 0, 0
+    while unchanged < pool.s - 1:
+        member = subset[1 + turn % (pool.s - 1)]
+        kept = [k for k in subset if k != member]
+        sets = [tuple(sorted((*kept, k))) for k in range(pool.bases.shape[1]) if k not in kept]
+        pool.add(sets)
+        better = pool.best(sets, zeta)
+        unchanged = unchanged + 1 if pool.loss(better, zeta) <= pool.loss(subset, zeta) else 0
+        subset = better if unchanged == 0 else subset
+        turn += 1
+    return subset
+
+
+def greedy_sets(bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None) -> CandidateSets:
+    """Name all sets of s coordinates that the paper's greedy search scores, at zeta or (for None) along the path."""
+    _, m, d = bases.shape
+    if s == d:
+        return all_sets(m, s, "greedy")
+    pool, starts = Pool(bases, eigenvalues, s), candidate_subsets(m, d)
+    start_scores = mean_scores(bases, map(tuple, starts.tolist()))
+
+    @cache
+    def additions(chosen: Subset) -> tuple[list[int], np.ndarray]:
+        """The other coordinates, and R with each of them added, which does not depend on zeta."""
+        rest = [k for k in range(m) if k not in chosen]
+        return rest, mean_scores(bases, [tuple(sorted((*chosen, k))) for k in rest])
+
+    def oracle(at: float) -> None:
+        order: Subset = tuple(starts[(start_scores - at * penalties(starts, eigenvalues)).argmax()].tolist())
+        while len(order) < s - 1:
+            rest, scores = additions(tuple(sorted(order)))
+            order = (*order, rest[int((scores - at * eigenvalues[rest]).argmax())])
+        for k, score in zip(*additions(tuple(sorted(order))), strict=True):
+            subset = tuple(sorted((*order, k)))
+            pool.scores[subset] = float(score)
+            pool.orders.setdefault(subset, (*order, k))
+
+    asked = pool.trace(oracle, zeta)
+    return pool.named(method="greedy", guarantee="exact over the pool only", path_exact=False, zetas_asked=asked)

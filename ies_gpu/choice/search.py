@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import at_home, backend_of
+from ..backend import active_backend, at_home, backend_of, to_host
 from ..backend.array import Array
 from ..backend.compare import audit_scores
 from ..backend.steps import Do, call, report, step
 from ..constraints import Percentile
-from ..validation import check_choice, check_integer, check_number, check_seed
+from ..findings import option, refusal, tell, warning
+from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed
 from .branch_and_bound import NODES, branch_sets
-from .criterion import (
-    CandidateSets,
-    Scores,
-    all_sets,
-    check_problem,
-    check_size,
-    penalties,
-    score_pass,
-)
-from .greedy import greedy_sets
+from .criterion import CandidateSets, Scores, all_sets, check_bases, penalties, score_pass
+from .pool import greedy_sets
 from .regularization import Segment, first_acceptable, regret_of, regularization_path, segment_at
-from .submodular import STARTS, submodular_sets
+from .stray import candidates
+from .submodular import submodular_sets
+
+if TYPE_CHECKING:
+    from ..embedding.diffusion import Embedding
+    from .rmetric import Tangents
 
 
 @dataclass(frozen=True)
@@ -156,6 +154,50 @@ def renumber(found: SearchResult, numbers: Sequence[int]) -> SearchResult:
     )
 
 
+def packed_search(found: SearchResult) -> dict[str, Any]:
+    """Return what a checkpoint saves of a search."""
+    return {**vars(found), "path": [dict(vars(segment)) for segment in found.path]}
+
+
+def unpacked_search(content: dict[str, Any], *_: Any, **__: Any) -> SearchResult:
+    """Return the search that a checkpoint saved."""
+    path = tuple(Segment(**segment) for segment in content["path"])
+    return SearchResult(**content | {"path": path, "regrets": active_backend().asarray(content["regrets"])})
+
+
+@step("search", calls=True, pack=packed_search, unpack=unpacked_search)
+def choose_coordinates(
+    tangents: Tangents,
+    embedding: Embedding,
+    *,
+    subset_size: int,
+    zeta: float | None = None,
+    percentile: float = 75.0,
+    search: str = "exhaustive",
+    random_state: int = 0,
+    do: Do = call,
+) -> SearchResult:
+    """Choose among the coordinates of a map that are not stray, by Algorithm 2; what is doubtful is told of."""
+    bases, values, backend = tangents.bases, embedding.eigenvalues, backend_of(tangents.bases)
+    kept = candidates(embedding.vectors, subset_size)
+    if len(kept) < len(values):
+        bases, values = bases[:, backend.asarray(kept)], values[kept]
+    limits = {"random_state": random_state} if search == "submodular" else {}
+    found = independent_coordinates(bases, values, subset_size, zeta, percentile, search=search, do=do, **limits)
+    found = renumber(found, kept)
+    if found.details.get("gap"):
+        text = "branch and bound stopped at its limit: the loss of another set may be higher by up to "
+        advice = f"lower {option('n_components')} or {option('subset_size')}, or call search_branch_and_bound with a "
+        advice += "larger node_limit"
+        tell(warning("search.gap", f"{text}{found.details['gap']:.3g}", advice))
+    if not found.passed:
+        text = f"for every set on the path, percentile {percentile:g} of the regret is positive; the set for "
+        advice = f"try a larger {option('subset_size')}, another {option('bandwidth')} or a lower "
+        advice += f"{option('percentile')}"
+        tell(warning("search.regret", f"{text}zeta = 0 is returned", advice))
+    return found
+
+
 def ranked(subsets: np.ndarray, scores: np.ndarray, eigenvalues: np.ndarray, zeta: float) -> np.ndarray:
     """Numbers of the sets by falling ``R(S) - zeta sum lambda_k``; equal ones in lexicographic order."""
     return np.argsort(-(scores - zeta * penalties(subsets, eigenvalues)), kind="stable")
@@ -241,15 +283,9 @@ def search_greedy(
 
 @at_home
 def search_submodular(
-    bases: Array,
-    eigenvalues: Array,
-    *,
-    subset_size: int,
-    zeta: float | str = "auto",
-    percentile: float = 75,
+    bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75,
     random_state: int = 0,
-    n_starts: int = STARTS,
-) -> SearchResult:
+) -> SearchResult:  # fmt: skip
     """Search for a good set where there are too many to enumerate, such as 10 of 200 coordinates.
 
     From several starts (the best set known, a set grown by greedy additions, random sets) the three procedures of Iyer
@@ -263,8 +299,6 @@ def search_submodular(
         Tangent bases, eigenvalues, how many coordinates to choose, the weight of the penalty, alpha of Algorithm 3.
     random_state : int, default=0
         The seed for random starts and orders.
-    n_starts : int, default=6
-        How many random starts to add to the two others, at the first zeta.
 
     Returns
     -------
@@ -285,24 +319,15 @@ def search_submodular(
     >>> found.details["guarantee"]
     'exact over the pool only'
     """
-    limits = {
-        "random_state": check_seed(random_state),
-        "n_starts": check_integer("n_starts", n_starts, low=0, high=100_000),
-    }
-    return _searched("submodular", bases, eigenvalues, subset_size, zeta, percentile, **limits)
+    seed = check_seed(random_state)
+    return _searched("submodular", bases, eigenvalues, subset_size, zeta, percentile, random_state=seed)
 
 
 @at_home
 def search_branch_and_bound(
-    bases: Array,
-    eigenvalues: Array,
-    *,
-    subset_size: int,
-    zeta: float | str = "auto",
-    percentile: float = 75,
+    bases: Array, eigenvalues: Array, *, subset_size: int, zeta: float | str = "auto", percentile: float = 75,
     node_limit: int = NODES,
-    time_limit: float | None = None,
-) -> SearchResult:
+) -> SearchResult:  # fmt: skip
     """Find the best set, as enumeration does, without scoring sets that cannot be the best.
 
     A set A stands for all sets that contain it. Its upper bound is compared with the best loss found so far, which a
@@ -320,9 +345,6 @@ def search_branch_and_bound(
     node_limit : int, default=20000
         How many sets A to look into, for all zeta together. If they are used up, ``details["gap"]`` says by how much
         the loss of another set can be higher at most.
-    time_limit : float, optional
-        Seconds after which to stop in the same way. The current node is finished, and with ``zeta="auto"`` also the
-        local search at every corner of the path, which can take longer than a short limit.
 
     Returns
     -------
@@ -338,27 +360,26 @@ def search_branch_and_bound(
     >>> found.details["guarantee"]
     'exact'
     """
-    limits = {
-        "node_limit": check_integer("node_limit", node_limit, low=0),
-        "time_limit": None if time_limit is None else check_number("time_limit", time_limit, closed=True),
-    }
-    return _searched("branch_and_bound", bases, eigenvalues, subset_size, zeta, percentile, **limits)
+    limit = check_integer("node_limit", node_limit, low=0)
+    return _searched("branch_and_bound", bases, eigenvalues, subset_size, zeta, percentile, node_limit=limit)
 
 
 def _searched(
     search: str, bases: Array, eigenvalues: Array, subset_size: Any, zeta: Any, percentile: Any, **limits: Any
 ) -> SearchResult:
     """Check what a search was given, and run it."""
-    bases, values = check_problem(bases, eigenvalues)
-    s, weight = check_size(bases, subset_size), check_zeta(zeta)
+    bases = check_bases(bases, 2)
+    _, m, d = bases.shape
+    if not 1 <= d <= m:
+        raise refusal("bases.shape", f"bases must have shape (n, m, d) with 1 <= d <= m, got {bases.shape}")
+    values = to_host(check_real_array("eigenvalues", eigenvalues, 1))
+    if len(values) != m:
+        raise refusal("eigenvalues.number", f"eigenvalues must have one entry per coordinate ({m}), got {len(values)}")
+    why = f" (intrinsic_dim is {d}, n_components is {m})"
+    s = check_integer("subset_size", subset_size, low=d, high=m, why=why)
+    if isinstance(zeta, str):
+        check_choice("zeta", zeta, ("auto",))
+    weight = None if isinstance(zeta, str) else check_number("zeta", zeta, closed=True)
     alpha = Percentile().check("percentile", percentile)
     with backend_of(bases).active():
         return independent_coordinates(bases, values, s, weight, alpha, search=search, **limits)
-
-
-def check_zeta(zeta: Any) -> float | None:
-    """A number, 0 or more, or ``"auto"`` (None)."""
-    if isinstance(zeta, str):
-        check_choice("zeta", zeta, ("auto",))
-        return None
-    return check_number("zeta", zeta, closed=True)

@@ -15,15 +15,7 @@ DRAWS = 400  # of other samples
 
 
 class NearPair(NamedTuple):
-    """Two neighbouring eigenvalues that nearly coincide.
-
-    Attributes
-    ----------
-    first, second : int
-        Their coordinates, 0-based.
-    difference : float
-        The relative difference of the eigenvalues.
-    """
+    """Two neighbouring coordinates, 0-based, whose eigenvalues nearly coincide, and their relative difference."""
 
     first: int
     second: int

@@ -1,7 +1,12 @@
 """Maximising the difference of two submodular functions (Iyer and Bilmes, 2012), for many coordinates.
 
-The loss is ``R1(S) - [R2(S) + zeta sum lambda_k]``, both parts submodular. From a set S a bound of it from below is
-built that is tight at S, and maximised over the sets of s coordinates that keep a base of S, where R1 is finite.
+With ``G(i) = sum_{k in A} u_k u_k'`` (u_k is row k of U(i)) the score of A is ``R1 - R2``: ``R1 = 1/2 log det G`` and
+``R2 = 1/2 sum_c log a_c`` with the diagonal a of G. Coordinate k adds the rank-one matrix ``u_k u_k'``, so R1 gains
+``1/2 log(1 + u_k' G^-1 u_k)`` and R2 gains ``1/2 sum_c log(1 + u_kc^2 / a_c)``. Both parts are monotone, and submodular
+on the sets that contain A, where A has full rank.
+
+The loss is ``R1(S) - [R2(S) + zeta sum lambda_k]``. From a set S a bound of it from below is built that is tight at S,
+and maximised over the sets of s coordinates that keep a base of S, where R1 is finite.
 
 - modular-modular: R1 is replaced by its gains along an order of the coordinates in which S comes first, R2 by its
   tangent. The best coordinates can be read off.
@@ -13,26 +18,30 @@ These bounds are cautious: from most sets no procedure moves, and exchanges of s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ..backend import backend_of
 from ..backend.array import Array
+from ..backend.kernels.plain import FLOOR
 from .criterion import CandidateSets
-from .increments import FLOOR, block_sums, chain_bytes, chain_gains, increment_bytes, increments
-from .local import exchanged, grown
-from .pool import Pool, Subset, random_sets
+from .pool import Pool, Subset, exchanged, grown, random_sets
 
-STARTS = 6
+STARTS = 6  # random ones, beside the best set known and a grown one
 ROUNDS = 4  # of the procedures from one start: exchanges go on from there, and faster
+CACHE = 4  # blocks are this much shorter than memory allows: then they stay in a cache, which halves the time
 
 
 def submodular_sets(
-    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0, n_starts: int = STARTS
+    bases: Array, eigenvalues: np.ndarray, s: int, zeta: float | None, random_state: int = 0
 ) -> CandidateSets:
     """Name all sets that the search scores, at zeta or (for None) along the path."""
     pool, m = Pool(bases, eigenvalues, s), bases.shape[1]
     rng = np.random.default_rng(random_state)
-    drawn = random_sets(m, s, n_starts, rng)
+    drawn = random_sets(m, s, STARTS, rng)
 
     def oracle(at: float) -> None:
         # all starts where the search begins; from there on the pool knows better ones than chance does
@@ -45,7 +54,7 @@ def submodular_sets(
     asked = pool.trace(oracle if s > 1 else lambda at: None, zeta)
     return pool.named(
         method="submodular", guarantee="exact over the pool only", path_exact=False, zetas_asked=asked,
-        starts=n_starts + 2,
+        starts=STARTS + 2,
     )  # fmt: skip
 
 
@@ -54,11 +63,12 @@ def climb(pool: Pool, subset: Subset, zeta: float, rng: np.random.Generator) -> 
     pool.add([subset])
     for _ in range(ROUNDS if pool.s > pool.bases.shape[2] else 0):  # with s = d the base is the whole set
         gains, base = minorant(pool, subset, zeta, rng)
-        tangent = mean_lengths(pool.bases, subset, tangent=True)
+        tangent, price = mean_lengths(pool.bases, subset, tangent=True), zeta * pool.eigenvalues
+        rises = partial(mean_lengths, pool.bases, tangent=False)
         proposals = [
-            modular_modular(pool, gains, tangent, base, zeta),
-            submodular_supermodular(pool, gains, base, zeta),
-            supermodular_submodular(pool, tangent, base, zeta),
+            best_of(gains - tangent - price, base, pool.s),
+            built(base, pool.s, lambda chosen: gains - rises(chosen) - price),  # noqa: B023 - used at once
+            built(base, pool.s, lambda chosen: mean_gains(pool.bases, chosen) - tangent - price),  # noqa: B023
         ]
         pool.add(proposals)
         better = pool.best([subset, *proposals], zeta)
@@ -80,29 +90,17 @@ def minorant(pool: Pool, subset: Subset, zeta: float, rng: np.random.Generator) 
     worth = mean_gains(bases, subset) - mean_lengths(bases, subset, tangent=False) - zeta * pool.eigenvalues
     others = [k for k in np.argsort(-worth, kind="stable").tolist() if k not in subset]
     order = np.array(members + others, dtype=np.int64)
-    sums = block_sums(bases, chain_bytes(m, d), lambda U: chain_gains(U.astype(np.float64), order).sum(axis=0))
+    per_point = CACHE * 8.0 * m * (4 * d * d + 4)
+    sums = block_sums(bases, per_point, lambda U: chain_gains(U.astype(np.float64), order).sum(axis=0))
     gains = np.zeros(m)
     gains[order[d:]] = sums / n
     return gains, tuple(members[:d])
 
 
-def modular_modular(pool: Pool, gains: np.ndarray, tangent: np.ndarray, base: Subset, zeta: float) -> Subset:
-    """The best set by the gains of R1 and the tangent of R2."""
-    return best_of(gains - tangent - zeta * pool.eigenvalues, base, pool.s)
-
-
-def submodular_supermodular(pool: Pool, gains: np.ndarray, base: Subset, zeta: float) -> Subset:
-    """A set by the gains of R1 less R2 itself, from the base by greedy additions."""
-    while len(base) < pool.s:
-        rises = mean_lengths(pool.bases, base, tangent=False)
-        base = best_of(gains - rises - zeta * pool.eigenvalues, base, len(base) + 1)
-    return tuple(sorted(base))
-
-
-def supermodular_submodular(pool: Pool, tangent: np.ndarray, base: Subset, zeta: float) -> Subset:
-    """A set by R1 itself less the tangent of R2, from the base by greedy additions."""
-    while len(base) < pool.s:
-        base = best_of(mean_gains(pool.bases, base) - tangent - zeta * pool.eigenvalues, base, len(base) + 1)
+def built(base: Subset, s: int, worth: Callable[[Subset], np.ndarray]) -> Subset:
+    """A set of s coordinates, from a base by greedy additions, given what each is worth at a set."""
+    while len(base) < s:
+        base = best_of(worth(base), base, len(base) + 1)
     return tuple(sorted(base))
 
 
@@ -133,3 +131,70 @@ def mean_lengths(bases: Array, members: Subset, *, tangent: bool) -> np.ndarray:
         return (ratios if tangent else xp.log1p(ratios)).reshape(-1, m * d).sum(axis=0)
 
     return block_sums(bases, increment_bytes(m, d), rises).reshape(m, d).sum(axis=1) / (2 * n)
+
+
+def chain_gains(U: Array, order: Array) -> Array:
+    """Gains of R1 (r, m - d) at a block of points as coordinates join in an order (m,), from the one after the d-th on.
+
+    The Gram sums of all beginnings of the order are one cumulative sum; their determinants come by elimination.
+    """
+    backend = backend_of(U)
+    xp, d = backend.xp, U.shape[2]
+    rows = U[:, backend.asarray(order)]
+    G = xp.cumsum(rows[:, :, :, None] * rows[:, :, None, :], axis=1)[:, d - 1 :]
+    logarithm = xp.zeros(G.shape[:2])
+    for c in range(d):
+        pivot = xp.maximum(G[:, :, c, c], FLOOR)
+        logarithm += xp.log(pivot)
+        column = G[:, :, c + 1 :, c]
+        G[:, :, c + 1 :, c + 1 :] -= column[..., :, None] * (column / pivot[..., None])[..., None, :]
+    return 0.5 * xp.diff(logarithm, axis=1)
+
+
+class Increments(NamedTuple):
+    """R1 and R2 (r,) of a set at r points, ``u_k' G^-1 u_k`` (r, m) and, for each direction c, ``u_kc^2 / a_c``."""
+
+    first: Any
+    second: Any
+    quadratic: Any
+    ratios: list[Any]
+
+
+def increments(U: Array, members: Sequence[int]) -> Increments:
+    """At a block of bases U (r, m, d), for a set of d members or more."""
+    backend = backend_of(U)
+    xp, chosen = backend.xp, backend.asarray(np.array(members))
+    columns = xp.ascontiguousarray(U.transpose(2, 0, 1), dtype=xp.float64)
+    first, second, quadratic = xp.zeros(len(U)), xp.zeros(len(U)), xp.zeros(U.shape[:2])
+    # Gram-Schmidt on the columns of the set, and the same steps on the rows of all coordinates: afterwards these are
+    # R^-T u_k of G = R'R. Small pivots stay accurate, which those of G itself would not.
+    units: list[Any] = []
+    whitened: list[Any] = []
+    ratios: list[Any] = []
+    for column in columns:
+        rest = column[:, chosen]
+        length = xp.maximum((rest * rest).sum(axis=1), FLOOR)
+        ratios.append(column * column / length[:, None])
+        for unit, done in zip(units, whitened, strict=True):
+            share = (unit * rest).sum(axis=1)[:, None]
+            rest, column = rest - share * unit, column - share * done
+        pivot = xp.maximum((rest * rest).sum(axis=1), FLOOR * length)
+        scale = 1 / xp.sqrt(pivot)[:, None]
+        units.append(rest * scale)
+        whitened.append(column * scale)
+        quadratic += whitened[-1] * whitened[-1]
+        first += 0.5 * xp.log(pivot)
+        second += 0.5 * xp.log(length)
+    return Increments(first, second, quadratic, ratios)
+
+
+def block_sums(bases: Array, bytes_each: float, make: Callable[[Array], Array]) -> np.ndarray:
+    """Return on the host the sum over all points of what ``make`` sums over a block of them."""
+    backend = backend_of(bases)
+    (sums,) = backend.sweep(lambda _, U: (make(U),), bases, bytes_per_row=bytes_each, stage="search", sums=1)
+    return backend.to_host(sums)
+
+
+def increment_bytes(m: int, d: int) -> float:
+    """Temporaries of :func:`increments` and what follows it, for one point."""
+    return CACHE * 8.0 * m * (4 * d + 8)

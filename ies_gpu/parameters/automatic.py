@@ -15,23 +15,24 @@ from ..choice.search import SearchResult
 from ..choice.stray import stray_coordinates
 from ..embedding.order import essential_columns
 from ..errors import DisconnectedGraphError
-from ..findings import Finding, finding_of, grave, note, option, refusal, warning
+from ..findings import Finding, Judged, finding_of, grave, light, note, option, refusal, warning
 from ..options import LOCAL, Options, is_auto, is_found, is_local
 from ..run.fit import Fit
 from ..run.inputs import Inputs, checked_points
 from ..run.log import HeldLog, Log
 from ..run.run import Run
 from .bandwidth import Distances, degree_bandwidth, sampled_distances
-from .dimension import COPIES, SAMPLE_SIZE, DimensionEstimate, local_pca_dimension, times_each
-from .scan import FACTORS, SHARE, UNFOLDED, Scan, scan
+from .dimension import COPIES, SAMPLE_SIZE, THRESHOLD, DimensionEstimate, local_pca_dimension, times_each
+from .judgement import CLOSE, CROWDED
+from .scan import FACTORS, FALL, SHARE, UNFOLDED, Scan, can_search, largest_size, scan, settled, with_local
 from .trial import Trial, graph_at, trial
-from .uneven import settled, with_local
-from .verdict import CROWDED, describe
 
 ONE_COLUMN = 0.999  # share of the variance; the strip of D1, six times as long as wide, has 0.975 in one column
 CARRIED = (1.03, 0.01)  # what may be lost more than the best does, as a factor and of a direction
 WIDE_SETS = 300  # columns from which on it is said that fewer would be quicker
 MOST = 5  # dimensions that points can show; the search for more would only take long
+THIN = 0.35  # of the spectrum at twice the scale: below it, the last dimension is hardly there
+ONLY_ONE = "only one bandwidth keeps the points together"
 
 
 class Found(NamedTuple):
@@ -128,7 +129,7 @@ def compared(run: Run, Z: Array, centre: float, distances: Distances, d: int, wa
     failure: DisconnectedGraphError | None = None
     fixed: Scan | None = None
     try:
-        fixed, way = scanned(run, Z, centre, distances, d, ways, n)
+        fixed, way = scanned(run, Z, centre, distances, d, ways)
         fixed = firm(run, Z, fixed, d, way, n)
         s = settled(fixed, d, run.options)
         if fixed.is_narrow(s):  # the best may lie between
@@ -169,13 +170,11 @@ def without_bandwidth(failure: DisconnectedGraphError) -> Exception:
     return refusal("graph.no_bandwidth", text, advice, DisconnectedGraphError)
 
 
-def scanned(
-    run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str], n: int
-) -> tuple[Scan, str]:
+def scanned(run: Run, Z: Array, centre: float, distances: Distances, d: int, ways: list[str]) -> tuple[Scan, str]:
     """The trials around a centre by the first of the ways that leaves two bandwidths to compare, and that way."""
     for way in ways:
         try:
-            tried = run(scan, run, Z, centre, [centre * factor for factor in FACTORS], distances, d, way, n)
+            tried = run(scan, run, Z, centre, [centre * factor for factor in FACTORS], distances, d, way)
         except DisconnectedGraphError:
             if way == ways[-1]:
                 raise
@@ -285,3 +284,107 @@ def holds_together(X: Array, bandwidth: float | str, d: int, run: Run, way: str)
     except DisconnectedGraphError:
         return False
     return True
+
+
+def describe(
+    tried: Scan, dimension: DimensionEstimate | None, d: int, s: int, chosen: Trial, carried: dict[str, Any] | None,
+    asked: list[str], sample_size: int, hints: list[Finding],
+) -> tuple[dict[str, Any], list[Finding]]:  # fmt: skip
+    """Return everything the choice is based on, as plain values, and what speaks against its values."""
+    names = ("bandwidth", "intrinsic_dim", "subset_size")
+    values = (LOCAL if tried.is_local else chosen.bandwidth, d, s)
+    fixed, local = (tried.rival, tried) if tried.is_local else (tried, tried.rival)
+    sizes = sorted(set.intersection(*(set(t.found) for t in tried.trials)))
+    judged = {"bandwidth": judge_bandwidth(tried, s)} if "bandwidth" in asked else {}
+    if dimension is not None:
+        judged["intrinsic_dim"] = judge_dimension(dimension)
+    if "subset_size" in asked:
+        judged["subset_size"] = judge_size(tried, d, s)
+    reasons = [doubt for each in judged.values() for doubt in each.doubts] + hints
+    if carried is not None and not carried["holds"]:
+        text = f"the bandwidth found on {sample_size:,} points does not suit all of them"
+        reasons.append(grave("choice.not_carried", text))
+    report = {
+        "chosen": {name: value for name, value in zip(names, values, strict=True) if name in asked},
+        "bandwidth": chosen.bandwidth,
+        "intrinsic_dim": d,
+        "subset_size": s,
+        "fvu": chosen.fvu(s),
+        "lost": chosen.lost(s),
+        "scan": [] if fixed is None else [trial_row(t, s) for t in fixed.trials],
+        "local": None if local is None else trial_row(local.trials[0], s) | {"taken": tried.is_local},
+        "left_out": [{"bandwidth": eps, "reason": reason} for eps, reason in sorted((fixed or tried).left_out.items())],
+        "degree_bandwidth": tried.centre if "bandwidth" in asked else None,
+        "spectrum": None if dimension is None else dimension.curve.tolist(),
+        "spectrum_bandwidth": None if dimension is None else dimension.bandwidth,
+        "sizes": [{"subset_size": k} | trial_row(tried.best(k), k) for k in sizes],
+        "sample_size": sample_size,
+        "carried": carried,
+        "confidence": {name: {"level": each.level, "facts": each.facts} for name, each in judged.items()},
+    }
+    return report, reasons
+
+
+def trial_row(t: Trial, s: int) -> dict[str, Any]:
+    """One bandwidth: the neighbours it gives, and how well its set of s coordinates explains the points."""
+    facts = {"bandwidth": t.bandwidth, "mean_degree": t.graph.mean_degree, "share": t.share}
+    return facts | {"subset": t.search(s).subset, "fvu": t.fvu(s), "lost": t.lost(s)}
+
+
+def judge_bandwidth(tried: Scan, s: int) -> Judged:
+    """Return how sure the bandwidth is."""
+    best, worst = tried.best(s), tried.beside(s)
+    if tried.is_local:
+        return judge_local(tried, s)
+    if len(tried.trials) == 1:
+        text = "no other bandwidth gave a connected graph to compare with"
+        return Judged("low", text, (light("bandwidth.only_one", ONLY_ONE),))
+    facts = f"neighbouring bandwidths lose up to {worst:.2f} times as much of a direction ({best.lost(s):.3g})"
+    return Judged("fair", f"a narrow choice, {facts}") if tried.is_narrow(s) else Judged("high", facts)
+
+
+def judge_local(tried: Scan, s: int) -> Judged:
+    """Return how sure a bandwidth is that follows the density."""
+    doubts: tuple[Finding, ...] = ()
+    if tried.rival is None:
+        text = "no fixed bandwidth keeps the points together, only one that follows their density"
+        doubts, rest = (light("bandwidth.only_local", text),), "none gives a connected graph"
+    else:
+        rest = f"the best loses {tried.rival.best(s).lost(s):.3g}"
+        if len(tried.rival.trials) == 1:
+            doubts = (light("bandwidth.only_one", ONLY_ONE),)
+    lost = tried.best(s).lost(s)
+    facts = f"the density is uneven; following it loses {lost:.3g} of a direction, of the fixed bandwidths {rest}"
+    return Judged("high", facts, doubts)
+
+
+def judge_dimension(dimension: DimensionEstimate) -> Judged:
+    """Return how sure the dimension is: what is nearly as good as the one found."""
+    d, found, doubts = dimension.value, dimension.confidence, []
+    curve, wider = [*dimension.curve, 0.0], [*(dimension.curve if dimension.wider is None else dimension.wider), 0.0]
+    if found.level == "low":
+        text = "no direction stands out from the noise around a point, so the dimension is a guess"
+        doubts.append(grave("dimension.guess", text))
+    if d > MOST:
+        doubts.append(grave("dimension.many", f"{d} dimensions are more than points like these can show"))
+    if d > 1 and wider[d - 1] < THIN:
+        text = f"the last of {d} dimensions is thin: at twice the scale it is hardly there"
+        doubts.append(light("dimension.last", text))
+    elif d > 1 and curve[d - 1] < THRESHOLD + CLOSE:
+        doubts.append(light("dimension.close", f"the dimension may be {d - 1} instead of {d}"))
+    if THRESHOLD - CLOSE < curve[min(d, len(curve) - 1)] < THRESHOLD:
+        doubts.append(light("dimension.close", f"the dimension may be {d + 1} instead of {d}"))
+    return found._replace(doubts=tuple(doubts))
+
+
+def judge_size(tried: Scan, d: int, s: int) -> Judged:
+    """Return how sure the number of coordinates is."""
+    m = len(tried.best(s).embedding.eigenvalues)
+    if not can_search(m, s + 1):
+        return Judged("fair", f"sets of {s + 1} are too many to enumerate, and were not compared")
+    gain, error, _ = tried.gain(s)
+    facts = f"one more coordinate would explain {gain:.3f} more of the variance (threshold {FALL}, error {error:.3f})"
+    if s == largest_size(d, m) and tried.pays(s, 1):
+        text = f"even {s} coordinates, the most that were tried, may be too few"
+        return Judged("low", f"the largest size tried, and {facts}", (grave("size.largest_tried", text),))
+    return Judged("fair" if gain + 2 * error > FALL else "high", facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,29 +10,23 @@ import numpy as np
 
 from ..backend import at_home, backend_of
 from ..backend.array import Array
-from ..backend.kernels.arrays import extent
-from ..backend.sampling import spaced_rows
+from ..backend.sampling import sample_rows
 from ..embedding.order import leading_axes
 from ..findings import Judged, refusal
 from ..validation import check_choice, check_integer, check_length, check_points, check_seed
-from .bandwidth import (
-    Distances,
-    degree_bandwidth,
-    neighbours_of,
-    sampled_distances,
-    subsample,
-)
-from .levina_bickel import levina_bickel_dimension
+from .bandwidth import Distances, degree_bandwidth, neighbours_of, sampled_distances, subsample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METHODS = ("local_pca", "levina_bickel", "two_nn")
+METHODS = ("local_pca", "levina_bickel")
 THRESHOLD = 0.55  # of the variance that a sampled tangent direction has
 DOUBTFUL = (0.45, 0.65)
 DIRECTIONS = 12  # of the spectrum
 WIDEST = 50  # columns in which it is computed; of more, as many principal components
 COPIES = 1.25  # times that a point comes on average, itself counted, from which on copies matter
+SAMPLE, FEWEST = 2000, 300  # points whose neighbours among each other are looked at, and too few of them
+WORK = 1e8  # numbers that may be compared for that: with 1,100 columns and more, too few points are left
 SAMPLE_SIZE = 10_000  # with more points and smaller bandwidths the noise becomes visible
 
 
@@ -49,8 +44,7 @@ class DimensionEstimate:
         The method that was used.
     scales, curve : ndarray of shape (n_values,)
         "local_pca": 1, 2, ... and the local spectrum, which is 1 for a direction of the manifold and 0 otherwise.
-        "levina_bickel": numbers of neighbours and their estimates. "two_nn": quantiles of ``log(r2 / r1)`` and of what
-        remains, whose slope is the dimension.
+        "levina_bickel": numbers of neighbours and their estimates.
     bandwidth : float or None
         The bandwidth at which the spectrum was computed.
     doubtful : tuple of float
@@ -99,10 +93,10 @@ def estimate_dimension(
     ----------
     X : array-like of shape (n_samples, n_features)
         The points, one row per point.
-    method : {"local_pca", "levina_bickel", "two_nn"}, default="local_pca"
+    method : {"local_pca", "levina_bickel"}, default="local_pca"
         "local_pca" counts the directions in which neighbours spread at least 0.55 times as far (in variance) as on a
-        flat sample. The others compare the distances to the nearest neighbours, by maximum likelihood [1]_ or
-        from the first two alone [2]_, and count noise as dimensions.
+        flat sample. "levina_bickel" compares the distances to the nearest neighbours by maximum likelihood [1]_, and
+        counts noise as dimensions.
     bandwidth : float or "auto", default="auto"
         The scale of "local_pca". "auto" puts 6 % of all points within 3 bandwidths of a point.
     sample_size : int, default=10000
@@ -118,8 +112,6 @@ def estimate_dimension(
     References
     ----------
     .. [1] E. Levina and P. J. Bickel, "Maximum likelihood estimation of intrinsic dimension", NIPS 2004.
-    .. [2] E. Facco, M. d'Errico, A. Rodriguez and A. Laio, "Estimating the intrinsic dimension of datasets by a minimal
-           neighborhood information", Scientific Reports 7, 2017.
 
     Examples
     --------
@@ -134,8 +126,6 @@ def estimate_dimension(
     X = subsample(check_points(X), sample_size, seed)
     if method == "levina_bickel":
         return _levina_bickel(X)
-    if method == "two_nn":
-        return _two_nn(X)
     distances = sampled_distances(X, random_state=seed)
     automatic = isinstance(bandwidth, str) and bandwidth == "auto"
     return local_pca_dimension(X, distances, None if automatic else check_length("bandwidth", bandwidth))
@@ -215,48 +205,72 @@ def local_pca_dimension(X: Array, distances: Distances, bandwidth: float | None)
     )
 
 
-def _nearest_distances(X: Array, k: int) -> np.ndarray:
-    backend = backend_of(X)
-    with backend.active():
-        return np.asarray(backend.to_host(backend.nearest((X - X[:1]) / extent(X), k)[0]))
-
-
-def _rounded(raw: float) -> int:
-    return max(1, round(raw))
-
-
-def _judged(raw: float, *, falls: bool = False) -> Judged:
-    steady = abs(raw - round(raw)) <= 0.25 and raw >= 0.75 and not falls
-    more = ", and the estimate falls as neighbourhoods grow, as it does with noise" if falls else ""
-    return Judged("fair" if steady else "low", f"{raw:.2f} before rounding; noise counts as dimensions here{more}")
-
-
 def _levina_bickel(X: Array) -> DimensionEstimate:
     ks = [k for k in (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 200) if k < len(X)]
     if not ks:
         raise refusal("points.too_few", f"levina_bickel needs at least 6 points, got {len(X)}")
     curve = levina_bickel_dimension(X, ks)
-    middle = [v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]
-    raw = float(np.mean(middle))
-    sure = _judged(raw, falls=bool(curve[-1] < 0.75 * curve[0]))
-    return DimensionEstimate(_rounded(raw), raw, "levina_bickel", np.array(ks), curve, None, (), sure)
+    raw = float(np.mean([v for k, v in zip(ks, curve, strict=True) if 10 <= k <= 40] or [curve[-1]]))
+    falls = bool(curve[-1] < 0.75 * curve[0])
+    more = ", and the estimate falls as neighbourhoods grow, as it does with noise" if falls else ""
+    level = "fair" if abs(raw - round(raw)) <= 0.25 and raw >= 0.75 and not falls else "low"
+    sure = Judged(level, f"{raw:.2f} before rounding; noise counts as dimensions here{more}")
+    return DimensionEstimate(max(1, round(raw)), raw, "levina_bickel", np.array(ks), curve, None, (), sure)
 
 
-def _log_ratios(X: Array) -> np.ndarray:
-    if len(X) < 4:
-        raise refusal("points.too_few", f"two_nn needs at least 4 points, got {len(X)}")
-    nearest = _nearest_distances(X, 2)
-    nearest = nearest[nearest[:, 0] > 0]
-    logs = np.sort(np.log(nearest[:, 1] / nearest[:, 0]))
-    if len(logs) < 2 or logs[len(logs) // 2] <= 1e-9:  # where they differ by rounding alone, too
-        text = "the two nearest neighbours of most points are equally far away, as on a grid or among copies"
-        raise refusal("X.grid", text)
-    return logs
+@at_home
+def levina_bickel_dimension(
+    X: Array, neighbors: Sequence[int] = range(10, 21), average: str = "harmonic"
+) -> np.ndarray:
+    """Return the estimate of Levina and Bickel for each number k of neighbours, 3 or more and fewer than the points.
+
+    At a point it is ``[1/(k-1) sum_{j<k} log(T_k / T_j)]^-1``, where ``T_j`` is the distance to the j-th nearest other
+    point. The average over points is the inverse of the mean inverse (MacKay and Ghahramani), which is the maximum
+    likelihood estimate of all points together, or the "mean", as in the paper.
+    """
+    backend = backend_of(X)
+    with backend.active():
+        xp = backend.xp
+        distances = xp.sort(backend.nearest(X, max(neighbors))[0], axis=1)
+        logs = xp.log(xp.where(distances > 0, distances, 1.0))
+        # duplicates would put log 0 into the sums: their terms are left out of them, and of what they are divided by
+        valid = xp.cumsum(distances > 0, axis=1)
+        sums = xp.cumsum(logs, axis=1)
+        found = []
+        for k in neighbors:
+            terms = valid[:, k - 2]
+            kept = terms > 0
+            inverse = (terms * logs[:, k - 1] - sums[:, k - 2])[kept] / terms[kept]
+            if average == "mean":
+                inverse = inverse[inverse > 0]  # equal distances to all neighbours say nothing
+                found.append(float((1 / inverse).mean()) if len(inverse) else np.nan)
+            else:
+                found.append(1 / float(inverse.mean()) if bool((inverse > 0).any()) else np.nan)
+    if not np.isfinite(found).all():
+        text = "the neighbours in X are all equally far away (copies or a lattice)"
+        raise refusal("X.grid", text, "use more neighbors")
+    return np.array(found)
 
 
-def _two_nn(X: Array) -> DimensionEstimate:
-    logs = _log_ratios(X)
-    raw = (len(logs) - 1) / float(logs.sum())
-    shown = spaced_rows(len(logs) - 1, 100)
-    remaining = -np.log(1 - (shown + 1) / len(logs))
-    return DimensionEstimate(_rounded(raw), raw, "two_nn", logs[shown], remaining, None, (), _judged(raw))
+@at_home
+def dimension_of_sample(X: Array) -> float | None:
+    """Return the dimension of some points of X (n, D), in a moment; None where they are too few, or on a lattice.
+
+    Noise adds dimensions, so a small number is a sure sign of a shape with few.
+    """
+    return dimension_of_rows(X[backend_of(X).asarray(dimension_rows(*X.shape))])
+
+
+def dimension_rows(n: int, D: int) -> np.ndarray:
+    """Which of n rows with D columns are in that sample, rising."""
+    return sample_rows(n, min(SAMPLE, int((WORK / D) ** 0.5)), 0)
+
+
+def dimension_of_rows(some: Array) -> float | None:
+    """The dimension of such a sample, on the host: for so few points CuPy would compile a search tree, for 10 s."""
+    if len(some) < FEWEST:
+        return None
+    try:
+        return float(levina_bickel_dimension(backend_of(some).to_host(some)).mean())
+    except ValueError:  # copies of one point, or a lattice
+        return None

@@ -10,12 +10,13 @@ from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.sampling import sample_rows
 from ..backend.steps import step
-from ..choice.collapse import COLLAPSED, FLAT, NEIGHBORS, SMALLEST, collapse_of, evenly_steep, flatness_of
-from ..choice.folds import find_folds
+from ..choice.collapse import COLLAPSED, FLAT, NEIGHBORS, SMALLEST, collapse_of, evenly_steep, find_folds, flatness_of
 from ..choice.lost import FUNCTIONS, Lost, lost_of_graph, lost_of_points
-from ..choice.naming import names_text
+from ..choice.naming import coordinate_names, names_text
 from ..choice.stable import recurrence
-from ..findings import Answer, Finding, answer_on, grave, light, note, option
+from ..errors import first_few
+from ..findings import Answer, Finding, answer_on, grave, light, note, option, warning
+from ..options import LOCAL, Options
 from .bandwidth import degree_bandwidth, sampled_distances
 from .dimension import THRESHOLD, local_spectrum
 
@@ -34,6 +35,14 @@ FOLDED = 0.025, 0.05  # of the area of a map, on its other side; poor tangents a
 STABLE = 0.9, 0.6  # of other samples that choose the same set: below the first another is likely, below the second more
 LOOKED = 1_500  # points at most by which shape and stability are judged
 SEEN, SEEN_FROM = 4_000, 40  # points, and how many of them are looked from, for the dimension of given parameters
+# ratio of singular values of the co-metric, which are local variances; the median on D1 to D12 is .27 or more where m
+# suffices. The warning says "a tenth"
+LEAST = 0.1
+CROWDED = 0.2  # share of stray coordinates that is worth a warning in any case
+# a dimension seen in the points below this share of the given one: on D1 to D12 it is .91 or more, on a curve .5 for
+# two dimensions. Beyond four dimensions the estimate itself falls short
+FEWER, MOST_DIMS = 0.7, 4
+COMPLETE = 0.8  # share of all pairs that makes a graph nearly complete; the published one of D13 has 0.54
 
 
 class Sample(NamedTuple):
@@ -265,3 +274,60 @@ def needed(lost: list[Lost], subset: tuple[int, ...], first: tuple[int, ...]) ->
     keep, them = ("keeps", "it") if len(first) == 1 else ("keep", "them")
     text = f"the leading {names_text(first)} {keep} every direction as well; for trees and clusters, prefer {them}"
     return Answer("fair" if more > -AS_GOOD else "bad", more, text), [note("choice.leading_as_good", text)]
+
+
+def is_thin(singular_values: Array) -> Array:
+    """Whether the coordinates hardly vary at a point along the last of d dimensions: (n, d) -> (n,)."""
+    return singular_values[:, -1] < LEAST * singular_values[:, 0]
+
+
+def doubts_of(
+    facts: dict[str, Any], subset: tuple[int, ...], n: int, options: Options, found_here: bool = False
+) -> list[Finding]:
+    """Warnings that hold for given parameters too: a graph of nearly all pairs, a dimension that is missing, strays.
+
+    ``facts`` are the diagnostics of the result. A graph that was given, unlike one of points, may be meant to be
+    complete. Stray coordinates count where the chosen set passes over them. ``found_here`` says that the bandwidth is
+    the automatic one.
+    """
+    found = []
+    entry, d, m = options.entry, options.intrinsic_dim, options.n_components
+    share, thin = (facts["mean_degree"] or 0) / n, facts["thin_points"]
+    if entry == "X" and share > COMPLETE:
+        way = "lower it" if options.n_neighbors else f"lower it, or try {option('bandwidth', 'auto')}"
+        way = "pass a smaller one, or more points" if found_here else way
+        who = option("n_neighbors", options.n_neighbors) if options.n_neighbors else "the bandwidth"
+        text = f"{who} connects {share:.0%} of all pairs of points, which leaves little shape to see"
+        found.append(warning("graph.complete", text, way))
+    if thin > 0.5:
+        text = f"at {thin:.0%} of the points, phi1..phi{m} hardly vary along one of the {d} dimensions (by less than a "
+        advice = f"raise {option('n_components')}, or lower {option('intrinsic_dim')}"
+        found.append(warning("dimension.thin", f"{text}tenth of the variance along the first)", advice))
+    seen = facts.get("seen_dimension")
+    if seen is not None and d <= MOST_DIMS and seen < FEWER * d:
+        text = f"the points look like a shape of dimension {seen:.1f} by their nearest neighbours, so "
+        text += f"{option('intrinsic_dim', d)} may be too large: the chosen coordinates then follow bends and noise"
+        found.append(warning("dimension.too_large", text, "lower it (see estimate_dimension)"))
+    stray = facts["stray_coordinates"]
+    if any(k < max(subset) for k in stray) or len(stray) > CROWDED * m:
+        found.append(stray_finding(stray, len(facts["stray_points"]), subset, options))
+    return found
+
+
+def stray_finding(stray: list[int], rows: int, subset: tuple[int, ...], options: Options) -> Finding:
+    """The warning about coordinates on a few points: what became of them, and what helps."""
+    m, entry = options.n_components, options.entry
+    looped = options.self_loops and entry in ("X", "graph") and options.bandwidth != LOCAL
+    ways = [f"set {option('self_loops', False)}"] if looped else []
+    ways += [f"raise {option('n_neighbors' if options.n_neighbors else 'bandwidth')}"] if entry == "X" else []
+    ways += ["leave out the rows listed as stray_points in the diagnostics"] if rows else []
+    advice = " or ".join(filter(None, (", ".join(ways[:-1]), *ways[-1:]))) or "leave out these points"
+    one, many = len(stray) == 1, "all" if len(stray) == m else f"{len(stray)}"
+    are, each, in_all = "is" if one else "are", "" if one else " each", f" ({rows} in all)" if rows else ""
+    who = f"{many} of phi1..phi{m} {are} concentrated on a few stray points{each}{in_all}"
+    if set(stray) & set(subset):  # too few others for a set
+        return warning("stray.kept", f"{who}, so none could be excluded; the choice is doubtful", advice)
+    left = "was excluded" if one else "were excluded"
+    names = first_few(coordinate_names(stray))
+    text = f"{who} and {left}: {names}. {'It leaves' if one else 'They leave'} less room for the shape"
+    return warning("stray.excluded", text, advice)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -10,11 +9,12 @@ from math import comb
 
 import numpy as np
 
+from ..backend import backend_of
 from ..backend.array import Array
 from ..backend.steps import report, step
-from ..embedding.cost import work_of
+from ..embedding.local import default_neighbors
 from ..errors import DisconnectedGraphError
-from ..options import is_auto
+from ..options import LOCAL, Options, is_auto
 from ..run.log import HeldLog
 from ..run.run import Run
 from .bandwidth import Distances, mean_degree
@@ -33,16 +33,16 @@ NARROW = 1.25  # neighbouring bandwidths that lose so many times as much make th
 UNFOLDED = 0.05  # of a direction that a map without a fold may lose more than one with a fold
 VISIBLE = 0.1  # if it is also so much of a direction
 SMALL = 0.005  # of the variance of X: what leaves no more cannot be bettered visibly
-REGAINED = (
-    0.3,
-    0.6,
-)  # where more than the first is lost, one more coordinate pays that leaves less than the second of it
+# where more than the first is lost, one more coordinate pays that leaves less than the second of it
+REGAINED = 0.3, 0.6
 SIZED = 20_000  # sets that may be scored for a size
 CHEAP = 5_000  # points up to which all bandwidths are tried on all, however well the first ones explain
-REPEATED = 0.15  # part of the trials on some of the points that is repeated on all
 # power of the neighbours at the centre over those of a wider bandwidth, for the share of the points on which that is
 # tried; with 1 there would be as many neighbours
 THINNED = 1.5
+UNEVEN = 10.0  # from here on a bandwidth that follows the density is tried; between two evenly spread corners it is 4
+FEW_DIMS = 2  # in more dimensions, few points look uneven by chance
+SHARES = (5, 95)  # percentiles of the points, by their density
 
 
 @dataclass(frozen=True)
@@ -157,36 +157,20 @@ def largest_size(d: int, m: int) -> int:
 
 @step("scan")
 def scan(
-    run: Run,
-    X: Array,
-    centre: float,
-    bandwidths: Sequence[float],
-    distances: Distances,
-    d: int,
-    disconnected: str,
-    n: int = 0,
+    run: Run, X: Array, centre: float, bandwidths: Sequence[float], distances: Distances, d: int, disconnected: str
 ) -> Scan:
     """Trials around a centre; a bandwidth that breaks or thins out the graph, or joins nearly all, is left out.
 
     The centre comes first. Where it leaves nothing visible, no wider one is tried on many points. Otherwise wider ones
-    are tried on a part of them: with all, the two would take three quarters of the time on a surface. X may be a sample
-    of n points, with all of which a trial follows; how long all will take is said after the first.
+    are tried on a part of them: with all, the two would take three quarters of the time on a surface.
     """
     trials: list[Trial] = []
     left_out: dict[float, str] = {}
     failure: DisconnectedGraphError | None = None
     kernels = run.backend.kernels
     size = d if is_auto(run.options.subset_size) else run.options.subset_size
-    nearest_first, begin = sorted(bandwidths, key=lambda eps: abs(np.log(eps / centre))), time.perf_counter()
-    for number, eps in enumerate(nearest_first):
+    for number, eps in enumerate(sorted(bandwidths, key=lambda eps: abs(np.log(eps / centre)))):
         report(number, len(bandwidths))
-        if len(trials) == 1:
-            works = [
-                expected_work(some, centre, distances, X, every, d, run.options.n_components)
-                for some, every in (([trials[0].bandwidth], 0), (nearest_first[number:], n))
-            ]
-            run.log.foretell("finding the bandwidth", (time.perf_counter() - begin) * works[1] / works[0])
-        begin = time.perf_counter()
         degree = mean_degree(distances, eps)
         if degree > DENSEST * len(X) and eps > centre:
             left_out[eps] = f"joins {degree / len(X):.0%} of all pairs"
@@ -221,23 +205,58 @@ def scan(
     return Scan(tuple(kept), left_out, centre)
 
 
-def expected_work(
-    bandwidths: Sequence[float], centre: float, distances: Distances, X: Array, n: int, d: int, m: int
-) -> float:
-    """Return what trials at these bandwidths take in all, and one on all of n points if X is a sample; no unit."""
-    N, full = len(X), mean_degree(distances, centre)
-    degrees = [degree for degree in (mean_degree(distances, eps) for eps in bandwidths) if degree <= DENSEST * N]
-    # a wide kernel is tried on fewer points, on which it has about as many neighbours,
-    sizes = [(N * min(1.0, full / max(degree, 1.0)), min(degree, full), 1.0) for degree in degrees]
-    # and sometimes on all of them afterwards
-    sizes += [(N, degree, REPEATED) for degree in degrees if degree > full]
-    if n > N:  # with a bandwidth like that of `carry`
-        shrunk = 2**-0.5 * centre * (n / N) ** (-1 / (d + 4))
-        sizes.append((n, mean_degree(distances, shrunk) * n / N, 1.0))
-    return sum(times * work_of(rows, X.shape[1], degree, m, d) for rows, degree, times in sizes)
-
-
 def explains_all(trials: list[Trial], eps: float, size: int) -> Trial | None:
     """A narrower trial of all points that loses so little that a wider bandwidth could not be visibly better."""
     narrower = (t for t in trials if t.bandwidth < eps and t.share == 1)
     return next((t for t in narrower if t.lost(size) <= VISIBLE), None)
+
+
+def unevenness(distances: Distances, d: int) -> float:
+    """How many times as dense points in d dimensions are where they are dense as where they are sparse.
+
+    The distance r to the k-th neighbour tells the density ``r^(-d)``; compared are its 5th and 95th percentiles.
+    """
+    xp, k = backend_of(distances.table).xp, default_neighbors(distances.table.shape[1])
+    dense, sparse = xp.percentile(xp.sort(distances.table, axis=1)[:, k], xp.asarray(SHARES))
+    # of copies, no bandwidth could follow the density
+    return float((sparse / dense) ** min(d, FEW_DIMS)) if dense > 0 else 1.0
+
+
+def settled(tried: Scan, d: int, options: Options) -> int:
+    """The number of coordinates asked for, or the one that the trials settle."""
+    asked = options.subset_size
+    return tried.settle(d, largest_size(d, options.n_components)) if is_auto(asked) else asked
+
+
+def with_local(
+    run: Run, Z: Array, centre: float, distances: Distances, d: int, way: str, fixed: Scan | None, isolated: bool
+) -> Scan | None:
+    """The trials at fixed bandwidths, or the one at local bandwidths where that explains more with no more coordinates.
+
+    It is tried only where the density is uneven, where all fixed ones but one fall into parts, or where they leave
+    points ``isolated``; of many points, not where it could hardly explain more. Without any it has no rival. None if
+    neither is there.
+    """
+    options, only_one = run.options, fixed is not None and len(fixed.trials) == 1
+    if not is_auto(options.bandwidth) or options.alpha != 1 or default_neighbors(len(Z)) > DENSEST * len(Z):
+        return fixed
+    if not (only_one or isolated) and unevenness(distances, d) < UNEVEN:
+        return fixed
+    if fixed is not None and not only_one and len(Z) > CHEAP:
+        best = fixed.best(size := settled(fixed, d, options))
+        if best.share == 1 and best.limit(size).value <= SMALL:  # nothing visible is left of all points
+            return fixed
+    try:
+        only = trial(Z, LOCAL, d, run, HeldLog(), way)
+    except DisconnectedGraphError as error:
+        if fixed is None and error.parts:  # clusters, and this tells them apart where their densities differ
+            raise
+        return fixed
+    local = Scan((only,), {}, centre, is_local=True)
+    if fixed is None:
+        return local
+    s, own = settled(fixed, d, options), settled(local, d, options)
+    best = fixed.best(s)
+    if own <= s and only.share >= best.share and TIE * only.lost(own) < best.lost(s):
+        return replace(local, rival=fixed)
+    return replace(fixed, rival=local)

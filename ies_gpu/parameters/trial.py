@@ -11,11 +11,9 @@ import numpy as np
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_units
 from ..backend.sampling import spaced_rows
-from ..choice.criterion import log_volumes
 from ..choice.lost import lost_of_points
 from ..choice.rmetric import Tangents
-from ..choice.search import SearchResult, ranked
-from ..choice.size_rule import judge_size, share_near_zero
+from ..choice.search import SearchResult
 from ..embedding.diffusion import Embedding
 from ..embedding.laplacian import Laplacian
 from ..embedding.local import local_bandwidths
@@ -145,19 +143,6 @@ class Trial:
         X, Y = self.X[rows], self.embedding.coordinates[:, list(self.search(s).subset)][rows]
         measure = partial(unexplained_variance, X, Y, n_neighbors=min(10, len(X) - 1), blur=blur)
         return self.run.backend.retried("scan", measure)
-
-    def near_zero(self, s: int) -> tuple[float, float]:
-        """Shares of points with a volume below 0.1: in the chosen set, and in its union with the runner-up."""
-        found = self.search(s)
-        order = ranked(found.subsets, found.scores, self.embedding.eigenvalues, found.zeta)
-        judged = judge_size(found.subset, found.subsets[order[:2]], self._share_near_zero)
-        return judged.share_best, judged.share_union
-
-    def _share_near_zero(self, subset: tuple[int, ...]) -> float:
-        def share() -> float:
-            return share_near_zero(log_volumes(self.tangents.bases, np.array([subset], dtype=np.int32))[:, 0])
-
-        return self.run.backend.retried("scan", share)
 
 
 def graph_at(

@@ -24,9 +24,8 @@ from ..embedding.rows import Rows
 from ..embedding.scale_and_sign import scale_factors, signs
 from ..findings import Answer, Finding, verdict_on, warning, warnings_for
 from ..options import Options
-from ..parameters.judgement import Judgement
-from ..parameters.levina_bickel import dimension_of_sample
-from ..parameters.verdict import doubts_of, is_thin
+from ..parameters.dimension import dimension_of_sample
+from ..parameters.judgement import Judgement, doubts_of, is_thin
 from ..run.fingerprint import points_digest, versions
 from ..run.fit import Fit
 from ..run.inputs import Inputs

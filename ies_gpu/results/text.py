@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backend import to_host
 from ..choice.naming import coordinate_names, names_text
-from ..findings import Answer, Finding, Words, in_python, option, question_of, render
+from ..findings import Answer, Finding, Words, in_python, note, option, question_of, render
 
 ASKED = ("rank", "shape", "stable")  # the questions behind the verdict, in the order in which they are told
 PRINTED = ("verdict", *ASKED, "doubt", "warning", "note", "needed", "features", "zeta", "mean score", "runners-up",
@@ -23,26 +23,21 @@ PRINTED = ("verdict", *ASKED, "doubt", "warning", "note", "needed", "features", 
 ON_PAGE = ("points", "features", "mean score", "search", "automatic", "mean degree", "residuals", "device", "settings",
            "approximations", "audit", "versions")  # fmt: skip
 BEST = 5  # sets of the ranking that are shown
-NUMBERS = ("zeta", "zeta_interval", "zeta_dimensionless", "eigenvalues", "laplace_beltrami_eigenvalues")
-ONE_DIMENSION = Finding(
-    "search.one_dimension",
-    "note",
-    f"with {option('intrinsic_dim', 1)} all scores are 0, so the first coordinates are chosen",
-)
+ONE_DIMENSION = f"with {option('intrinsic_dim', 1)} all scores are 0, so the first coordinates are chosen"
 
 
 def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list[str]]:
     """Return all that can be said about a result, by label; ``say`` puts findings into words."""
     d, (low, high) = selection.diagnostics, selection.zeta_interval
     answers, findings, reason = selection.judgement, selection.findings, d.get("device_reason")
-    doubts = _doubts(selection)
+    doubts, how = _doubts(selection), d.get("search") or {}
     said = doubts[0].text if doubts else ""
-    device = "" if not reason or d.get("device_code") == "not-installed" else f" ({say(_remark(reason))})"
+    device = "" if not reason or d.get("device_code") == "not-installed" else f" ({say(note('remark', reason))})"
     parts, known, one = d.get("graph_components") or 1, d.get("parameters") or {}, len(selection.subset) == 1
     rank = (selection.ranking.subsets == selection.subset).all(axis=1)
     others = [s for s in selection.ranking.subsets[:4].tolist() if tuple(s) != selection.subset][:3]
     notes = [finding for finding in findings if finding.severity == "note" and question_of(finding) != "needed"]
-    notes += [ONE_DIMENSION] if known.get("intrinsic_dim") == 1 else []
+    notes += [Finding("search.one_dimension", "note", ONE_DIMENSION)] if known.get("intrinsic_dim") == 1 else []
     found: dict[str, Any] = {
         "verdict": (selection.verdict or "not judged") + reason_text(selection, say),
         **{name: answer_text(answers[name], say, said) for name in ASKED},
@@ -55,7 +50,9 @@ def facts(selection: Any, say: Callable[[Finding], str] = str) -> dict[str, list
         "mean score": f"{selection.ranking.scores[rank][0]:.3f} (first "
         f"{'coordinate' if one else f'{len(selection.subset)} coordinates'}: {_score_of_first(selection)})",
         "runners-up": "; ".join(map(names_text, others)) or "none",
-        "search": _search_text(d.get("search") or {}),
+        "search": ""
+        if how.get("method", "exhaustive") == "exhaustive"  # also of files of earlier versions, which say nothing
+        else f"{how['method']}, {how['sets_scored']:,} of {how['sets_total']:,} sets: {how['guarantee']}",
         "points": f"{len(selection.points):,} used" + (f"; the graph has {parts:,} parts" if parts > 1 else ""),
         "automatic": automatic_line(d["automatic"]) if d.get("automatic") else "",
         "mean degree": f"{d['mean_degree']:.0f}" if d.get("mean_degree") is not None else "",
@@ -87,7 +84,7 @@ def reason_text(selection: Any, say: Callable[[Finding], str] = str) -> str:
 def answer_text(answer: Answer, say: Callable[[Finding], str] = str, said: str = "") -> str:
     """Return the answer to a question in words, without those that were ``said`` before."""
     word = "not checked" if answer.level == "unchecked" else answer.level
-    text = say(_remark(answer.text))
+    text = say(note("remark", answer.text))
     if said and answer.text.startswith(said):
         return word + answer.text.removeprefix(said)
     return word if text in ("", word) else f"{word}: {text}"
@@ -96,10 +93,6 @@ def answer_text(answer: Answer, say: Callable[[Finding], str] = str, said: str =
 def _doubts(selection: Any) -> list[Finding]:
     """Return the reasons to doubt a result, the gravest first."""
     return sorted((each for each in selection.findings if each.is_doubt), key=lambda each: each.severity)
-
-
-def _remark(text: str) -> Finding:
-    return Finding("remark", "note", text)
 
 
 def _score_of_first(selection: Any) -> str:
@@ -112,12 +105,6 @@ def _score_of_first(selection: Any) -> str:
         return f"not scored, because {names_text(stray)} {'is' if len(stray) == 1 else 'are'} excluded"
     how = selection.diagnostics.get("search", {}).get("method", "exhaustive").replace("_", " ")
     return "not scored" if how == "exhaustive" else f"not scored by the {how} search"
-
-
-def _search_text(how: dict[str, Any]) -> str:
-    if how.get("method", "exhaustive") == "exhaustive":  # also of files of earlier versions, which say nothing
-        return ""
-    return f"{how['method']}, {how['sets_scored']:,} of {how['sets_total']:,} sets: {how['guarantee']}"
 
 
 def short(value: Any) -> str:

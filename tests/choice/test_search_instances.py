@@ -104,4 +104,3 @@ def test_branch_and_bound_proves_the_best_of_forty_coordinates():
         losses = score_subsets(found.bases, sets) - zeta * penalties(sets, found.eigenvalues)
         assert proved.details["guarantee"] == "exact"
         assert proved.subset == tuple(sets[losses.argmax()].tolist())
-        assert proved.details["share_of_scores"] < 0.5

@@ -31,7 +31,7 @@ def test_what_is_given_is_not_looked_for(strip):
 @pytest.mark.filterwarnings("ignore::ies_gpu.IESWarning")
 def test_every_estimate_has_a_picture(strip):
     X = strip[0][:500]
-    for method in ("local_pca", "levina_bickel", "two_nn"):
+    for method in ("local_pca", "levina_bickel"):
         estimate = estimate_dimension(X, method=method)
         (axes,) = estimate.plot().axes
         assert axes.get_xlabel() and axes.get_ylabel() and str(estimate.value) in axes.figure.get_suptitle()

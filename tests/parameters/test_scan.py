@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from ies_gpu.parameters.bandwidth import degree_bandwidth, sampled_distances
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, expected_work, explains_all, largest_size
+from ies_gpu.parameters.scan import CHEAP, SHEETS, Scan, explains_all, largest_size
 from ies_gpu.parameters.trial import Estimated
-from ies_gpu.run.log import Log
 
 
 def test_a_chart_explains_everything_and_noise_nothing():
@@ -172,23 +170,3 @@ def test_the_largest_size():
     assert largest_size(5, 20) == 6  # more than 20,000 sets of seven
     assert largest_size(5, 6) == 6
     assert largest_size(4, 300) == 4  # C(299, 4) sets of five are too many
-
-
-def test_a_forecast_counts_the_entries_of_the_graphs_to_come():
-    """Of 20 times as many points the graph has ``20^(1 + 4/(d+4))`` times the entries: 148, not 400."""
-    X = np.random.default_rng(0).uniform(size=(3000, 2))
-    distances = sampled_distances(X)
-    centre = degree_bandwidth(distances)
-    one, wide, all_points = (
-        expected_work(eps, centre, distances, X, n, 2, 20)
-        for eps, n in (([centre], 0), ([centre, 1.4 * centre], 0), ([centre], 60_000))
-    )
-    assert 1 < wide / one < 2.5
-    assert 15 < all_points / one < 300
-
-
-def test_long_work_is_announced(caplog):
-    with caplog.at_level("INFO", logger="ies_gpu"):
-        Log().foretell("trying bandwidths", 3.0)
-        Log().foretell("trying bandwidths", 42.4)
-    assert caplog.messages == ["ies_gpu: trying bandwidths: about 42 s to go"]

@@ -11,7 +11,7 @@ from benchmarks import shapes
 from ies_gpu import DisconnectedGraphError, IndependentCoordinates, estimate_parameters, select_coordinates
 from ies_gpu.parameters.bandwidth import sampled_distances
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.uneven import UNEVEN, unevenness
+from ies_gpu.parameters.scan import UNEVEN, unevenness
 from tests.manifolds import plane
 from tests.said import refused
 
@@ -75,7 +75,7 @@ def test_even_density_costs_no_trial(automatic):
 @QUIET
 def test_of_many_points_it_is_tried_only_where_there_is_more_to_explain(monkeypatch):
     """Two densities are explained by a fixed bandwidth but for what more points would explain, a fan is not."""
-    monkeypatch.setattr("ies_gpu.parameters.uneven.CHEAP", 500)
+    monkeypatch.setattr("ies_gpu.parameters.scan.CHEAP", 500)
     data = shapes.load("uneven density", 1000, 2)
     assert select_coordinates(data.X, device="cpu").diagnostics["automatic"]["local"] is None
     assert select_coordinates(fan(1000, 3)[0], device="cpu").diagnostics["automatic"]["local"]["taken"]

@@ -21,10 +21,9 @@ from ies_gpu import (
 from ies_gpu.choice.lost import lost_of_points
 from ies_gpu.findings import judgement_in, note, option, question_of, verdict_on
 from ies_gpu.options import Options
+from ies_gpu.parameters.dimension import dimension_of_sample
 from ies_gpu.parameters.explained import unexplained_variance
-from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings
-from ies_gpu.parameters.levina_bickel import dimension_of_sample
-from ies_gpu.parameters.verdict import stray_finding
+from ies_gpu.parameters.judgement import LOST, dimension_findings, lost_findings, stray_finding
 from ies_gpu.results.text import automatic_line
 from tests.said import warned
 
