@@ -53,8 +53,6 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     console, debug, known = Console(sys.stderr, early_style(words)), False, frozenset[str]()
     try:
-        if "_ARGCOMPLETE" in os.environ:  # the shell asks how a line may go on
-            complete()
         words = or_help(words)
         args = build_parser(words[0]).parse_args(words)
         console, debug = Console(sys.stderr, style_of(args)), args.debug
@@ -150,14 +148,6 @@ def early_style(argv: list[str]) -> str:
             content = tomllib.load(file)
             asked = content.get("log-format") or content.get("log_format")
     return "json" if asked == "json" else "lines"
-
-
-def complete() -> None:
-    """Answer the shell and end, if argcomplete is installed."""
-    with suppress(ImportError):
-        import argcomplete
-
-        argcomplete.autocomplete(build_parser())
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:

@@ -27,8 +27,7 @@ def read_colors(color: str, points: str | None, values: dict[str, Any] | None = 
     if is_table(color) or (os.path.splitext(color)[1] and os.path.isfile(color)):
         return read_columns(color)
     if not values and (points is None or not is_table(points)):
-        source = "standard input" if points == "-" else shown(points or "")
-        where = "no table is given" if points is None else f"{source} has no columns to colour by"
+        where = "no table is given" if points is None else f"{shown(points)} has no columns to colour by"
         raise ValueError(
             f"--color {color} would be a column of the points, but {where}; give a table with one row per point "
             "instead, such as a .csv file"

@@ -83,7 +83,7 @@ class Console:
 
     def _move_bar(self, stage: str, done: int, total: int) -> None:
         if self.bar is None:
-            from ..run.progress import Bar, tqdm
+            from ..run.log import Bar, tqdm
 
             tqdm().monitor_interval = 0  # no thread of its own: stages report often enough
             self.bar = Bar(self.stream)

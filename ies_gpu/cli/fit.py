@@ -50,7 +50,7 @@ OUTPUTS = {
 def add(commands: Any) -> None:
     example = "ies-gpu fit points.npy -d 2 -s 2 --bandwidth 0.25 -o run.npz"
     fit = add_command(commands, "fit", run, "choose coordinates for points in a file", example)
-    about = "file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...), or - for standard input"
+    about = "file or URL, one row per point (.npy, .csv, .parquet, .h5ad, ...)"
     fit.add_argument("points", metavar="POINTS", help=about)
     problem = fit.add_argument_group("the problem")
     add_options(problem, "intrinsic_dim", "subset_size", "bandwidth", "n_neighbors")
@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
     problem.add_argument("--each-part", action="store_true", help=about)
     option = fit.add_argument_group("what to write").add_argument
     option("-o", "--output", metavar="RUN.NPZ", help="file for the result")
-    about = "file for the chosen coordinates (.npy, .csv, .parquet or .h5ad; .npy or .zarr with a cluster)"
+    about = "file for the chosen coordinates (.npy, .csv, .parquet or .h5ad)"
     option("--coordinates", metavar="MAP.CSV", help=about)
     option("--model", metavar="MODEL.NPZ", help="file for the model that 'ies-gpu transform' needs")
     option("--plot", metavar="MAP.PNG", help="file for a picture of the result (.png, .pdf or .svg)")
@@ -159,11 +159,7 @@ def check_outputs(args: argparse.Namespace) -> None:
     for output in filter(None, (args.output, args.model)):
         check_output(output, ".npz")
     check_picture(args.parser, "--plot", args.plot)
-    if by_block(args):
-        from ..cluster.returned import check_rows_output
-
-        check_rows_output(Path(args.coordinates))
-    elif args.coordinates:
+    if args.coordinates:
         check_ending(args.parser, "--coordinates", args.coordinates, *WRITTEN)
         check_table_output(args.coordinates)
     check_page(args.parser, "--report", args.report)
@@ -217,13 +213,6 @@ def stays_away(args: argparse.Namespace) -> bool:
     return Path(args.points).suffix.lower() in (".npy", ".zarr") and not any(here)
 
 
-def by_block(args: argparse.Namespace) -> bool:
-    """Return whether the workers write the coordinates."""
-    if not args.coordinates or is_remote(args.coordinates):
-        return False
-    return stays_away(args) and Path(args.coordinates).suffix in (".npy", ".zarr")
-
-
 @contextmanager
 def cluster_of(args: argparse.Namespace, console: Console) -> Iterator[Any]:
     """Connect to the cluster that was asked for, or to none; its dashboard is announced."""
@@ -244,10 +233,6 @@ def select(points: Any, args: argparse.Namespace, console: Console, client: Any)
     from ..select import select_coordinates, select_each_part
 
     asked = asked_of(args) | {"progress": console.progress}
-    if stays_away(args) and (args.output or (args.coordinates and not by_block(args))):
-        from ..cluster.source import check_room_for
-
-        check_room_for(args.points, asked["n_components"], args.intrinsic_dim)
     if args.each_part:
         del asked["disconnected"], asked["checkpoint"], asked["resume"]
         return select_each_part(points, **asked)
@@ -282,16 +267,12 @@ def write(selection: Selection, given: Given, args: argparse.Namespace, console:
 
 def write_coordinates(selection: Selection, given: Given, args: argparse.Namespace, path: str) -> None:
     """Write the chosen coordinates, with a row for every point of the input."""
-    from ..cluster.returned import padded, write_rows
-    from ..cluster.source import len_of
+    from ..cluster.source import open_rows
     from ..files.writing import write_table
     from ..results.text import in_input_rows
 
-    n = len_of(given.points) if stays_away(args) else len(given.points)
-    if by_block(args):
-        write_rows(padded(selection.embedding, selection.points, n), path)
-    else:
-        write_table(path, in_input_rows(selection, n), selection.names, rows=given.rows, obsm="X_ies")
+    n = int(open_rows(given.points).shape[0]) if stays_away(args) else len(given.points)
+    write_table(path, in_input_rows(selection, n), selection.names, rows=given.rows, obsm="X_ies")
 
 
 def part_name(name: str | None, part: dict[str, Any] | None) -> str | None:

@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     transform = add_command(commands, "transform", run, about, "ies-gpu transform model.npz new.npy -o new_phi.npy")
     option = transform.add_argument
     option("model", metavar="MODEL.NPZ", help="file that 'ies-gpu fit --model' wrote")
-    option("points", metavar="POINTS", help="file with the same columns, or - for standard input")
+    option("points", metavar="POINTS", help="file with the same columns")
     about = "file for the coordinates (.npy, .csv, .parquet or .h5ad)"
     option("-o", "--output", required=True, metavar="PHI.NPY", help=about)
     option("--every", action="store_true", help="write all coordinates, not only the chosen ones")
@@ -62,6 +62,6 @@ def check_columns(path: str, wanted: Sequence[str] | None, found: Sequence[str] 
     from ..results.column_names import check_names
 
     plain = wanted is not None and len(wanted) <= 20 and not any("," in name for name in wanted)
-    chosen = plain and (path == "-" or shown(path).lower().endswith(TABULAR))
+    chosen = plain and shown(path).lower().endswith(TABULAR)
     way = f"pass --columns {','.join(wanted or ())}" if chosen else "write it with the same columns in the same order"
-    check_names(wanted, found, "standard input" if path == "-" else shown(path), way)
+    check_names(wanted, found, shown(path), way)

@@ -6,8 +6,6 @@ import contextlib
 import math
 import os
 import re
-import sys
-import tempfile
 import tokenize
 import zipfile
 import zlib
@@ -50,13 +48,11 @@ def read_points(path: str | os.PathLike[str], **choice: Any) -> np.ndarray:
 
 
 def read_table(path: str | os.PathLike[str], **choice: Any) -> PointFile:
-    """Read points, with the names of rows and columns, from a file, a URL, or standard input ("-": text or ``.npy``).
+    """Read points, with the names of rows and columns, from a file or a URL.
 
     ``choice`` is a :class:`Choice`. A large ``.npy`` file is mapped into memory, not read. What cannot be read raises
     ``FileNotFoundError`` or ``ValueError``, which name the file and say what to do.
     """
-    if os.fspath(path) == "-":
-        return _read_stdin(choice)
     wanted = Choice(**choice)
     with _local(path, READERS, "points") as (local, ending):
         options = (("--key", KEYED), ("--columns", TABULAR), ("--index-col", TABULAR))
@@ -125,24 +121,6 @@ def _unpacked(path: Path, opened: Opened) -> Any:
     return opened.read()
 
 
-def _read_stdin(choice: dict[str, Any]) -> PointFile:
-    """Read points that come through a pipe: an ``.npy`` by its first bytes, else text, with commas or without."""
-    if sys.stdin is None:
-        raise ValueError("standard input is closed, but POINTS is '-'; pipe the points in, or name a file")
-    content = sys.stdin.buffer.read()
-    if not content:
-        raise ContentError("empty", "nothing came through standard input; POINTS is '-'")
-    with tempfile.TemporaryDirectory() as folder:
-        text = ".csv" if b"," in content[:65_536] else ".txt"
-        path = Path(folder, "standard-input" + (".npy" if content[:6] == b"\x93NUMPY" else text))
-        path.write_bytes(content)
-        try:
-            found = read_table(path, **choice)
-            return found._replace(X=np.array(found.X))  # the file goes away
-        except ContentError as error:
-            raise error.renamed(str(path), "standard input") from None
-
-
 def ending_of(path: str, readers: Collection[str], what: str) -> str:
     """Return the ending that says how to read a file, or raise an error that says how to convert it."""
     stem, ending = os.path.splitext(re.split(r"[/\\]", path)[-1])
@@ -160,7 +138,7 @@ def check_readable(path: Path) -> None:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; check the path (the current folder is {Path.cwd()})")
     if not path.is_file():  # it may have no end, or nothing in it for ever
-        raise ValueError(f"{path} is a device or a pipe; give the path of a file, or '-' for points from a pipe")
+        raise ValueError(f"{path} is a device or a pipe; give the path of a file")
     if not os.access(path, os.R_OK):
         raise PermissionError(f"{path} cannot be read by this user; change its permissions")
 

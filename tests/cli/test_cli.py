@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from argparse import ArgumentTypeError
 from dataclasses import replace
@@ -193,15 +191,3 @@ def test_all_other_output_fits_80_columns(run, capsys):
         lines = capsys.readouterr().out.splitlines()
         # a word that is longer, such as a path, cannot be folded
         assert all(len(line) <= 80 or len(line.split()) <= 2 for line in lines), arguments
-
-
-def test_completion():
-    pytest.importorskip("argcomplete", reason="pip install argcomplete")
-    line = "ies-gpu fit --metr"
-    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_SUPPRESS_SPACE": "0"}
-    program = "import os, sys; sys.argv = ['ies-gpu']; from ies_gpu.cli import program; program()"
-    run = subprocess.run(
-        ["bash", "-c", f'exec 8>&1; exec {sys.executable} -c "{program}"'],
-        env=os.environ | asked | {"IFS": "\n", "_ARGCOMPLETE_IFS": "\n"}, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert run.stdout.split() == ["--metric"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas
@@ -304,25 +302,6 @@ def test_what_is_written_is_read_again(tmp_path, ending):
     with pytest.raises((ValueError, TypeError, IndexError)):  # fails while writing: the old file stays
         write_table(path, np.array([[object()]]), ["a"], rows=["x"], obsm="X_ies")
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
-
-
-def as_bytes(save, **options):
-    file = io.BytesIO()
-    save(file, POINTS, **options)
-    return file.getvalue()
-
-
-def test_standard_input(monkeypatch):
-    for content in (as_bytes(np.save), *(as_bytes(np.savetxt, delimiter=mark, fmt="%.17g") for mark in ", \t")):
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-        np.testing.assert_array_equal(read_points("-"), POINTS)
-    for content, words in (
-        (b"a,b\n1,x\n", "standard input, line 2, column 'b': 'x' is"),
-        (b"", "nothing came through"),
-    ):
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content)))
-        with pytest.raises(ValueError, match=words):
-            read_points("-")
 
 
 @pytest.mark.usefixtures("plain_kernels")
