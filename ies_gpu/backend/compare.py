@@ -37,14 +37,14 @@ EITHER, PAIRS = ((DOUBLE,), (SINGLE,)), ((DOUBLE, DOUBLE), (SINGLE, DOUBLE), (SI
 # The types for which a kernel has a text each, and the arguments that have them; that of the results comes last. Where
 # none is named, all arguments are float32.
 TYPES: dict[str, tuple[tuple[Any, ...], ...]] = {
-    "near_pairs": EITHER, "degrees": ((),), "spmm": PAIRS, "vector_product": PAIRS, "scaled_entries": EITHER,
+    "near_pairs": EITHER, "degrees": ((),), "spmm": PAIRS, "scaled_entries": EITHER,
     "smallest_labels": EITHER, "tangent_rows": (*PAIRS, (DOUBLE, SINGLE)),
     "score_block": tuple(itertools.product(range(1, launch.MAX_DIM + 1), TOLERANCE)), "symmetric_entries": EITHER,
     **dict.fromkeys(("merge_columns", "merge_rows", "block_product", "restrict", "shifted_product", "descend"), ((),)),
     "turn": ((),), "column_products": EITHER,
 }  # fmt: skip
 TYPED = {
-    "near_pairs": (8,), "spmm": (2, 3), "vector_product": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
+    "near_pairs": (8,), "spmm": (2, 3), "scaled_entries": (2,), "smallest_labels": (2,),
     "tangent_rows": (2, 3), "score_block": (0,), "symmetric_entries": (2,), "column_products": (0,),
 }  # fmt: skip
 IN_PLACE_OF = {"tangent_rows": launch.tangents_in_parts, "score_block": launch.score_in_parts}  # of plain code
@@ -191,7 +191,6 @@ def small_cases(kernel: str, types: Sequence[Any] = (), *, n: int = 80, k: int =
         return [[*plain_multilevel.merge_columns(*matrix, cells, weights), cells, weights, len(cells) - 1]]
     cases: dict[str, list[list[Any]]] = {
         "spmm": [[*matrix, V], [*matrix, V[:, 0].copy()]],
-        "vector_product": [[*matrix, V[:, 0].copy()]],
         "scaled_entries": [[*matrix, left, right]],
         "smallest_labels": [[*matrix, rng.permutation(n).astype(np.int32)]],
         "tangent_rows": [[*matrix, V * scale, rng.permutation(n)[: n // 2], min(k, launch.MAX_DIM)]],

@@ -1,25 +1,7 @@
 """What each way of storing a kernel takes in memory and time, and which one fits a limit; decided before the work.
 
-With n points in D columns, ``z = n (degree + 1)`` matrix entries (from 2^31 entries on, indices take 8 bytes instead of
-4), m eigenvectors, dimension d and w bytes per stored number, on top of what the process holds at the start:
-
-=============  ======================================================================================================
-stage          bytes
-=============  ======================================================================================================
-points         ``8 n D`` all the time; a reordered copy until the Laplacian exists; another copy, in units of the
-               radius, during checks and graph
-checks         distances of sampled rows, at most 64 MB
-graph          ``(w + 4) z`` for distances and indices, an eighth more for the arrays to grow in
-laplacian      ``(w + 4) z`` for the matrix, on whose storage it is made (and ``8 z`` to convert float32 and count the
-               connected parts)
-eigenvectors   the matrix; for the multilevel method ``1.1 z`` for its coarse forms, ``2.5 z`` for that with cells as
-               columns (up to 4,000,000 points), ``4 z`` for its entries in float32 where they are not, ``80 n``,
-               ``12 n (m + 12)`` for vectors and residuals, and ``16 n (m + 1)``, m + 1
-               in eights, for directions and images, or half of that and four arrays of some columns; for Lanczos
-               ``n (28 (m + 5) + 300)``
-tangents       the matrix, coordinates twice, ``w n m d`` bases
-result         coordinates, and all arrays twice: once in the user's order
-=============  ======================================================================================================
+With n points in D columns, ``z = n (degree + 1)`` matrix entries, m eigenvectors, dimension d and w bytes per stored
+number, :func:`needs` has the bytes of each stage, on top of what the process holds at the start.
 
 The ways, in the order in which they are taken on the CPU:
 
@@ -90,20 +72,7 @@ class Size(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What was decided.
-
-    Attributes
-    ----------
-    storage : {"memory", "tiles", "recomputed"}
-    multilevel : bool
-        Whether there is room for the multilevel eigensolver.
-    bytes : float
-        The most that the run will take.
-    seconds : float
-        Rough time of one thread for the graph and the eigenvectors.
-    factor : float
-        How many times as long as with enough memory.
-    """
+    """What was decided."""
 
     storage: str
     multilevel: bool

@@ -169,15 +169,7 @@ def diffusion_map(
 
 
 def check_pairs(values: Array, accuracy: Accuracy, tol: float, place: str, warn: Callable[[Finding], None]) -> None:
-    """Warn of large residuals and of mixed eigenvectors; an error where they are worthless, or the graph is in parts.
-
-    Parameters
-    ----------
-    values : array (m + 1,)
-        The leading eigenvalues of S.
-    place : str
-        Where they were computed, for the message.
-    """
+    """Warn of large residuals and mixed eigenvectors; an error where they are worthless, or the graph is in parts."""
     worst, first = float(accuracy.residuals.max()), 1.0 - float(values[1])
     if not np.isfinite(worst):
         text = f"the eigenvectors computed on {place} are not finite"

@@ -63,7 +63,11 @@ def laplacian_of_kernel(
         if n_components is not None:
             refuse_small_part(len(used), n_input, n_components)
         tell_left_out(used, n_input, parts)
-        rows, kernel = Rows(n_input, used, np.arange(len(used))), SparseKernel(part_of(matrix, backend.asarray(used)))
+        places = backend.asarray(used)
+        part = backend.uniform(matrix)[places][:, places].tocsr()
+        part.sort_indices()  # CuPy gives chosen columns in no order
+        kernel = SparseKernel(backend.csr(part.data, part.indices, part.indptr, part.shape))
+        rows = Rows(n_input, used, np.arange(len(used)))
     degree = (kernel.nnz - int((backend.uniform(kernel.matrix).diagonal() != 0).sum())) / len(rows.used)
     facts: dict[str, Any] = {"graph_components": parts, "mean_degree": degree, "storage": {}}
     facts["approximations"] = list(approximations)
@@ -72,14 +76,6 @@ def laplacian_of_kernel(
         rows = rows._replace(order=order, edges=edges)
     found = do(normalised, do(without_loops, kernel, self_loops), bandwidth, alpha)
     return with_transition(found, found.operator, rows=rows, facts=facts)
-
-
-def part_of(matrix: Array, rows: Array) -> Array:
-    """Return the rows and columns of one part of a CSR."""
-    backend = backend_of(matrix.data)
-    part = backend.uniform(matrix)[rows][:, rows].tocsr()
-    part.sort_indices()  # CuPy gives chosen columns in no order
-    return backend.csr(part.data, part.indices, part.indptr, part.shape)
 
 
 @step("components")
@@ -169,7 +165,6 @@ def given_map(
         laplacian = with_transition(laplacian, laplacian.stored, bandwidth=bandwidth)
     Y = to_device(check_real_array("coordinates", coordinates, 2), backend)
     values = check_values(eigenvalues, Y, laplacian.shape[0])
-    refuse_constant(Y)
     degree = laplacian.operator.nnz / len(Y) - 1
     facts = {"graph_components": None, "mean_degree": degree, "storage": {}, "approximations": []}
     with backend.active():
@@ -181,7 +176,7 @@ def given_map(
 
 
 def check_values(eigenvalues: Array, Y: Array, n: int) -> np.ndarray:
-    """Return given eigenvalues on the host, one per coordinate, ascending."""
+    """Return given eigenvalues on the host, one per coordinate, ascending; a constant eigenvector is refused."""
     if len(Y) != n:
         raise refusal("coordinates.rows", f"coordinates has {len(Y)} rows but laplacian is for {n} points")
     values = check_real_array("eigenvalues", eigenvalues, 1)
@@ -194,6 +189,11 @@ def check_values(eigenvalues: Array, Y: Array, n: int) -> np.ndarray:
     if float(values[0]) < -1e-8 * max(1.0, abs(float(values[-1]))):
         text = f"eigenvalues must be those of I - P, none of them negative, got {float(values[0]):.3g}"
         raise refusal("eigenvalues.negative", text)
+    low, high = column_ends(Y)
+    flat = np.flatnonzero(to_host(high - low <= 1e-8 * backend_of(Y).xp.maximum(abs(low), abs(high))))
+    if len(flat):  # it says nothing, and would be a member of every set
+        advice = "leave the constant eigenvector out, and its eigenvalue"
+        raise refusal("coordinates.constant", f"column {flat[0]} of coordinates is constant", advice)
     return to_host(values)
 
 
@@ -212,13 +212,3 @@ def residuals_of(laplacian: Laplacian, Y: Array) -> np.ndarray:
         advice = "check that the rows of coordinates are in its order"
         tell(warning("eigenvectors.foreign", text, advice))
     return residuals
-
-
-def refuse_constant(Y: Array) -> None:
-    """Raise where a given eigenvector says nothing: the constant one would be a member of every set."""
-    low, high = column_ends(Y)
-    backend = backend_of(Y)
-    flat = np.flatnonzero(backend.to_host(high - low <= 1e-8 * backend.xp.maximum(abs(low), abs(high))))
-    if len(flat):
-        advice = "leave the constant eigenvector out, and its eigenvalue"
-        raise refusal("coordinates.constant", f"column {flat[0]} of coordinates is constant", advice)

@@ -89,45 +89,35 @@ def ordered_radius_graph(
     """
     backend = backend_of(X)
     xp = backend.xp
-    if backend.is_remote:
-        found = pairs_at_once(X, radius, diagonal, storage)
-        if found is not None:
-            return found
     compare = backend.kernels.tile_graph if storage == "float64" else backend.kernels.tile_graph_single
     n = len(X)
     Z, reach, unit = in_units_of(radius, X)
-    cells, graph = Cells(Z, reach), GrowingGraph(index_type(n), storage, xp)
+    cells = Cells(Z, reach)
     with backend.active():
+        if backend.is_remote:  # which may have a kernel for these points that needs no blocks
+            starts = backend.asarray(cells.starts)
+            pairs = backend.kernels.near_pairs(Z, starts, *cells.boxes, cells.limit, reach, diagonal, unit, storage)
+            if pairs is not None:
+                return csr(backend, pairs[2], pairs[1], pairs[0])
+        graph = GrowingGraph(index_type(n), storage, xp)
         for attempt in backend.blocks(cells.count, 0, "graph", rows_a_block=cells.a_block):
             with attempt as part:
                 first, last = int(cells.starts[part.start]), int(cells.starts[part.stop])
                 rows = Z[first:last]
                 parts = []
-                for columns in cells.columns_near(first, last):
+                for columns in cells.columns_of(cells.near(first, last)):
                     found, place, value = compare(rows, Z[columns], reach)
                     place = columns[place].astype(index_type(n))
                     parts.append((found, place, value.astype(storage, copy=False)))
                 counts, indices, values = joined(parts, xp)
                 values *= unit
-                block = counts, indices, values
-                graph.append(*(block if diagonal else without_diagonal(block, first, xp)))
+                if not diagonal:  # each row holds itself exactly once
+                    keep = xp.nonzero(indices != xp.repeat(xp.arange(first, last), counts))[0]
+                    counts, indices, values = counts - 1, indices[keep], values[keep]
+                graph.append(counts, indices, values)
                 if progress is not None:
                     progress(last, n)
         return graph.finish(backend)
-
-
-def pairs_at_once(X: Array, radius: float, diagonal: bool, storage: str) -> Array | None:
-    """That graph from a kernel of the device that needs no blocks, if it has one for these points."""
-    backend = backend_of(X)
-    Z, reach, unit = in_units_of(radius, X)
-    cells = Cells(Z, reach)
-    with backend.active():
-        starts = backend.asarray(cells.starts)
-        found = backend.kernels.near_pairs(Z, starts, *cells.boxes, cells.limit, reach, diagonal, unit, storage)
-    if found is None:
-        return None
-    indptr, indices, distances = found
-    return csr(backend, distances, indices, indptr)
 
 
 def in_units_of(radius: float, X: Array) -> tuple[Array, float, float]:
@@ -199,12 +189,8 @@ class Cells:
         gap = np.maximum(0, np.maximum(lows - high, low - highs))
         return (gap * gap).sum(axis=1) <= self.limit
 
-    def columns_near(self, first: int, last: int) -> list[Any]:
-        """The points of those cells, rising, in pieces that keep a tile small."""
-        return self.columns_of(self.near(first, last))
-
     def columns_of(self, near: np.ndarray) -> list[Any]:
-        """The points of given cells, rising, in such pieces."""
+        """The points of given cells, rising, in pieces that keep a tile small."""
         xp = self.backend.xp
         sizes = np.diff(self.starts)[near]
         total = int(sizes.sum())
@@ -228,14 +214,6 @@ def joined(parts: list[Any], xp: Any) -> Array:
         indices[place], values[place] = columns, distances
         begin = begin + counts
     return total, indices, values
-
-
-def without_diagonal(block: Any, first: int, xp: Any) -> Array:
-    """The block without the pairs of a point with itself."""
-    counts, indices, values = block
-    rows = xp.repeat(xp.arange(first, first + len(counts)), counts)
-    keep = xp.nonzero(indices != rows)[0]
-    return counts - 1, indices[keep], values[keep]  # each row holds itself exactly once
 
 
 class GrowingGraph:
@@ -263,15 +241,13 @@ class GrowingGraph:
         return csr(backend, self.distances, self.indices, starts_of(self.xp.concatenate(self.counts)))
 
     def _resize(self, room: int) -> None:
-        self.indices, self.distances = (self._resized(array, room) for array in (self.indices, self.distances))
-
-    def _resized(self, array: Array, room: int) -> Array:
-        if isinstance(array, np.ndarray):
-            array.resize(room, refcheck=False)  # nobody else has seen it
-            return array
-        longer = self.xp.empty(room, dtype=array.dtype)
-        longer[: self.size] = array[: self.size]
-        return longer
+        for name in ("indices", "distances"):
+            array = getattr(self, name)
+            if isinstance(array, np.ndarray):
+                array.resize(room, refcheck=False)  # nobody else has seen it
+            else:
+                setattr(self, name, self.xp.empty(room, dtype=array.dtype))
+                getattr(self, name)[: self.size] = array[: self.size]
 
 
 def csr(backend: Any, data: Array, indices: Array, indptr: Array) -> Array:
@@ -343,11 +319,6 @@ def graph_of_nearest(distances: Array, neighbours: Array) -> Array:
     return from_pairs(backend, keys // n, keys % n, xp.concatenate([values, values])[first], n)
 
 
-def check_graph(graph: Array, *, radius: float | None = None, name: str = "graph") -> Array:
-    """A user's matrix of distances as our CSR; see :func:`check_sides`."""
-    return check_sides(graph, radius=radius, name=name)[0]
-
-
 def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph") -> tuple[Array, bool]:
     """A user's matrix of distances as our CSR, and whether it had pairs on one side only.
 
@@ -375,7 +346,12 @@ def check_sides(graph: Array, *, radius: float | None = None, name: str = "graph
         if len(dense) < 2:
             raise refusal(f"{name}.shape", f"{name} must be for at least 2 points, got shape {dense.shape}")
         refuse_affinities(dense.diagonal(), dense, len(dense), name)  # which may have zeros in their gaps, too
-        refuse_filled(dense, absent, name)
+        zero = ~absent & (dense == 0)
+        share = int(zero.sum() - zero.diagonal().sum()) / (dense.size - len(dense))
+        if share > FILLED:
+            text = f"{name} is dense, and {share:.0%} of its distances are 0, as between equal points"
+            advice = f"if 0 stands for 'not neighbours', pass scipy.sparse.csr_array({name})"
+            raise refusal(f"{name}.zeros", text, advice)
         near = ~absent if radius is None else ~absent & (dense <= radius)
         near[xp.arange(len(dense)), xp.arange(len(dense))] = False
         rows, columns = xp.nonzero(near)
@@ -417,15 +393,6 @@ def both_ways(matrix: Array) -> tuple[Array, float]:
     keys, first, counts = xp.unique(keys, return_index=True, return_counts=True)
     apart = float((data[first] - data[first + counts - 1]).max()) if len(keys) else 0.0
     return from_pairs(backend, keys // n, keys % n, data[first], n), apart
-
-
-def refuse_filled(dense: Array, absent: Array, name: str) -> None:
-    """An error where most distances of a dense matrix are 0, as where a sparse graph was filled with zeros."""
-    n, zero = len(dense), ~absent & (dense == 0)
-    share = int(zero.sum() - zero.diagonal().sum()) / (n * n - n)
-    if share > FILLED:
-        text = f"{name} is dense, and {share:.0%} of its distances are 0, as between equal points"
-        raise refusal(f"{name}.zeros", text, f"if 0 stands for 'not neighbours', pass scipy.sparse.csr_array({name})")
 
 
 def refuse_affinities(own: Array, every: Array, n: int, name: str) -> None:

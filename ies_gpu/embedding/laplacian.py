@@ -23,7 +23,7 @@ from ..validation import (
     check_sparse_storage,
     check_square_sparse,
 )
-from .graph import check_graph, csr, permuted
+from .graph import check_sides, csr, permuted
 from .order import inverse_order, matrix_order
 from .rows import Rows
 from .transition import Kernel, SparseKernel, SparseTransition, Transition
@@ -88,10 +88,8 @@ class Laplacian:
     def transition(self) -> Any:
         """The transition matrix P, in the order of the input."""
         P = self.operator
-        if not P.has_matrix and self.rows.stand_as_given:
-            return P
         if self.rows.stand_as_given:
-            return P.matrix
+            return P.matrix if P.has_matrix else P
         return permuted(P.matrix, inverse_order(backend_of(self.anchor).asarray(self.rows.order)))
 
     @cached_property
@@ -185,7 +183,7 @@ def gaussian_kernel(graph: Array, *, bandwidth: float) -> Array:
            [0.   , 0.   , 1.   ]])
     """
     bandwidth = check_length("bandwidth", bandwidth)
-    matrix = check_graph(graph)
+    matrix, _ = check_sides(graph)
     return with_unit_diagonal(gaussian_of_distances(backend_of(matrix.data).copied(matrix), bandwidth))
 
 

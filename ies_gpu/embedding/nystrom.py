@@ -66,43 +66,6 @@ def nystrom_extension(
     ``alpha`` it is ``w^alpha``), and
     ``phi_k(x) = 1 / mu_k * sum_j P(x, x_j) phi_k(j)`` with ``mu_k = 1 - lambda_k``. At a training point this is the
     eigenvector equation, so it returns the training coordinates.
-
-    Parameters
-    ----------
-    X_new : array-like of shape (n_new, n_features)
-        The new points.
-    X : array-like of shape (n_samples, n_features)
-        The training points, in the order of ``coordinates``. The work is done on their device.
-    coordinates : ndarray of shape (n_samples, n_components)
-        The eigenvectors of the training points.
-    eigenvalues : ndarray of shape (n_components,)
-        Their eigenvalues, of ``L = I - P``.
-    bandwidth : float
-        The bandwidth eps, as in training.
-    radius : float, optional
-        The radius, as in training; by default ``3 * bandwidth``.
-    degrees : ndarray of shape (n_samples,), optional
-        The kernel sums ``w`` of the training points. Computed if not given.
-    self_loops : bool, default=True
-        As in training. If False, a new point that equals a training point is taken to be that point and is not its own
-        neighbour; other copies of it are.
-    metric : {"euclidean", "cosine", "correlation"}, default="euclidean"
-        As in training; see :func:`select_coordinates`.
-    alpha : float, default=1.0
-        As in training; see :func:`graph_laplacian`.
-    isolated : {"nan", "nearest"}, default="nan"
-        What points without a neighbour within the radius get: NaN, or the coordinates of the nearest training point.
-    progress : callable, optional
-        Called as ``progress(done, n_new)``.
-
-    Returns
-    -------
-    ndarray of shape (n_new, n_components)
-        The coordinates of the new points.
-
-    See Also
-    --------
-    Selection.model : Keep all that new points need in one object.
     """
     check_choice("isolated", isolated, ISOLATED)
     metric, alpha, X = check_metric(metric), check_alpha(alpha), check_points(X)
@@ -201,15 +164,6 @@ def kernel_sums(new: Array, X: Array, V: Array, rule: KernelRule, progress: Repo
     """``sum_j k(x, x_j) V_j`` for each new point: one blocked pass over the pairs within the radius.
 
     Without ``self_loops`` one training point that equals the new one does not count.
-
-    Parameters
-    ----------
-    new, X : array (n_new, D), (n, D)
-    V : array (n, q)
-
-    Returns
-    -------
-    array (n_new, q)
     """
     backend = backend_of(V)
     xp = backend.xp

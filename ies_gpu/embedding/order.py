@@ -59,15 +59,9 @@ def matrix_order(matrix: Array) -> tuple[np.ndarray, np.ndarray]:
     """An order of the rows of a symmetric matrix of affinities, none of them negative, found on the host.
 
     Each row is matched with the one that it is tied to most, pairs are added up and matched in turn, small groups
-    first; what ties two groups is measured per pair of rows in them.
-
-    Returns
-    -------
-    order : array (n,)
-        New place -> old row.
-    edges : array (n + 1,) of int8
-        After how many rounds the edge before each row of the new order was still one between groups: those of depth r
-        or more are the edges of the groups of round r, of at most ``2**r`` rows.
+    first; what ties two groups is measured per pair of rows in them. Returned are the old row at each new place (n,),
+    and after how many rounds the edge before each row was still one between groups (n + 1,): those of depth r or more
+    are the edges of the groups of round r, of at most ``2**r`` rows.
     """
     backend = backend_of(matrix.data)
     host, kernels = backend.to_host, host_of(backend).kernels

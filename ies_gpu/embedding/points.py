@@ -16,18 +16,7 @@ from ..findings import option, refusal, tell, warning
 from ..options import answers
 from ..validation import check_choice, check_flag, check_integer, check_length
 from .connectivity import largest_part, refuse_small_part, sampled_degree, tell_left_out
-from .cost import (
-    WORDS,
-    Size,
-    csr_bytes,
-    least_bytes,
-    less_memory,
-    over_limit,
-    plan,
-    rounded,
-    slow,
-    storage_on_gpu,
-)
+from .cost import WORDS, Size, csr_bytes, least_bytes, less_memory, over_limit, plan, rounded, slow, storage_on_gpu
 from .given import components_of, normalised, without_loops
 from .graph import in_units_of, knn_graph, ordered_radius_graph
 from .laplacian import Laplacian, check_alpha, gaussian_of_distances, with_transition, with_unit_diagonal
@@ -44,15 +33,7 @@ Make = Callable[[Array], tuple[Kernel, dict[str, Any]]]  # of ordered points
 
 
 class Room(NamedTuple):
-    """What a run will hold beside the kernel, by which it decides how to store that.
-
-    Attributes
-    ----------
-    n_components, intrinsic_dim : int
-        Of the map and its tangent spaces.
-    is_limited : bool
-        Whether the user set the limit of the memory.
-    """
+    """What a run will hold beside the kernel, by which it decides how to store that."""
 
     n_components: int
     intrinsic_dim: int
@@ -201,16 +182,14 @@ def within_radius(
 
 
 def plan_storage(X: Array, degree: float, dtype: str, room: Room) -> tuple[str, dict[str, Any]]:
-    """Return how to store the kernel, and facts for ``diagnostics``; what takes much longer for it is told of."""
+    """Return how to store the kernel, as CSR if that fits, else as tiles, and facts for ``diagnostics``.
+
+    What takes much longer for it is told of.
+    """
     backend, stored_bytes = backend_of(X), np.dtype(dtype).itemsize
+    limit = backend.memory_budget()
     if backend.device != "cpu":
         return plan_on_gpu(backend, len(X), degree, stored_bytes, room)
-    return plan_on_host(X, degree, stored_bytes, room)
-
-
-def plan_on_host(X: Array, degree: float, stored_bytes: int, room: Room) -> tuple[str, dict[str, Any]]:
-    """Plan the storage on the CPU: CSR if it fits, else tiles, kept or computed anew."""
-    limit = backend_of(X).memory_budget()
     d, m = room.intrinsic_dim, room.n_components
     columns = 0 if is_mapped(X) else X.shape[1]  # the pages of a mapped file are the system's
     size = Size(len(X), columns, SPREAD * len(X) * (degree + 1), m, d, max(d, 1), stored_bytes)

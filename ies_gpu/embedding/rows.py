@@ -13,17 +13,9 @@ from ..backend.array import Array
 class Rows(NamedTuple):
     """The rows of the input that a Laplacian is of, and their order on the device.
 
-    Attributes
-    ----------
-    n_input : int
-        How many rows the input has.
-    used : array (n,)
-        Those that are used, rising.
-    order : array (n,)
-        The number in ``used`` of the row at each place on the device.
-    edges : bool or array
-        True if that is the order in space, the edges of groups if it was found from a matrix, False if it is the order
-        of the input.
+    Of ``n_input`` rows those in ``used``, rising, are used; ``order`` has the number in ``used`` of the row at each
+    place. ``edges`` is True for the order in space, has the edges of groups if the order was found from a matrix, and
+    is False for the order of the input.
     """
 
     n_input: int

@@ -11,23 +11,16 @@ from ..backend import backend_of, to_host
 from ..backend.array import Array
 from ..backend.kernels.arrays import column_norms, column_sums
 from ..backend.steps import step
-from ..errors import NotConvergedError
+from ..errors import DisconnectedGraphError, NotConvergedError
 from ..findings import refusal, tell, warning
 from ..options import answers
 from ..validation import check_choice, check_integer, check_number, check_real_array, check_seed, check_square_sparse
 from .diffusion import Embedding, start_vector
 from .eigensolvers.accuracy import ANGLE, groups_of
-from .eigensolvers.eigenpairs import (
-    SOLVERS,
-    Eigenpairs,
-    SymmetricTransition,
-    leading_eigenpairs,
-    wants_order,
-)
+from .eigensolvers.eigenpairs import SOLVERS, SymmetricTransition, leading_eigenpairs, wants_order
 from .eigensolvers.factorised import ShiftedInverse
 from .eigensolvers.lanczos import krylov
 from .eigensolvers.looks import LANCZOS
-from .given import part_of
 from .laplacian import Laplacian
 from .order import host_of
 from .scale_and_sign import signs
@@ -48,15 +41,16 @@ def smallest_eigenpairs(
 
     What ``scipy.sparse.linalg.eigsh(laplacian, k, sigma=0)`` is asked for: the method is chosen by the graph, copies of
     multiple eigenvalues are looked for, and eigenvectors whose eigenvalues are close are told apart as far as rounding
-    allows. Each connected part of a graph has an eigenvalue 0, and is solved by itself.
+    allows.
 
     Parameters
     ----------
     laplacian : sparse matrix of shape (n, n)
-        A symmetric Laplacian of SciPy or CuPy, on whose device the work is done: combinatorial ``D - W``, normalised
-        ``I - D^-1/2 W D^-1/2``, or of a mesh. Also one plus a nonnegative diagonal (Dirichlet conditions).
+        A symmetric Laplacian of a connected graph, of SciPy or CuPy, on whose device the work is done: combinatorial
+        ``D - W``, normalised ``I - D^-1/2 W D^-1/2``, or of a mesh. Also one plus a nonnegative diagonal (Dirichlet
+        conditions).
     k : int, default=6
-        How many eigenpairs, zeros included.
+        How many eigenpairs, zero included.
     null : ndarray of shape (n,), optional
         A positive vector with ``laplacian @ null = 0``: for a normalised Laplacian the roots of the degrees, as
         ``scipy.sparse.csgraph.laplacian(normed=True, return_diag=True)`` returns them. It is found where it is not
@@ -72,8 +66,12 @@ def smallest_eigenpairs(
     -------
     Embedding
         With ``eigenvalues``, orthonormal ``vectors``, ``residuals``, ``gaps``, ``angles`` and ``multiplicities`` of
-        ``laplacian`` as it is given, zeros included. ``info`` has the ``method`` ("dense", "lanczos", "multilevel" or
-        "factorised"; of the largest part) and ``parts``, the number of connected parts.
+        ``laplacian`` as it is given, zero included. ``info`` has the ``method``.
+
+    Raises
+    ------
+    DisconnectedGraphError
+        If the graph is in parts: each has an eigenvalue 0, and is solved by itself.
 
     Warns
     -----
@@ -92,26 +90,51 @@ def smallest_eigenpairs(
     check_choice("solver", solver, SOLVERS)
     L = symmetric_laplacian(laplacian)
     backend, n = backend_of(L.data), L.shape[0]
+    xp = backend.xp
     k = check_integer("k", k, low=1, high=n, why=f" for {n} points")
     tol, seed = check_number("tol", tol, high=1.0), check_seed(random_state)
+    start = start_vector(n, seed)
+    guesses = [xp.ones(n), xp.sqrt(xp.maximum(xp.diff(L.indptr) - (L.diagonal() != 0), 1).astype(xp.float64))]
     if null is not None:
-        null = backend.asarray(check_real_array("null", null, 1))
-        if len(null) != n or not bool((null > 0).all()) or not is_null(L, null):
+        guesses = [backend.asarray(check_real_array("null", null, 1))]
+        if len(guesses[0]) != n or not bool((guesses[0] > 0).all()) or not is_null(L, guesses[0]):
             text = f"null must be {n} positive numbers v with laplacian @ v = 0, as the roots of the degrees are"
             raise refusal("null.vector", text, "leave it out to have it found")
-    whole = [Part(L, np.arange(n), null)]
-    count, labels = SparseKernel(backend.csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
-    if count > 1:
-        ordered = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
-        whole = [Part(L, rows, null) for rows in sorted(ordered, key=len, reverse=True)]
-    each = k
-    if all(part.top is not None for part in whole):  # each has a 0, so that no other is among more than are left
-        whole = whole[:k]
-        each = k - len(whole) + 1
-    solved = [part.pairs(min(each, part.n), tol, start_vector(n, seed)[part.rows], solver) for part in whole]
-    found = merged(L, whole, solved, k)
-    check_smallest(found, tol * max(part.scale for part in whole))
-    return replace(found, info=solved[0].info | {"parts": count, "random_state": seed})
+    parts, labels = SparseKernel(backend.csr(abs(L.data), L.indices, L.indptr, L.shape)).components()
+    if parts > 1:
+        largest = np.bincount(labels).max()
+        text = f"the graph of laplacian has {parts} parts, the largest with {largest:,} of {n:,} points"
+        advice = "pass each of them by itself; scipy.sparse.csgraph.connected_components finds them"
+        raise refusal("graph.disconnected", text, advice, DisconnectedGraphError)
+    top, lowest, inverse = next((v for v in guesses if is_null(L, v)), None), 0.0, None
+    scale = max(float((abs(L) @ xp.ones(n)).max()), 1e-300)
+    if top is None:
+        top, lowest, inverse = lowest_pair(L, scale, start)
+    if inverse is None:  # a closer bound on the spectrum than that of the plain rows
+        scale = max(float(((abs(L) @ top) / top).max()), 1e-300)
+    edges: bool | np.ndarray = False
+    operator, rows = transition_of(L, top, lowest, scale), np.arange(n)
+    operator.inverse = inverse
+    if solver == "auto" and inverse is not None:
+        solver = "factorised"
+    elif solver in ("auto", "multilevel") and wants_order(operator.transition, k):
+        arranged = Laplacian(operator.transition.matrix, operator.root**2).arranged
+        operator, rows, edges = SymmetricTransition(arranged, backend), arranged.rows.order, arranged.rows.edges
+    pairs = leading_eigenpairs(operator, k, start=backend.asarray(start[rows]), tol=tol, ordered=edges, solver=solver)
+    V = pairs.vectors[backend.asarray(np.argsort(rows))]
+    V *= signs(V)
+    LV = L @ V
+    values = column_sums(V * LV)
+    order = xp.argsort(values)
+    bounds = (backend.asarray(part)[order] for part in (scale * pairs.accuracy.gaps, pairs.accuracy.angles))
+    found = Embedding(V[:, order], values[order], column_norms(LV - V * values)[order], *bounds)
+    exact = to_host(found.eigenvalues)  # in which copies differ by rounding, and so must the gaps
+    groups = groups_of(1 - exact / scale)
+    apart = np.where(groups[:, None] == groups, np.inf, abs(exact[:, None] - exact)).min(axis=1)
+    gaps = xp.minimum(found.gaps, backend.asarray(apart))
+    found = replace(found, gaps=gaps, info=pairs.info | {"random_state": seed})
+    check_smallest(found, tol * scale)
+    return found
 
 
 def symmetric_laplacian(laplacian: Any) -> Array:
@@ -137,115 +160,40 @@ def is_null(L: Array, v: Array) -> bool:
     return bool((abs(L @ v) <= NULL * (abs(L) @ v)).all())
 
 
-class Part:
-    """One connected part of a Laplacian, as the symmetric operator ``S = 1 - (L - lowest) / scale``.
+def transition_of(L: Array, top: Array, lowest: float, scale: float) -> SymmetricTransition:
+    """Return ``S = 1 - (L - lowest) / scale``, by its similar matrix P, of rows that sum to 1 if ``top`` is its top."""
+    backend, n = backend_of(L.data), L.shape[0]
+    P = (backend.sparse.identity(n, format="csr") * (1 + lowest / scale) - L / scale).tocsr()
+    P.sort_indices()
+    backend.kernels.scaled_entries(P.indptr, P.indices, P.data, 1 / top, top)
+    return SymmetricTransition(Laplacian(backend.csr(P.data, P.indices, P.indptr, P.shape), top * top), backend)
 
-    Attributes
-    ----------
-    rows : array (r,)
-        Rows of the whole.
-    top : array (r,) or None
-        The positive eigenvector of the smallest eigenvalue, ``lowest``, once it is known.
-    """
 
-    def __init__(self, L: Array, rows: np.ndarray, null: Array | None) -> None:
-        self.backend, self.rows, self.n, self.lowest = backend_of(L.data), rows, len(rows), 0.0
-        xp, there = self.backend.xp, self.backend.asarray(rows)
-        self.L = L if self.n == L.shape[0] else self.backend.uniform(part_of(L, there))
-        self.inverse: ShiftedInverse | None = None
-        self.scale = max(float((abs(self.L) @ xp.ones(self.n)).max()), 1e-300)
-        counted = xp.sqrt(xp.maximum(xp.diff(self.L.indptr) - (self.L.diagonal() != 0), 1).astype(xp.float64))
-        guesses = [xp.ones(self.n), counted] if null is None else [null[there]]
-        self.top = next((v for v in guesses if is_null(self.L, v)), None)
-
-    def operator(self) -> SymmetricTransition:
-        """S, by its similar matrix P of rows that sum to 1."""
-        xp, kernels = self.backend.xp, self.backend.kernels
-        top = xp.ones(self.n) if self.top is None else self.top
-        if self.top is not None and self.inverse is None:  # a closer bound on the spectrum than that of the plain rows
-            self.scale = max(float(((abs(self.L) @ top) / top).max()), 1e-300)
-        identity = self.backend.sparse.identity(self.n, format="csr")
-        P = (identity * (1 + self.lowest / self.scale) - self.L / self.scale).tocsr()
-        P.sort_indices()
-        kernels.scaled_entries(P.indptr, P.indices, P.data, 1 / top, top)
-        P = self.backend.csr(P.data, P.indices, P.indptr, P.shape)
-        return SymmetricTransition(Laplacian(P, top * top), self.backend)
-
-    def pairs(self, count: int, tol: float, start: np.ndarray, solver: str) -> Eigenpairs:
-        """Return the leading eigenpairs of S, in the order of ``rows``."""
-        if self.top is None:
-            self.find_top(start)
-        operator, rows = self.operator(), None
-        operator.inverse = self.inverse
-        sort = solver == "multilevel" or (solver == "auto" and self.inverse is None)
-        if sort and wants_order(operator.transition, count):
-            laplacian = Laplacian(operator.transition.matrix, operator.root**2).arranged
-            operator, rows = SymmetricTransition(laplacian, self.backend), laplacian.rows
-        elif solver == "auto" and self.inverse is not None:
-            solver = "factorised"
-        begin, edges = (start, False) if rows is None else (start[rows.order], rows.edges)
-        begin = self.backend.asarray(begin)
-        found = leading_eigenpairs(operator, count, start=begin, tol=tol, ordered=edges, solver=solver)
-        return found if rows is None else replace(found, vectors=rows.to_user(found.vectors))
-
-    def find_top(self, start: np.ndarray) -> None:
-        """Find the vector of the smallest eigenvalue: by Lanczos, or by a factorisation where that takes less."""
-        operator, host = self.operator(), host_of(self.backend)
-        cost = operator.factor_cost()
-        fits = cost.bytes <= host.memory_budget()
-        product = LANCZOS[0] * self.L.nnz + LANCZOS[1] * self.n
-        most = int(np.clip(cost.seconds / product, 50, 20_000)) if fits else 20_000
-        v = krylov(operator, 1, self.backend.asarray(abs(start)), AIM, max_products=most)[1][:, 0]
-        if not self.settle(v) and fits:
-            with host.active():
-                inverse = self.inverse = ShiftedInverse(operator.on_host, to_host(v), host)
-                for _ in range(TURNS):
-                    v = inverse(to_host(v))
-                    v /= np.linalg.norm(v)
-                    if self.settle(self.backend.asarray(v)):
-                        break
-        if self.top is None:
+def lowest_pair(L: Array, scale: float, start: np.ndarray) -> tuple[Array, float, ShiftedInverse | None]:
+    """Find the positive vector of the smallest eigenvalue, by Lanczos, or a factorisation where that takes less."""
+    backend, n, inverse = backend_of(L.data), L.shape[0], None
+    operator, host = transition_of(L, backend.xp.ones(n), 0.0, scale), host_of(backend)
+    cost = operator.factor_cost()
+    fits = cost.bytes <= host.memory_budget()
+    product = LANCZOS[0] * L.nnz + LANCZOS[1] * n
+    most = int(np.clip(cost.seconds / product, 50, 20_000)) if fits else 20_000
+    v = krylov(operator, 1, backend.asarray(abs(start)), AIM, max_products=most)[1][:, 0]
+    for turn in range(TURNS + 1):
+        v = v / (backend.xp.linalg.norm(v) * (1.0 if float(v.sum()) > 0 else -1.0))
+        image = L @ v
+        value = float(v @ image)
+        if float(backend.xp.linalg.norm(image - value * v)) <= AIM * scale:
+            break
+        if not fits or turn == TURNS:
             raise NotConvergedError("the vector of the smallest eigenvalue was not found; pass it as null=")
-        if not bool((self.top > 0).all()):
-            text = "laplacian has no positive eigenvector of its smallest eigenvalue, as that of a connected graph has"
-            raise refusal("laplacian.top", text, "pass D - W, I - D^-1/2 W D^-1/2, or one of them plus a diagonal")
-
-    def settle(self, v: Array) -> bool:
-        """Take a vector if it is an eigenvector to rounding."""
-        v = v * (1.0 if float(v.sum()) > 0 else -1.0)
-        image = self.L @ v
-        value = float(v @ image) / float(v @ v)
-        small = float(((image - value * v) ** 2).sum() ** 0.5) <= AIM * self.scale * float(v @ v) ** 0.5
-        if small:
-            self.top = v
-            if value > AIM * self.scale:  # the factor is that of another matrix
-                self.lowest, self.inverse = value, None
-        return small
-
-
-def merged(L: Array, parts: list[Part], solved: list[Eigenpairs], k: int) -> Embedding:
-    """Return the k smallest of the pairs of all parts, with residuals and gaps with respect to the whole."""
-    backend = backend_of(L.data)
-    xp, scale = backend.xp, max(part.scale for part in parts)
-    values = [part.lowest + part.scale * (1 - to_host(one.values)) for part, one in zip(parts, solved, strict=True)]
-    owner = np.repeat(np.arange(len(parts)), [len(some) for some in values])
-    place = np.concatenate([np.arange(len(some)) for some in values])
-    chosen = np.argsort(np.concatenate(values), kind="stable")[:k]
-    V, bounds = xp.zeros((L.shape[0], k)), []
-    for column, (at, own) in enumerate(zip(owner[chosen], place[chosen], strict=True)):
-        V[backend.asarray(parts[at].rows), column] = solved[at].vectors[:, own]
-        bounds.append((parts[at].scale * solved[at].accuracy.gaps[own], solved[at].accuracy.angles[own]))
-    V *= signs(V)
-    LV = L @ V
-    found = column_sums(V * LV)
-    residuals, eigenvalues = to_host(column_norms(LV - V * found)), to_host(found)
-    order = np.argsort(eigenvalues, kind="stable")
-    V, residuals, eigenvalues = V[:, backend.asarray(order)], residuals[order], eigenvalues[order]
-    gaps, angles = np.array(bounds)[order].T
-    groups = groups_of(1 - eigenvalues / scale)
-    apart = np.where(groups[:, None] == groups, np.inf, abs(eigenvalues[:, None] - eigenvalues))
-    known = eigenvalues, residuals, np.minimum(gaps, apart.min(axis=1)), angles
-    return Embedding(V, *map(backend.asarray, known))
+        with host.active():
+            inverse = inverse or ShiftedInverse(operator.on_host, to_host(v), host)
+            v = backend.asarray(inverse(to_host(v)))
+    if not bool((v > 0).all()):
+        text = "laplacian has no positive eigenvector of its smallest eigenvalue, as that of a connected graph has"
+        raise refusal("laplacian.top", text, "pass D - W, I - D^-1/2 W D^-1/2, or one of them plus a diagonal")
+    # beside another lowest eigenvalue than 0 the factor is that of another matrix
+    return (v, value, None) if value > AIM * scale else (v, 0.0, inverse)
 
 
 def check_smallest(found: Embedding, limit: float) -> None:

@@ -23,21 +23,7 @@ TILE = 1024
 
 
 class TiledKernel(Kernel):
-    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped, as an operator.
-
-    Parameters
-    ----------
-    X : array (n, D)
-        Points in spatial order.
-    bandwidth, radius : float
-    store : bool
-        Keep the tiles (float32, about ``2 n^2`` bytes for a full graph); otherwise each product computes them again.
-
-    Attributes
-    ----------
-    nnz : int
-        Entries within the radius, the diagonal included.
-    """
+    """``K_ij = exp(-|x_i - x_j|^2 / eps^2)`` within the radius, ``K_ii`` = 1 unless dropped, as an operator."""
 
     approximations = ("kernel entries in float32, as tiles",)
 

@@ -17,20 +17,7 @@ from ..findings import refusal
 
 
 class Kernel:
-    """Symmetric affinities K of n points.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    nnz : int
-        Entries, the diagonal included.
-    backend : Backend
-        Where they live.
-    matrix : CSR (n, n)
-        The entries, where ``has_matrix``.
-    approximations : tuple of str
-        What is not exact about the entries, for ``diagnostics``.
-    """
+    """Symmetric affinities K of n points."""
 
     shape: tuple[int, int]
     nnz: int
@@ -61,18 +48,7 @@ class Kernel:
 
 
 class Transition:
-    """The transition matrix P, whose rows sum to 1, as an operator.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    nnz : int
-        Entries.
-    has_matrix : bool
-        Whether all entries are in memory: for a checkpoint, a coarser level or a walk on the graph.
-    matrix : CSR (n, n)
-        P itself; a ValueError where there is none.
-    """
+    """The transition matrix P, whose rows sum to 1, as an operator."""
 
     shape: tuple[int, int]
     nnz: int
@@ -184,8 +160,7 @@ class SparseTransition(Transition):
 
     def product(self, V: Array, backend: Backend) -> Array:
         P = self._matrix
-        product = backend.kernels.vector_product if V.ndim == 1 else backend.kernels.spmm
-        return product(P.indptr, P.indices, P.data, V)
+        return backend.kernels.spmm(P.indptr, P.indices, P.data, V)
 
     def blocks(self, m: int, backend: Backend, d: int | None = None) -> Iterator[Block]:
         kernels = plain if d is None else backend.kernels

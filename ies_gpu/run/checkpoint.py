@@ -196,10 +196,10 @@ class Checkpoint:
             return
         other, own = header["job"], self.job
         names = sorted(name for name in own.keys() | other.keys() if other.get(name) != own.get(name))
-        told = []
-        for name in names:
-            there, here = apart(other.get(name), own.get(name))
-            told.append("different data" if name == "data" else f"{name} {there} there, {here} here")
+        told = [
+            "different data" if name == "data" else f"{name} {other.get(name)} there, {own.get(name)} here"
+            for name in names
+        ]
         text = f"{self.folder} holds a checkpoint of another job ({'; '.join(told)})"
         self.note("checkpoint.other_job", f"{text}; its stages are recomputed and replaced")
 
@@ -212,12 +212,6 @@ def close_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=close_in_child)
-
-
-def apart(there: Any, here: Any) -> tuple[str, str]:
-    """Two values for people: numbers without the digits of rounding errors, unless they differ in these."""
-    short = tuple(f"{value:.10g}" if isinstance(value, float) else str(value) for value in (there, here))
-    return (short[0], short[1]) if short[0] != short[1] else (str(there), str(here))
 
 
 def made(folder: Any) -> Path:

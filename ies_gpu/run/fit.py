@@ -10,9 +10,8 @@ import numpy as np
 from ..backend import to_host
 from ..backend.array import Array
 from ..backend.steps import Do
-from ..choice.chosen import choose_coordinates
 from ..choice.rmetric import Tangents, tangent_spaces
-from ..choice.search import SearchResult
+from ..choice.search import SearchResult, choose_coordinates
 from ..choice.untangle import untangle
 from ..embedding.diffusion import Embedding, diffusion_map
 from ..embedding.laplacian import Laplacian

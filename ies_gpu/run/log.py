@@ -3,21 +3,81 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from functools import cache
+from typing import IO, Any
 
 from ..backend.steps import Report
-from ..findings import Finding, teller, without_repeats
+from ..findings import Finding, refusal, teller, without_repeats
 from ..system import peak_memory
-from .progress import Bar, Progress, listener, say
 
-LONG = 10.0  # seconds from which on work is announced
 UNUSABLE = "kernel.not_used"  # said once in a process, whichever trial comes by
 logger = logging.getLogger("ies_gpu")
 AT_ONCE = "memory.slow"  # said before long work, even in a trial whose other warnings are held back
+Progress = Callable[[str, int, int], None]
+UNITS = {"eigenvectors": " steps", "tangents": " points", "search": " points"}  # what a stage counts
+BEGUN, COUNTED = "{desc}[{elapsed}]", "{desc}{n_fmt}{unit} [{elapsed}, {rate_fmt}]"
+SHARE = "{desc}{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}, {rate_fmt}]"
+
+
+class Bar:
+    """What ``progress(stage, done, total)`` reports as a bar of tqdm, which leaves nothing behind."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self.stream = stream
+        self.bar: Any = None
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if (done, total) == (0, 0) or self.bar is None:
+            self.close()
+            about = {"desc": f"{stage:<24}", "unit": UNITS.get(stage, ""), "unit_scale": True, "bar_format": BEGUN}
+            self.bar = tqdm()(**about, leave=False, dynamic_ncols=True, file=self.stream)
+        if (done, total) == (1, 1):
+            self.close()
+        elif done or total:
+            self.bar.total, self.bar.bar_format = total or None, SHARE if total else COUNTED
+            self.bar.update(done - self.bar.n)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+
+def listener(progress: Progress | bool | None) -> Progress | None:
+    """The function to call: yours, a bar for True, none for False."""
+    if progress is True:
+        return Bar()
+    if progress is None or progress is False:
+        return None
+    if not callable(progress):
+        text = f"progress must be True or a function of (stage, done, total), got {progress!r}"
+        raise refusal("progress.type", text, kind=TypeError)
+    return progress
+
+
+def say(message: str, *, visibly: bool) -> None:
+    """A sentence above the bar, or in the log."""
+    if visibly:
+        tqdm().write(message, file=sys.stderr)
+    else:
+        logger.info(message)
+
+
+@cache
+def tqdm() -> Any:
+    """The bar that suits the place: a widget where a notebook has ipywidgets, text elsewhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # text is fine
+        from tqdm.auto import tqdm
+
+    return tqdm
 
 
 class Log:
@@ -67,11 +127,6 @@ class Log:
             return
         self.findings.append(finding)
         self.tell(finding)
-
-    def foretell(self, work: str, seconds: float) -> None:
-        """Announce how long some work will take, if that is long."""
-        if seconds >= LONG:
-            say(f"ies_gpu: {work}: about {seconds:.0f} s to go", visibly=isinstance(self.progress, Bar))
 
     def keep(self, findings: list[Finding]) -> None:
         """Keep findings that need no warning, or were issued elsewhere."""

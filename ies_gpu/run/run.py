@@ -19,8 +19,7 @@ from ..findings import listen, warning
 from ..options import Options
 from .checkpoint import Checkpoint, Saved
 from .fingerprint import data_digest, versions
-from .log import Log
-from .progress import Bar, Progress, say
+from .log import Bar, Log, Progress, say
 
 if TYPE_CHECKING:
     from .inputs import Inputs

@@ -19,11 +19,7 @@ import scipy.sparse.csgraph
 
 import ies_gpu
 from ies_gpu import datasets, select_coordinates
-from ies_gpu.analysis.llr import llr_ranking
-from ies_gpu.analysis.procrustes import procrustes_error
-from ies_gpu.analysis.volumes import size_verdict, volume_histogram
 from ies_gpu.backend import get_backend
-from ies_gpu.choice.greedy import greedy_order
 from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.parameters.explained import unexplained_variance
 from tests.backends import needs_cupy, sent
@@ -93,15 +89,10 @@ ON_DEVICE = {
 ON_HOST = {
     "backend_of": lambda at: ies_gpu.backend_of(at.X),
     "get_backend": lambda at: get_backend("cuda:1"),
-    "greedy_order": lambda at: greedy_order(at.U, at.values, zeta=0.1),
     "regularization_path": lambda at: ies_gpu.regularization_path(ies_gpu.score_subsets(at.U, SETS), SETS, at.values),
     "estimate_dimension": lambda at: ies_gpu.estimate_dimension(at.X),
     "estimate_parameters": lambda at: ies_gpu.estimate_parameters(at.X, **GIVEN, intrinsic_dim=2),
     "unexplained_variance": lambda at: unexplained_variance(at.X, at.Y[:, :2]),
-    "llr_ranking": lambda at: llr_ranking(at.Y),
-    "procrustes_error": lambda at: procrustes_error(at.X, at.Y),
-    "size_verdict": lambda at: size_verdict(at.selection),
-    "volume_histogram": lambda at: volume_histogram(at.selection, (0, 3)),
     "diagnose": lambda at: ies_gpu.diagnose(at.selection, laplacian=at.laplacian),
     "selection_stability": lambda at: ies_gpu.selection_stability(at.selection, X=at.X, n_bootstrap=3, n_refits=2),
     "umap_init": lambda at: ies_gpu.umap_init(at.selection),
@@ -148,10 +139,7 @@ NO_ARRAYS = {
     "datasets.Dataset", "datasets.Trajectory", "datasets.load",
     "datasets.load_molecule", "datasets.names", "plot.set_label",
 }  # fmt: skip
-INTERNAL = {
-    "get_backend", "greedy_order", "unexplained_variance", "llr_ranking", "procrustes_error", "size_verdict",
-    "volume_histogram", "nystrom_extension",
-}  # fmt: skip
+INTERNAL = {"get_backend", "unexplained_variance", "nystrom_extension"}
 WITH_METHODS = ("Laplacian", "Selection", "Model", "DiffusionMap", "IndependentCoordinates")
 
 

@@ -20,7 +20,7 @@ from ies_gpu import select_coordinates
 from ies_gpu.backend import backend_of, base, compare, get_backend
 from ies_gpu.backend.compare import TYPES
 from ies_gpu.backend.kernels import plain
-from ies_gpu.backend.kernels.arrays import column_ends, column_maxima, column_means, column_spreads, column_sums
+from ies_gpu.backend.kernels.arrays import column_ends, column_maxima, column_means, column_sums, column_units
 from ies_gpu.backend.kernels.cuda import text
 from ies_gpu.errors import OutOfMemoryError
 from ies_gpu.parameters.bandwidth import sampled_distances
@@ -227,7 +227,7 @@ def test_f3_no_sum_over_the_points_has_fewer_than_32_blocks(counted):
 def test_f3_sums_maxima_and_spreads_of_columns(without_pool, rng, k):
     A, cupy = rng.normal(size=(20_001, k)), sys.modules["cupy"]
     there = cupy.asarray(A)
-    for function in (column_sums, column_means, column_maxima, column_ends, column_spreads):
+    for function in (column_sums, column_means, column_maxima, column_ends, column_units):
         found, expected = ((made,) if not isinstance(made, tuple) else made for made in (function(there), function(A)))
         for part, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(part.get(), other, rtol=1e-10, atol=1e-10)

@@ -67,7 +67,7 @@ OF_SOURCE = {
     "tangent_rows": {"tangent_rows": ("float64", "float64")},
     "score_block": {"score_block": (3, "float64")},
     "csr": dict.fromkeys(("merge_columns", "merge_rows", "shifted_product", "descend"), ())
-    | {"vector_product": ("float32", "float32"), "smallest_labels": ("float32",), "column_products": ("float32",)},
+    | {"smallest_labels": ("float32",), "column_products": ("float32",)},
     "neighbours": {"near_pairs": ("float64",), "degrees": ()},
 }
 

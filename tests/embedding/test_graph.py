@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from ies_gpu import gaussian_kernel, knn_graph, radius_graph
 from ies_gpu.backend import base
 from ies_gpu.embedding import laplacian
-from ies_gpu.embedding.graph import Cells, check_graph, ordered_radius_graph, permuted
+from ies_gpu.embedding.graph import Cells, check_sides, ordered_radius_graph, permuted
 from ies_gpu.embedding.order import cell_starts, inverse_order, n_levels, spatial_order
 
 
@@ -126,7 +126,7 @@ def test_what_is_stored_on_one_side_only_counts_on_both():
     """A zero, too: the distance of two equal points."""
     lopsided = scipy.sparse.csr_matrix(([0.0, 1.0, 1.0, 3.0], ([0, 1, 2, 2], [1, 2, 1, 0])), shape=(3, 3))
     whole = scipy.sparse.csr_matrix(([0.0, 3, 0, 1, 3, 1], ([0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1])), shape=(3, 3))
-    for found, expected in zip(csr_parts(check_graph(lopsided)), csr_parts(whole), strict=True):
+    for found, expected in zip(csr_parts(check_sides(lopsided)[0]), csr_parts(whole), strict=True):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -140,16 +140,16 @@ FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"]
 @pytest.mark.parametrize("form", FORMATS)
 def test_any_sparse_format_is_the_same_graph(rng, form):
     graph = radius_graph(rng.normal(size=(40, 2)), radius=1.0)
-    np.testing.assert_array_equal(dense_of(check_graph(graph.asformat(form))), dense_of(graph))
-    np.testing.assert_array_equal(dense_of(check_graph(scipy.sparse.csr_array(graph))), dense_of(graph))
+    np.testing.assert_array_equal(dense_of(check_sides(graph.asformat(form))[0]), dense_of(graph))
+    np.testing.assert_array_equal(dense_of(check_sides(scipy.sparse.csr_array(graph))[0]), dense_of(graph))
 
 
 def test_a_dense_matrix_of_distances_is_cut_at_the_radius(rng):
     X = rng.normal(size=(40, 2))
     X[3] = X[4]
-    np.testing.assert_allclose(dense_of(check_graph(cdist(X, X), radius=1.0)), expected(X, 1.0), atol=1e-15)
+    np.testing.assert_allclose(dense_of(check_sides(cdist(X, X), radius=1.0)[0]), expected(X, 1.0), atol=1e-15)
     infinite = np.where(cdist(X, X) <= 1.0, cdist(X, X), np.inf)
-    np.testing.assert_allclose(dense_of(check_graph(infinite)), expected(X, 1.0), atol=1e-15)
+    np.testing.assert_allclose(dense_of(check_sides(infinite)[0]), expected(X, 1.0), atol=1e-15)
 
 
 def test_zeros_in_the_gaps_of_a_graph_are_no_distances(on, rng):
@@ -193,7 +193,7 @@ def test_indices_are_wide_where_the_number_of_entries_is(monkeypatch, rng):
         assert seen.pop() == (expected, expected)
     monkeypatch.setattr(base, "WIDE", 10)
     knn_graph(X, n_neighbors=3)
-    check_graph(cdist(X, X), radius=1.0)
+    check_sides(cdist(X, X), radius=1.0)
     assert set(seen) == {("int64", "int64")}
 
 

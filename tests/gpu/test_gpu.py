@@ -42,21 +42,21 @@ def test_kernels_agree_with_plain_code(cupy, kernel):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tangent_rows_of_many_sizes(m, dtype, cupy):
     rng = np.random.default_rng(m)
-    counts = rng.integers(0, 200, 600)
+    counts = rng.integers(0, 200, 200)
     counts[:3] = 0, 1, 2
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
     host = (
         indptr,
-        rng.integers(0, 600, indptr[-1]).astype(np.int32),
+        rng.integers(0, 200, indptr[-1]).astype(np.int32),
         rng.random(indptr[-1]).astype(dtype),
-        (rng.normal(size=(600, m)) * 0.9 ** np.arange(m)).astype(dtype),
-        rng.permutation(600),
+        (rng.normal(size=(200, m)) * 0.9 ** np.arange(m)).astype(dtype),
+        rng.permutation(200),
     )
     H = plain.cometric_rows(*host)
     values = plain.leading_eigenvectors(H, m)[1]
     scale = np.where(values[:, :1] > 0, values[:, :1], 1)
     tolerance = 1e-11 if dtype == "float64" else 1e-4
-    for d in range(1, min(m, 8) + 1):
+    for d in sorted({1, min(m, 3), min(m, 8)}):
         U, sigma = (a.get() for a in launch.tangent_rows(*(cupy.asarray(a) for a in host), d))
         assert (np.abs(sigma - values[:, :d]) / scale).max() < tolerance
         assert (np.abs(H @ U - U * sigma[:, None, :]) / scale[:, :, None]).max() < tolerance
@@ -125,7 +125,7 @@ def test_other_precisions_find_the_same_set(name, dtype):
 
 def test_the_self_test_passes():
     reference, tested = selftest.sides("cuda")
-    outcomes = list(selftest.compare(reference, tested, 2000))
+    outcomes = list(selftest.compare(reference, tested, 1000))
     assert [outcome for outcome in outcomes if not outcome.ok] == []
 
 

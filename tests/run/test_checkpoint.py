@@ -137,7 +137,7 @@ def test_a_stage_that_followed_from_another_one_is_not_taken(points, uninterrupt
         ({"bandwidth": 0.61}, "bandwidth 0.6 there, 0.61 here"),
         ({"subset_size": 3}, "subset_size 2 there, 3 here"),
         ({"random_state": 5}, "random_state 0 there, 5 here"),
-        ({"zeta": 1.0}, "zeta auto there, 1 here"),
+        ({"zeta": 1.0}, "zeta auto there, 1.0 here"),
         ({"tol": 1e-9}, "tol 1e-08 there, 1e-09 here"),
         ({"dtype": "float32"}, "dtype float64 there, float32 here"),
         ({"X": 1}, "different data"),

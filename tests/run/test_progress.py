@@ -8,8 +8,8 @@ import pytest
 
 from ies_gpu import datasets, select_coordinates
 from ies_gpu.backend.cpu import COMPILING
-from ies_gpu.run import progress
-from ies_gpu.run.progress import Bar
+from ies_gpu.run import log as progress
+from ies_gpu.run.log import Bar
 from tests.said import refused
 
 OPTIONS = {"intrinsic_dim": 2, "subset_size": 2, "bandwidth": 1.2}

@@ -65,18 +65,15 @@ def column_means(A: Any) -> Array:
     return A.mean(axis=0) if isinstance(A, np.ndarray) else (column_sums(A) / len(A)).astype(A.dtype, copy=False)
 
 
-def column_spreads(A: Any) -> Array:
-    """Standard deviations (k,) over the rows of A (n, k)."""
-    if isinstance(A, np.ndarray):
-        return A.std(axis=0)
-    centred = A - column_means(A)
-    return namespace(A).sqrt(column_means(centred * centred))
-
-
-def column_units(A: Array) -> Array:
+def column_units(A: Any) -> Array:
     """What to divide columns by so that their standard deviation is 1; constant ones stay as they are."""
-    spread = column_spreads(A)
-    return namespace(A).where(spread > 0, spread, 1)
+    xp = namespace(A)
+    if xp is np:
+        spread = A.std(axis=0)
+    else:
+        centred = A - column_means(A)
+        spread = xp.sqrt(column_means(centred * centred))
+    return xp.where(spread > 0, spread, 1)
 
 
 def extent(X: Array) -> float:

@@ -138,11 +138,6 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     return csr(indptr, indices, data, V.shape[0]) @ V
 
 
-def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
-    """``A x`` (n,) in float64."""
-    return csr(indptr.astype(indices.dtype), indices, data, len(x)) @ x
-
-
 def scaled_bytes(degree: float) -> float:
     """Temporaries of ``scaled_entries`` for one row with ``degree`` entries."""
     return 24.0 * degree
@@ -162,6 +157,14 @@ def smallest_labels(indptr: Array, indices: Array, data: Array, labels: Array) -
     return smallest
 
 
+def _centred(rows: Array, columns: Array) -> tuple[Any, Any, Any, Any, float]:
+    """Points less the mean of the rows, their squared lengths, and the largest of these."""
+    centre = rows.mean(axis=0)
+    a, b = rows - centre, columns - centre
+    aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
+    return a, b, aa, bb, float(namespace(rows).maximum(aa.max(), bb.max())) if len(bb) else 0.0
+
+
 def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array, Array]:
     """Pairs of points no further apart than ``radius``, from one matrix product.
 
@@ -178,13 +181,10 @@ def tile_graph(rows: Array, columns: Array, radius: float) -> tuple[Array, Array
     distances : array
     """
     xp = namespace(rows)
-    centre = rows.mean(axis=0)
-    a, b = rows - centre, columns - centre
-    aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
+    a, b, aa, bb, scale = _centred(rows, columns)
     squared = aa[:, None] + bb - 2 * (a @ b.T)
     # The product form is off by a few roundings of the largest norm. Pairs for which that matters, at the edge of
     # the ball or very close, are computed again from their difference.
-    scale = float(xp.maximum(aa.max(), bb.max())) if len(bb) else 0.0
     slack = 64 * float(xp.finfo(rows.dtype).eps) * scale
     limit = radius * radius
     i, j = xp.nonzero(squared <= limit + slack)
@@ -203,10 +203,7 @@ def tile_graph_single(rows: Array, columns: Array, radius: float) -> tuple[Array
     roundings of the largest norm; what it finds within that of the radius is measured by differences in float64.
     """
     xp = namespace(rows)
-    centre = rows.mean(axis=0)
-    a, b = rows - centre, columns - centre
-    aa, bb = (a * a).sum(axis=1), (b * b).sum(axis=1)
-    scale = float(xp.maximum(aa.max(), bb.max())) if len(bb) else 0.0
+    a, b, aa, bb, scale = _centred(rows, columns)
     limit = radius * radius
     slack = (64 + 4 * rows.shape[1]) * float(xp.finfo(xp.float32).eps) * scale
     if not slack < limit:  # points so far apart that float32 cannot tell

@@ -28,27 +28,13 @@ SPREAD = 1e-3  # of 1 - mu: values that only rounding makes one group may differ
 
 @dataclass(frozen=True)
 class Accuracy:
-    """What is known of each of k eigenvectors.
+    """What is known of each of k eigenvectors; those of one number in ``groups`` are copies, but for rounding."""
 
-    Attributes
-    ----------
-    residuals : array (k,)
-        ``|S v - mu v|``.
-    gaps : array (k,)
-        The distance from each eigenvalue to the nearest one that is no copy of it.
-    angles : array (k,)
-        Bounds on the sine of the angle to the true eigenvector, or to the space of the copies.
-    groups : array (k,) of int
-        Vectors with the same number have the same eigenvalue, as far as arithmetic can tell.
-    unavoidable : array (k,)
-        The part of ``angles`` that rounding of the stored entries leaves, whatever the residuals are.
-    """
-
-    residuals: np.ndarray
-    gaps: np.ndarray
-    angles: np.ndarray
+    residuals: np.ndarray  # |S v - mu v|
+    gaps: np.ndarray  # to the nearest eigenvalue that is no copy
+    angles: np.ndarray  # bounds on their sines, to the true vector or to the space of the copies
     groups: np.ndarray
-    unavoidable: np.ndarray
+    unavoidable: np.ndarray  # what rounding of the stored entries leaves of them, whatever the residuals are
 
     @property
     def doubtful(self) -> np.ndarray:
@@ -94,19 +80,11 @@ def accuracy_of(
     noise: float = ROUNDING,
     known: bool = True,
 ) -> Accuracy:
-    """Bound the angles of the vectors whose residuals are given.
+    """Bound the angles of the k vectors whose residuals are given; values behind the first k belong to guards.
 
-    Parameters
-    ----------
-    values : array (k or more,)
-        Falling; what is behind the first k belongs to guards.
-    residuals : array (k,)
-    coupling : array (k, k), optional
-        Inner products of vectors (rows) with residuals (columns). Without them, any part of a residual may be coupling.
-    noise : float
-        What rounding of the stored entries couples two vectors by.
-    known : bool
-        Whether the first vector is the known one, of which the others have nothing.
+    ``coupling`` (k, k) are inner products of vectors (rows) with residuals (columns); without them any part of a
+    residual may be coupling. ``noise`` is what rounding of the stored entries couples two vectors by. The first vector
+    may be ``known``: then the others have nothing of it.
     """
     k = len(residuals)
     groups = groups_of(values, noise)

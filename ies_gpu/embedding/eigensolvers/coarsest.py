@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,12 @@ def last_level_pairs(level: Any, count: int) -> tuple[Array, Array]:
     """
     small = level.on_host() if level.backend.is_remote else level
     start = np.random.default_rng(level.n).normal(size=level.n)
-    found = None
-    if level.n > FACTORISED_FROM:
-        found = _factorised_level(small, count, start)
+    S, found = symmetric_level(small) if level.n > FACTORISED_FROM else None, None
+    if S is not None and factor_cost(S).is_quick(level.n):
+        info: dict[str, Any] = {}
+        with suppress(NotConvergedError):
+            found = factorised_eigenpairs(small, S, count, start, 1e-5, info)
+            small.columns += info["solves"]
     values, vectors = found or krylov(small, count, start, 1e-5)
     level.columns = small.columns
     return values, level.backend.asarray(vectors)
@@ -54,17 +58,3 @@ def symmetric_level(level: Any) -> Any:
     indptr, indices, data = level.matrix
     S = csr(indptr, indices, data.astype(np.float64), level.n)
     return (0.5 * (S + S.T)).tocsr()
-
-
-def _factorised_level(level: Any, count: int, start: np.ndarray) -> tuple[Array, Array] | None:
-    """The same by a factorisation, if it is expected to be quick."""
-    S = symmetric_level(level)
-    if not factor_cost(S).is_quick(level.n):
-        return None
-    try:
-        info: dict[str, Any] = {}
-        found = factorised_eigenpairs(level, S, count, start, 1e-5, info)
-        level.columns += info["solves"]
-        return found
-    except NotConvergedError:
-        return None

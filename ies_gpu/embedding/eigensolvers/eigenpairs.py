@@ -33,17 +33,7 @@ ORTHONORMAL = 1e-8  # what ``|V'V - I|`` may be
 
 
 class SymmetricTransition:
-    """``S = Wt^1/2 P Wt^-1/2``: symmetric, spectrum in about [0, 1], top eigenvalue 1 with the vector ``sqrt(wt)``.
-
-    Attributes
-    ----------
-    root : array (n,)
-        ``sqrt(wt)``, scaled to mean 1.
-    products : int
-        Columns multiplied so far.
-    inverse : ShiftedInverse or None
-        The factorised shifted matrix, where there already is one.
-    """
+    """``S = Wt^1/2 P Wt^-1/2``: symmetric, spectrum in about [0, 1], top eigenvalue 1 with the vector ``sqrt(wt)``."""
 
     def __init__(self, laplacian: Laplacian, backend: Backend) -> None:
         if laplacian.operator_weights is None:
@@ -107,29 +97,10 @@ def leading_eigenpairs(
     ordered: bool | np.ndarray = False,
     solver: str = "auto",
 ) -> Eigenpairs:
-    """Return the ``count`` largest eigenpairs of S.
+    """Return the ``count`` largest eigenpairs of S, with how they were found in ``info``.
 
-    Parameters
-    ----------
-    operator : SymmetricTransition
-    count : int
-    start : array (n,)
-        Seeded start vector, the same on every device.
-    tol : float
-        Bound on every residual.
-    ordered : bool or array
-        Whether the rows stand in KD order, or the edges of :func:`..order.matrix_order`: then the multilevel method may
-        be taken, where it is expected to win.
-    solver : {"auto", "lanczos", "multilevel", "factorised"}
-        The method to try first, whatever is expected of it; the others take over where its result is not accepted.
-
-    Returns
-    -------
-    Eigenpairs
-        Whose ``info`` has ``method`` ("dense", "lanczos", "multilevel" or "factorised"), ``products`` (columns
-        multiplied by S) and, where the multilevel method was tried, ``block_products``, ``iterations``,
-        ``coarse_sizes``, ``coarse_products``; ``solves``, ``factor_entries`` and ``reason`` where the shifted matrix
-        was factorised; and ``fallback``, the reason why a result was not taken.
+    ``ordered`` says whether the rows stand in KD order, or has the edges of :func:`..order.matrix_order`: then the
+    multilevel method may be taken. ``solver`` is tried first; others take over where its result is not accepted.
     """
     problem = Problem(operator, count, start, tol, progress, ordered)
     found = problem.lanczos() if is_small(operator.n, count) else problem.refined(problem.solved(solver))
@@ -137,15 +108,7 @@ def leading_eigenpairs(
 
 
 class Problem:
-    """One eigenproblem: each solver is tried on it, and its result accepted or not.
-
-    Attributes
-    ----------
-    info : dict
-        How it went, for ``diagnostics``.
-    doubt : Exception or None
-        Why the last result was refused.
-    """
+    """One eigenproblem: each solver is tried on it, and its result accepted or not."""
 
     def __init__(
         self,
@@ -178,8 +141,8 @@ class Problem:
     def first_choice(self) -> str:
         """The method that is expected to be the quickest; looks are worth it only where Lanczos would be slow."""
         P, n, factor, ordered = self.operator.transition, self.operator.n, self.factor, self.ordered
-        if not prefers_multilevel(self.operator, self.count):
-            if not P.has_matrix or P.nnz > LOOKED_AT * n:
+        if not wants_order(P, self.count):
+            if not P.has_matrix or P.nnz > LOOKED_AT * n:  # Lanczos is quick: few eigenvalues lie close to 1
                 return "lanczos"
             ordered = False
         # a device's own seconds are not known: only what is very sparse is left to the host
@@ -288,12 +251,8 @@ class Problem:
     def examined(self, values: Array, vectors: Array, known: bool = True) -> Eigenpairs:
         """Measure pairs, and separate by Rayleigh-Ritz vectors that are mixed, or whose values are not theirs.
 
-        Parameters
-        ----------
-        values : array (count or more,)
-            Falling; those behind the first ``count`` belong to guards and say how far the next eigenvalue is.
-        known : bool
-            Whether the first vector is the known one of eigenvalue 1, which stays as it is.
+        Values behind the first ``count`` belong to guards and say how far the next eigenvalue is. The first vector may
+        be the ``known`` one of eigenvalue 1, which stays as it is.
         """
         host, beyond, first = self.operator.backend.to_host, values[self.count :], int(known)
         values = values[: self.count]
@@ -339,11 +298,6 @@ class Problem:
 def wants_order(matrix: Any, count: int) -> bool:
     """Whether an order of the rows of a kernel or transition matrix would serve the choice of a method."""
     return matrix.has_matrix and has_many_neighbourhoods(matrix.shape[0], matrix.nnz, count)
-
-
-def prefers_multilevel(operator: SymmetricTransition, count: int) -> bool:
-    """Whether the eigenvalues lie so close to 1 that Lanczos would be slow."""
-    return wants_order(operator.transition, count)
 
 
 def has_many_neighbourhoods(n: int, nnz: float, count: int) -> bool:

@@ -62,21 +62,7 @@ class ShiftedInverse:
 def factorised_eigenpairs(
     operator: Any, S: scipy.sparse.csr_matrix, count: int, start: Array, tol: float, info: dict[str, Any]
 ) -> tuple[Array, Array]:
-    """The leading eigenpairs of S: vectors (n, count), and values with those of guards, on the operator's device.
-
-    Parameters
-    ----------
-    operator : SymmetricTransition
-    S : CSR
-        What :func:`symmetric_on_host` gives.
-    info : dict
-        Filled with the counted work.
-
-    Raises
-    ------
-    NotConvergedError
-        If the matrix cannot be factorised, or copies of an eigenvalue are still being found after many rounds.
-    """
+    """The leading eigenpairs of S: vectors (n, count), and values with those of guards, on the operator's device."""
     backend, host = operator.backend, operator.backend.to_host
     here = host_of(backend)
     with here.active():

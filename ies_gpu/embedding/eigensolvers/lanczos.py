@@ -125,19 +125,8 @@ def lanczos(
 ) -> tuple[Array, Array]:
     """Thick-restart Lanczos with full reorthogonalisation, for the ``count`` largest eigenpairs.
 
-    Parameters
-    ----------
-    sure : int
-        The first ``sure`` pairs must have a residual below ``tol``; those behind them are guards.
-    locked : array (p, n), optional
-        Orthonormal rows to which everything is kept orthogonal.
-    enough : callable, optional
-        Another end, looked at like the first after every ``LOOK`` products or more, or on a device after every
-        ``size``, where a look would wait: given the values and residuals found so far.
-
-    Returns
-    -------
-    values (count,), vectors (n, count)
+    It ends when the first ``sure`` pairs have a residual below ``tol``, or when ``enough`` says so of the values and
+    residuals. Everything is kept orthogonal to the rows of ``locked``.
     """
     backend = backend_of(start)
     xp = backend.xp

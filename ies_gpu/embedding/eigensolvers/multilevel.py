@@ -55,16 +55,9 @@ class LanczosIsSoonerError(NotConvergedError):
 
 
 class Level:
-    """S or one of its coarse forms, as CSR in float32, with the way down to the next.
+    """S or one of its coarse forms, as CSR in float32, with the way down to the next; ``top`` is its known vector.
 
-    Attributes
-    ----------
-    top : array (n,)
-        The unit eigenvector of eigenvalue 1.
-    root : pair of arrays (n,), optional
-        A vector and its inverse, in float32: ``diag(root) A diag(1 / root)`` is the operator, A the matrix.
-    products, columns : int
-        Block products so far, and the columns in them.
+    With ``root``, a vector and its inverse in float32, ``diag(root) A diag(1 / root)`` is the operator, A the matrix.
     """
 
     def __init__(self, backend: Backend, matrix: tuple[Any, Any, Any], top: Any, root: Any = None) -> None:
@@ -136,8 +129,7 @@ class Level:
             indptr, indices, data = self.matrix
             self.wide = indptr, indices, data.astype(V.dtype)
         self.columns += 1 if V.ndim == 1 else V.shape[1]
-        product = self.backend.kernels.vector_product if V.ndim == 1 else self.backend.kernels.spmm
-        return product(*self.wide, V)
+        return self.backend.kernels.spmm(*self.wide, V)
 
 
 def build_levels(
@@ -193,20 +185,9 @@ def solve(
 ) -> tuple[np.ndarray, Array, Array]:
     """The ``wanted`` leading eigenpairs of a level, to a residual of ``tol`` or ``relative`` times the last ``1 - mu``.
 
-    Parameters
-    ----------
-    last : callable
-        Gives the leading pairs of the coarsest level.
-    product : callable, optional
-        S in float64, where ``tol`` is below what float32 can reach.
-    sure : int, optional
-        How many of them must be so good in any case; by default all.
-    patient : bool
-        Whether to go on where Lanczos is expected to be sooner.
-
-    Returns
-    -------
-    Ritz values (at least wanted,), an array with their vectors first, and the ``CoarsePairs`` (None on the last level).
+    ``last`` solves the coarsest level; ``product`` is S in float64, where ``tol`` is below what float32 can reach; so
+    many as ``sure`` must be good in any case. Returned are Ritz values, an array with their vectors first, and the
+    ``CoarsePairs`` (None on the last level).
     """
     if level.coarse is None:
         values, vectors = last(level, wanted)
@@ -289,17 +270,11 @@ def kept_pairs(values: np.ndarray, wanted: int, guards: int) -> int:
     return fewest + int(np.argmax(values[fewest - 1 : many - 1] - values[fewest:many]))
 
 
-def closed_group(values: np.ndarray, wanted: int) -> int:
-    """The end of the group of nearly equal values that the last wanted one belongs to."""
-    end = wanted
-    while end < len(values) and values[end - 1] - values[end] < 0.05 * (1 - values[wanted - 1]):
-        end += 1
-    return end
-
-
 def active_columns(block: Block, wanted: int, limit: Any) -> np.ndarray:
     """Columns that still need work: unconverged ones, and of the guards those that would hold them back."""
-    end = closed_group(block.values, wanted)
+    values, end = block.values, wanted
+    while end < len(values) and values[end - 1] - values[end] < 0.05 * (1 - values[wanted - 1]):
+        end += 1  # nearly equal to the last wanted one
     norms = block.norms[:end]
     limits = np.full(end, max(np.min(limit), 0.03 * norms[:wanted].max()))
     limits[:wanted] = limit
@@ -370,25 +345,8 @@ def multilevel_eigenpairs(
 ) -> tuple[Array, Array]:
     """The leading eigenpairs of S, whose rows stand in order: vectors (n, count), and values with those of guards.
 
-    Parameters
-    ----------
-    operator : SymmetricTransition
-        Over a CSR matrix.
-    last : callable
-        Gives the leading pairs of the coarsest level.
-    ends : callable
-        Whether a coarse level is better solved than coarsened.
-    ordered : True or array
-        True for KD order, or the edges of :func:`..order.matrix_order`.
-    patient : bool
-        Whether to go on where Lanczos is expected to be sooner.
-    info : dict
-        Filled with the counted work, also where the method fails.
-
-    Raises
-    ------
-    NotConvergedError
-        If the iteration stalled, or a check casts doubt on the result.
+    ``ends`` says whether a coarse level is better solved than coarsened. ``patient`` goes on where Lanczos is expected
+    to be sooner. ``info`` is filled with the counted work, also where the method fails.
     """
     levels = build_levels(operator, count + GUARDS, ordered, ends)
     history: list[float] = []

@@ -31,17 +31,10 @@ def whitener(G: np.ndarray, floor: float = 1e-8) -> np.ndarray:
 
 
 class Block:
-    """Orthonormal Ritz vectors, their residuals and the last step's directions.
+    """Orthonormal Ritz vectors X (n, k) in float64, their residuals R in float32, and the last step's directions.
 
-    Attributes
-    ----------
-    X : array (n, k) of float64
-    R : array (n, k) of float32
-        Residuals ``S X - X values``.
-    P, SP : array (n, p) of float32
-        What the last step brought to those vectors that were worked on from beside X, and its image.
-    values, norms : array (k,)
-        Ritz values, falling, and the lengths of the residuals, on the host.
+    P and its image SP are what that step brought, from beside X, to the vectors that were worked on. ``values``,
+    falling, and ``norms`` of residuals are on the host.
     """
 
     def __init__(self, level: Level, T: Array, ST: Array, k: int) -> None:

@@ -99,11 +99,6 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     return product((indptr, indices, data), V)[0]
 
 
-def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
-    """``A x`` (n,)."""
-    return spmm(indptr, indices, data, x)
-
-
 def scaled_bytes(degree: float) -> float:
     """Nothing: one launch does all rows."""
     return 0.0

@@ -144,35 +144,11 @@ def merge_rows(
 
 
 @cache
-def _product(width: int) -> Any:
-    """A product of fixed width, four entries at a time: one load and one store of the sums for four products."""
+def _product(width: int, scaled: bool) -> Any:
+    """A product of fixed width, four entries at a time: one load and one store of the sums for four products.
 
-    @compiled(fused=True, entry=True)
-    def product(indptr, indices, data, V, out):
-        for i in range(len(out)):
-            y = out[i]
-            for c in range(width):
-                y[c] = 0
-            p, end = indptr[i], indptr[i + 1]
-            while p + 4 <= end:
-                a0, a1, a2, a3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-                x0, x1 = V[np.uint32(indices[p])], V[np.uint32(indices[p + 1])]
-                x2, x3 = V[np.uint32(indices[p + 2])], V[np.uint32(indices[p + 3])]
-                for c in range(width):
-                    y[c] += a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
-                p += 4
-            while p < end:
-                a0, x0 = data[p], V[np.uint32(indices[p])]
-                for c in range(width):
-                    y[c] += a0 * x0[c]
-                p += 1
-
-    return product
-
-
-@cache
-def _scaled_product(width: int) -> Any:
-    """The same with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy."""
+    The scaled one is with ``diag(left) A diag(right)``, for a matrix of which there is to be no scaled copy.
+    """
 
     @compiled(fused=True, entry=True)
     def product(indptr, indices, data, left, right, V, out):
@@ -185,19 +161,21 @@ def _scaled_product(width: int) -> Any:
                 j0, j1 = np.uint32(indices[p]), np.uint32(indices[p + 1])
                 j2, j3 = np.uint32(indices[p + 2]), np.uint32(indices[p + 3])
                 a0, a1, a2, a3 = data[p], data[p + 1], data[p + 2], data[p + 3]
-                a0, a1, a2, a3 = a0 * right[j0], a1 * right[j1], a2 * right[j2], a3 * right[j3]
+                if scaled:
+                    a0, a1, a2, a3 = a0 * right[j0], a1 * right[j1], a2 * right[j2], a3 * right[j3]
                 x0, x1, x2, x3 = V[j0], V[j1], V[j2], V[j3]
                 for c in range(width):
                     y[c] += a0 * x0[c] + a1 * x1[c] + a2 * x2[c] + a3 * x3[c]
                 p += 4
             while p < end:
                 j0 = np.uint32(indices[p])
-                a0, x0 = data[p] * right[j0], V[j0]
+                a0, x0 = data[p] * right[j0] if scaled else data[p], V[j0]
                 for c in range(width):
                     y[c] += a0 * x0[c]
                 p += 1
-            for c in range(width):
-                y[c] *= left[i]
+            if scaled:
+                for c in range(width):
+                    y[c] *= left[i]
 
     return product
 
@@ -224,10 +202,8 @@ def _chunk_product(
     for V in pieces:
         width = V.shape[1]
         target = out if width == out.shape[1] else np.empty((last - first, width), dtype=np.float32)
-        if root is None:
-            _product(width)(ends, indices, data, V, target)
-        else:
-            _scaled_product(width)(ends, indices, data, root[0][first:last], root[1], V, target)
+        left, right = (data[:0], data[:0]) if root is None else (root[0][first:last], root[1])
+        _product(width, root is not None)(ends, indices, data, left, right, V, target)
         if target is not out:
             columns = out[:, done : done + width]
             columns[:] = target[:, : columns.shape[1]]

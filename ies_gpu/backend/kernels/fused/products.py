@@ -66,8 +66,3 @@ def spmm(indptr: Array, indices: Array, data: Array, V: Array) -> Array:
     else:
         in_threads(lambda a, b: multiply_block(indptr, indices, data, V, a, b, out), n, SPARSE_CHUNK)
     return out
-
-
-def vector_product(indptr: Array, indices: Array, data: Array, x: Array) -> Array:
-    """See :func:`.plain.vector_product`."""
-    return spmm(indptr, indices, data, x)
