@@ -22,7 +22,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -277,6 +277,11 @@ def wanted(name: str, only: list[str]) -> bool:
 def record(only: list[str]) -> dict[str, Any]:
     """Compute the cases with the package that is imported; an error is a result, by its kind."""
     warnings.simplefilter("ignore")
+    with suppress(ImportError):
+        from tests.real_cupy import install, missing
+
+        if not missing():
+            install()  # before anything imports CuPy
     found = {}
     for name, work in cases().items():
         if not wanted(name, only):

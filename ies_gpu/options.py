@@ -187,7 +187,7 @@ class Options:
         None, Path() | Nothing(), "str or path-like", "save each finished stage in a local folder", """
         A local folder in which to save each finished stage. A folder that already holds stages is an error unless
         ``resume`` is True.
-        """, metavar="DIR", decides=False)  # fmt: skip
+        """, metavar="DIR", cluster="a cluster saves no stages; leave it out", decides=False)  # fmt: skip
     resume: bool = row(False, Switch(), "bool", "continue from the stages in DIR, if there are any", """
         Continue from the stages in ``checkpoint``; the result is the same to the bit. Damaged stages and stages of a
         different job are recomputed with a warning; an empty folder starts a new job.

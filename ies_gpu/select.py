@@ -15,7 +15,7 @@ from .results.parts import each_part
 from .results.selection import Selection
 from .run.fit import fit, searched, untangled
 from .run.inputs import Inputs, laplacian_of
-from .run.progress import Progress
+from .run.log import Progress
 from .run.run import Run
 
 SAVED = ("automatic", "graph", "laplacian", "eigenvectors", "tangents", "search")  # the files of a checkpoint

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,9 @@ def check_real_array(
     names of the columns for messages, where the array is no frame that has them; ``pairs`` says that rows and columns
     are the same points.
     """
-    _check_container(name, array)
+    if ("anndata", "AnnData") in {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(array).__mro__}:
+        advice = f"use ies_gpu.anndata.select({name}), or pass an array of it such as {name}.obsm['X_pca']"
+        raise refusal(f"{name}.anndata", f"{option(name)} is an AnnData object", advice, TypeError)
     if isinstance(array, str | os.PathLike):
         text = f"{option(name)} must be an array, got the path {brief(array)}"
         advice = "load the file first, e.g. with np.load, or pass client= to let the workers of a cluster read it"
@@ -105,7 +108,9 @@ def check_real_array(
     if array.dtype.kind == "O":
         array = _from_objects(name, array)
     array = backend.xp.ascontiguousarray(array, dtype=dtype)
-    _check_finite(name, array, backend, largest, columns=_names_of_columns(given) or columns, pairs=pairs)
+    with suppress(Exception):  # no frame; objects may fail as they like
+        columns = [str(column) for column in given.columns] or columns
+    _check_finite(name, array, backend, largest, columns=columns, pairs=pairs)
     return array
 
 
@@ -133,18 +138,6 @@ def _way_out_of_bfloat16(name: str, array: Any) -> str:
     if not str(getattr(array, "dtype", "")).endswith("bfloat16"):
         return ""
     return f"use {name}.float()" if hasattr(array, "float") else f'use {name}.astype("float32")'
-
-
-def _check_container(name: str, value: Any) -> None:
-    """Say how to get points out of objects that hold them among other things."""
-    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
-    if ("anndata", "AnnData") in kinds:
-        advice = f"use ies_gpu.anndata.select({name}), or pass an array of it such as {name}.obsm['X_pca']"
-        raise refusal(f"{name}.anndata", f"{option(name)} is an AnnData object", advice, TypeError)
-    if ("astropy", "Table") in kinds:
-        columns = ", ".join(repr(str(column)) for column in value.colnames[:2])
-        advice = f"pass the columns you need as an array, e.g. np.column_stack([{name}[c] for c in ({columns}, ...)])"
-        raise refusal(f"{name}.astropy", f"{option(name)} is an astropy Table", advice, TypeError)
 
 
 def _from_objects(name: str, array: Array) -> Array:
@@ -198,14 +191,6 @@ def _check_finite(
     peak = float(xp.maximum(array.max(), -array.min()))
     text = f"{option(name)} has entries as large as {peak:.0e}, whose squares no float can hold"
     raise refusal(f"{name}.too_large", text, f"divide {name} by a constant")
-
-
-def _names_of_columns(given: Any) -> list[str] | None:
-    """Return what a frame calls its columns; None for anything else."""
-    try:
-        return [str(name) for name in given.columns]
-    except Exception:  # no frame; objects may fail as they like
-        return None
 
 
 def _counted(what: str, which: Any) -> str:
@@ -273,9 +258,7 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
         matrix = type(matrix)(tuple(parts), shape=matrix.shape)
         matrix.sum_duplicates()
     if not add and stored is not None and matrix.nnz < stored:
-        text = (
-            f"{option(name)} must store each pair once, but {stored - matrix.nnz} of its {stored} entries repeat a pair"
-        )
+        text = f"{option(name)} must store each pair once, but {stored - matrix.nnz} of {stored} entries repeat one"
         advice = f"keep one distance per pair, or call {name}.sum_duplicates() if they are meant to be added"
         raise refusal(f"{name}.repeated", text, advice)
     _check_finite(name, matrix.data, backend, indptr=matrix.indptr, pairs=True)
@@ -285,9 +268,8 @@ def check_sparse(name: str, matrix: Array, dtype: Any = np.float64, *, add: bool
 def check_sparse_storage(name: str, matrix: Array) -> None:
     """Refuse a sparse matrix whose index arrays lead out of it: the constructors do not look, and loops would crash."""
     if matrix.format in ("csr", "csc", "bsr"):
-        rows, columns = (
-            size // side for size, side in zip(matrix.shape, getattr(matrix, "blocksize", (1, 1)), strict=True)
-        )
+        sides = getattr(matrix, "blocksize", (1, 1))
+        rows, columns = matrix.shape[0] // sides[0], matrix.shape[1] // sides[1]
         major, minor = (columns, rows) if matrix.format == "csc" else (rows, columns)
         starts = matrix.indptr
         ends = (int(starts[0]), int(starts[-1])) if len(starts) == major + 1 else None
@@ -307,10 +289,8 @@ def check_sparse_storage(name: str, matrix: Array) -> None:
 
 def _check_indices(name: str, part: str, indices: Array, size: int) -> None:
     if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-        text = (
-            f"{option(name)}.{part} must be between 0 and {size - 1} to fit its shape, got {int(indices.min())} to "
-            f"{int(indices.max())}"
-        )
+        span = f"{int(indices.min())} to {int(indices.max())}"
+        text = f"{option(name)}.{part} must be between 0 and {size - 1} to fit its shape, got {span}"
         raise refusal(f"{name}.damaged", text, "build the matrix again with indices that count from 0")
 
 

@@ -26,7 +26,7 @@ from ..results.assembly import points_of, presented, way_back
 from ..results.model import InverseError, Model, make_model
 from ..run.fit import mapped
 from ..run.inputs import Inputs, laplacian_of
-from ..run.progress import Progress
+from ..run.log import Progress
 from ..run.run import Run
 from ..select import select_coordinates
 from ..validation import (

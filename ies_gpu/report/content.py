@@ -10,7 +10,7 @@ import numpy as np
 
 from ..analysis.diagnosis.diagnose import Diagnosis
 from ..analysis.stability.result import Stability
-from ..analysis.volumes import volume_histogram
+from ..choice.criterion import share_near_zero
 from ..choice.naming import in_symbols, page_text
 from ..choice.regularization import TOLERANCE
 from ..embedding.order import leading_axes, spatial_order
@@ -31,6 +31,7 @@ CLASSES = 36  # of a column; the page has twelve colours and three marks
 COLUMNS = 12  # of the input that can colour the points
 FINDINGS = ("nothing found", "dependency", "knot", "crossing", "overlap")
 STOPS = 33  # colours that the page is given of a colour map
+BINS = 50  # of a histogram of volumes
 BOX = (5, 25, 50, 75, 95)  # percentiles of the regret
 LEVELS = {"unchecked": -1, "good": 0, "fair": 1, "bad": 2}
 WORDS = ("sure", "likely", "doubtful")
@@ -57,6 +58,7 @@ def content_of(
         "n": n,
         "m": m,
         "zeta": selection.zeta,
+        "turned": selection.rotation is not None,  # the map; volumes are those of the eigenvectors
         "thinned": left_out and left_out + "Scores, regrets and histograms are of all points.",
         "notes": notes or [],
         "rows": packed_integers(numbers[rows]),
@@ -139,8 +141,9 @@ def _volumes(selection: Selection, rows: np.ndarray) -> list[dict[str, Any]]:
     found = []
     for subset in dict.fromkeys(sets if selection.bases is not None else sets[:1]):
         logs = on_host(selection.log_volumes if subset == selection.subset else selection.score(subset))
-        histogram, values = volume_histogram(selection, subset), packed(np.exp(logs[rows]), 0.0, 1.0)
-        about = {"counts": histogram.counts, "near_zero": histogram.share_near_zero, "values": values}
+        # rounding may lift a volume above 1 by 1e-16
+        counts, _ = np.histogram(np.minimum(np.exp(logs), 1.0), BINS, range=(0, 1))
+        about = {"counts": counts, "near_zero": share_near_zero(logs), "values": packed(np.exp(logs[rows]), 0.0, 1.0)}
         found.append({"subset": subset, "mean": float(np.exp(logs).mean()), **about})
     return found
 

@@ -104,7 +104,7 @@ class Run {
   colourings() {
     const content = this.content, named = (column) => ({ ...column, values: new Column(column.values) });
     this.colours = [
-      { key: "volume", label: "volume of the set", about: " (0: a dimension is lost, 1: best)", of: (set) => this.volumes(set)?.values, why: content.volumes.length > 1 ? "Volumes are in this page for the sets on the path and the best of the ranking." : "This run was saved without its tangent bases, so only the chosen set has volumes. Run again with keep_bases=True for the others." },
+      { key: "volume", label: "volume of the set", about: ` (0: a dimension is lost, 1: best${content.turned ? "; of the eigenvectors, before the map was turned" : ""})`, of: (set) => this.volumes(set)?.values, why: content.volumes.length > 1 ? "Volumes are in this page for the sets on the path and the best of the ranking." : "This run was saved without its tangent bases, so only the chosen set has volumes. Run again with keep_bases=True for the others." },
       { key: "regret", label: "regret of the set", of: () => this.segmentOf(this.state.set)?.regrets, why: "Regrets are known for the sets on the path only." },
     ];
     const add = (column, group) => this.colours.push({ ...column, key: `${group}${this.colours.length}`, label: column.name, of: () => column.values, group });
@@ -311,7 +311,7 @@ class Run {
       marked.set(inside, add);
     });
     this.part(".volumes-text").textContent = volumes
-      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)} % of the points lie below 0.1. Drag across the bars to mark points.`
+      ? `Mean ${shortNumber(volumes.mean, 3)}; ${shortNumber(100 * volumes.near_zero, 3)} % of the points lie below 0.1.${this.content.turned ? " They are of the eigenvectors, before the map was turned." : ""} Drag across the bars to mark points.`
       : this.colours[0].why;
   }
 

@@ -15,9 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
 import ies_gpu
-from ies_gpu.analysis.llr import llr_ranking
-from ies_gpu.analysis.procrustes import procrustes_error
-from ies_gpu.analysis.volumes import size_verdict, volume_histogram
 from ies_gpu.backend import get_backend
 from ies_gpu.embedding.nystrom import nystrom_extension
 from ies_gpu.resources import estimate_resources
@@ -148,24 +145,6 @@ def selection_pages(p: Problem) -> None:
     assert p.selection.explore() is not None
 
 
-def check_volume_histogram(p: Problem) -> None:
-    found = volume_histogram(p.selection, bins=10)
-    volumes = np.minimum(np.exp(log_volumes(p.selection.bases, p.selection.subset)), 1)
-    assert found.counts.sum() == p.n
-    assert np.abs(found.counts - np.histogram(volumes, 10, range=(0, 1))[0]).sum() <= 2  # at an edge: rounding
-    assert abs(found.share_near_zero - (volumes < 0.1).mean()) <= 1 / p.n
-
-
-def check_size_verdict(p: Problem) -> None:
-    if len(p.sets) < 2:
-        return
-    found = size_verdict(p.selection)
-    for chosen, share in ((found.best, found.share_best), (found.union, found.share_union)):
-        volumes = np.exp(log_volumes(p.selection.bases, chosen))
-        assert abs(share - (volumes < 0.1).mean()) <= 1 / p.n
-    assert found.too_small == (found.share_best >= 0.015 and found.share_union <= 0.3 * found.share_best)
-
-
 def diagnose(p: Problem) -> None:
     found = ies_gpu.diagnose(p.selection, laplacian=p.L)
     assert found.subset == p.selection.subset and len(found.collapse) == p.n
@@ -176,36 +155,6 @@ def diagnose(p: Problem) -> None:
 def selection_stability(p: Problem) -> None:
     found = ies_gpu.selection_stability(p.selection, n_bootstrap=4, n_refits=0)
     assert set(found.bootstrap) <= set(p.sets) and np.isclose(sum(found.bootstrap.values()), 1)
-
-
-def check_procrustes_error(p: Problem) -> None:
-    truth, Y = p.X[:, :2], p.map.coordinates[:, :2]
-    same(procrustes_error(truth, Y), scipy.spatial.procrustes(truth, Y)[2], 1e-8)
-    turn = np.linalg.qr(p.rng.normal(size=(2, 2)))[0]
-    assert procrustes_error(truth, 3 * truth @ turn + 1) < 1e-9
-
-
-def check_llr_ranking(p: Problem) -> None:
-    """Weighted least squares at every point, with all other points."""
-    Y = p.map.coordinates / np.sqrt((p.map.coordinates**2).mean(axis=0))
-    found = llr_ranking(Y, n_samples=None)
-    k = p.m - 1
-    D = cdist(Y[:, :k], Y[:, :k])
-    h = np.median(D[np.triu_indices(p.n, 1)]) / 3
-    same(found.bandwidths[k], h, 1e-3)  # the root of the median square
-    if np.partition(D, 1, axis=1)[:, 1].max() > 2 * h:
-        return  # a point far from all others: what a fit says there is left to rounding
-    errors = []
-    for i in range(p.n):
-        root = np.sqrt(np.exp(-((D[i] / h) ** 2)))
-        root[i] = 0
-        A = np.column_stack([np.ones(p.n), Y[:, :k]])
-        fit, _, _, spread = np.linalg.lstsq(root[:, None] * A, root * Y[:, k], rcond=1e-10)
-        if spread[0] > 1e3 * spread[-1]:
-            return  # a fit that its neighbours hardly determine: its small ridge tells
-        errors.append(A[i] @ fit - Y[i, k])
-    assert_allclose(found.residuals[k], np.linalg.norm(errors) / np.linalg.norm(Y[:, k]), rtol=0.05)
-    assert sorted(found.order) == list(range(p.m)) and found.residuals[0] == 1
 
 
 def umap_init(p: Problem) -> None:

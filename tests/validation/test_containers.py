@@ -20,16 +20,6 @@ def test_an_anndata_object():
         select_coordinates(anndata.AnnData(X), **SIZES)
 
 
-def test_an_astropy_table():
-    table = needed("astropy.table", "astro")
-    for kind in (table.Table, table.QTable):
-        made = kind(X, names=[f"c{k}" for k in range(X.shape[1])])
-        with refused("X.astropy", TypeError):
-            select_coordinates(made, **SIZES)
-    columns = np.column_stack([made[c] for c in made.colnames])
-    assert select_coordinates(columns, **SIZES).subset == select_coordinates(X, **SIZES).subset
-
-
 def test_a_largest_part_that_is_too_small():
     scattered = np.r_[X[:6] * 1e-3, 1e6 * np.arange(1, 301)[:, None] * np.ones((300, X.shape[1]))]
     with refused("graph.*", DisconnectedGraphError):
