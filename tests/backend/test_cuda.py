@@ -285,8 +285,9 @@ def test_dense_graphs_run_as_tiles(stored, machine, monkeypatch):
     monkeypatch.setattr(ies_gpu.embedding.tiles.TiledKernel, "__init__", watched)
     X, arguments = problem("D7", 1100)
     arguments = arguments | {"memory_limit": (10 if stored else 4) << 20, "n_components": 5, "self_loops": stored}
-    stored_as(monkeypatch, "tiles" if stored else "recomputed")
-    expected = select_coordinates(X, device="cpu", **arguments)
+    with monkeypatch.context() as patch:
+        stored_as(patch, "tiles" if stored else "recomputed")
+        expected = select_coordinates(X, device="cpu", **arguments)
     monkeypatch.setattr("ies_gpu.embedding.points.MANY", 1000)
     said = "memory_limit is 0.00 GB on cuda:0, so .* computed anew for every product: .* would avoid it"
     with nullcontext() if stored else pytest.warns(IESWarning, match=said):
