@@ -20,7 +20,7 @@ if importlib.util.find_spec("cupy"):  # pages are made on the CPU; without CuPy 
 
 import answers  # noqa: E402
 import gallery_runs  # noqa: E402
-import project_pages  # noqa: E402
+import site_links  # noqa: E402
 
 import ies_gpu  # noqa: E402
 
@@ -40,10 +40,10 @@ extensions = [
     "sphinx_copybutton",
     "answers",
     "mathml",
-    "project_pages",
     "reference",
+    "site_links",
 ]
-exclude_patterns = ["_build", "_lessons"]
+exclude_patterns = ["_build", "_lessons", "lessons/index.rst"]  # the lessons are pages of the front page's lists
 nitpicky = True
 templates_path = ["_templates"]
 
@@ -97,12 +97,12 @@ html_favicon = "_static/logo.png"
 html_theme_options = {
     "logo": {"text": f"ies_gpu {release}", "alt_text": "ies_gpu"},
     "icon_links": [{"name": "Source", "url": "https://github.com/ies-gpu/ies-gpu", "icon": "fa-brands fa-github"}],
-    "header_links_before_dropdown": 8,
+    "navbar_center": [],  # the pages are listed at the left
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {page: [] for page in ("index", "install")}
+html_sidebars = {"**": ["all-pages"]}
 
 
 def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
@@ -116,4 +116,4 @@ def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
     except (TypeError, OSError):
         return None
     name = os.path.relpath(file or "", DOCS.parent)
-    return f"{project_pages.SOURCE}/{name}#L{line}" if name.startswith("ies_gpu") else None
+    return f"{site_links.SOURCE}/{name}#L{line}" if name.startswith("ies_gpu") else None

@@ -21,25 +21,23 @@ ANSWERS = {
     "parameters": "bandwidth* epsilon sigma kernel dimension* eigenvectors* how many n_components parameters sign",
     "judging": "trust reliable stability* confidence bootstrap diagnose* fold knot check quality verdict*",
     "data": "csv parquet hdf5 nan sparse dataframe pandas load read file formats input molecules",
-    "plots": "plot* picture figure color* colors* colour matplotlib legend",
-    "report": "report* html interactive browser notebook",
+    "plots": "plot* picture figure color* colors* colour matplotlib legend report* html interactive browser notebook",
     "new-points": "new points* out-of-sample out of sample nystrom nyström transform* inverse extension",
     "pipelines": "sklearn scikit-learn* pipeline* anndata* scanpy* umap* initialization",
     "command-line": "command* cli shell terminal",
     "jobs": "cluster* dask* slurm memory* checkpoint* resume s3 cloud configuration",
-    "coming-from": "migrate megaman pydiffmap datafold gamma convention",
     "messages": "warning* error* code message",
-    "convergence": "converge* convergence* eigsh* arpack lobpcg hangs slow spectral",
-    "which-components": "components* palantir eigengap",
-    "gradients": "gradient* gradients* brainspace order swap procrustes align",
+    "problems": "converge* convergence* eigsh* arpack lobpcg hangs spectral components* palantir eigengap"
+    " gradient* gradients* order swap procrustes align",
     "faq": "disconnected* faq question help",
-    "comparison": "package* alternatives comparison vs phate torchdr uqpy brainspace cuml",
+    "comparison": "package* alternatives comparison vs phate torchdr uqpy brainspace cuml migrate* megaman pydiffmap"
+    " datafold gamma convention",
     "speed": "speed* fast benchmark gpu* cuda* cupy time",
-    "cite": "cite* citation bibtex reference paper",
+    "cite": "cite* citation bibtex reference paper contribute* contributing",
     "gallery/index": "examples* gallery",
     "theory/criterion": "criterion regularization penalty proof",
 }
-LAST = ("api/", "project/", "gallery/", "guide", "about", "reference", "lessons/index")
+LAST = ("api/", "gallery/", "reference")
 SCORER = """
 var Scorer = {
   objNameMatch: 11, objPartialMatch: 6, objPrio: {0: 15, 1: 5, 2: -5}, objPrioDefault: 0,

@@ -20,7 +20,7 @@ print(selection)
 #   is ``selection.coordinates[:, 6]``. If there are fewer points than you passed, some were left out, and a warning
 #   says which.
 # **verdict**
-#   Whether the map can be trusted, in one word, with the question that failed and why. If it is *sure*, go on. If it is
+#   Whether you can trust the map, in one word, with the question that failed and why. If it is *sure*, go on. If it is
 #   *likely*, look at the pictures first. If it is *doubtful*, follow the advice beside it, or :doc:`/parameters`. The
 #   next lines have the answers behind it, each *good*, *fair*, *bad* or *not checked*; ``selection.judgement`` has them
 #   for programs.
@@ -28,14 +28,14 @@ print(selection)
 #   Does the map keep every direction around a point? It gives the share of the variance that is lost along the worst
 #   one; :doc:`/judging` has the limits.
 # **shape**
-#   Is it free of folds, knots and overlaps? Looked at in up to 1,500 points; :doc:`/judging` shows how to see where.
+#   Is it free of folds, knots and overlaps? Up to 1,500 points are looked at; :doc:`/judging` shows where they are.
 # **stable**
-#   Would another sample choose this set, or a twin of it? Few resamples that do speak against it. Many do not speak
-#   for it, since they keep the eigenvectors: it is "not checked" until you refit (:doc:`/judging`).
+#   Would another sample choose this set, or a twin of it? If few resamples do, the set is not stable. If many do, that
+#   proves little, since they keep the eigenvectors, and the line says "not checked" until you refit (:doc:`/judging`).
 # **doubt**
 #   Further reasons to doubt the choice, the gravest first.
 # **needed**
-#   Are the leading coordinates worse? If not, use these. It stands beside the verdict and does not change it.
+#   Are the leading coordinates worse? If not, you may as well use them. The verdict does not depend on it.
 # **zeta**
 #   The weight of the penalty on fast coordinates, and the interval in which the same set wins. A wide interval is a
 #   good sign. Do not compare zeta between data sets; ``selection.zeta_dimensionless`` can be compared.
@@ -63,7 +63,7 @@ print(selection)
 # **residuals**
 #   How accurate the eigenvectors are. Below 1e-6 is good.
 # **device**
-#   Where it ran. If you could expect a GPU, the reason why none was used is in brackets.
+#   Where it ran. If you might expect a GPU, the reason why none was used is in brackets.
 # **warning**
 #   What may be wrong. See :doc:`/messages`.
 #
@@ -72,7 +72,7 @@ print(selection)
 #
 # Each set is a straight line: it starts at its score and falls with its penalty. At each zeta the uppermost line wins.
 # Below are the sets that win somewhere, and for each of them the regret of the points. The first set from the left
-# whose upper quartile is not above 0 is chosen: three quarters of the points know no better set. The *loss* is
+# whose upper quartile is not above 0 is chosen: for three quarters of the points there is no better set. The *loss* is
 # **maximised**, because the paper calls the penalised score a loss (:doc:`/theory/criterion`).
 
 plot.path(selection).savefig("path.png")

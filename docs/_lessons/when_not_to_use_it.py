@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 
 
 def side_by_side(left, right, colors, titles, name):
-    """Two columns of the data beside two coordinates of the map."""
+    """Draw two columns of the data beside two coordinates of the map."""
     figure = Figure(figsize=(9, 4), layout="constrained")
     for axes, points, title in zip(figure.subplots(1, 2), (left, right), titles, strict=True):
         axes.scatter(*points[:, :2].T, c=colors, s=4, cmap="viridis")
@@ -26,8 +26,8 @@ def side_by_side(left, right, colors, titles, name):
     figure.savefig(name)
 
 
-def told(selection):
-    """What the result says against itself."""
+def report(selection):
+    """Print the choice and every doubt about it."""
     print(", ".join(selection.names), "-", selection.verdict)
     for message in map(str, selection.findings):
         print("-", message)
@@ -43,7 +43,7 @@ def told(selection):
 centres = np.repeat([[0, 0, 0], [9, 0, 0], [4, 8, 0]], 400, axis=0)
 blobs = centres + rng.normal(size=centres.shape)
 try:
-    told(select_coordinates(blobs))
+    report(select_coordinates(blobs))
 except DisconnectedGraphError as error:
     print(error)
 
@@ -52,7 +52,7 @@ except DisconnectedGraphError as error:
 # group shrinks to a spot. That is spectral clustering: useful, but not a map.
 
 wide = select_coordinates(blobs, intrinsic_dim=2, subset_size=2, bandwidth=3.5)
-told(wide)
+report(wide)
 side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "their map: three spots"), "clusters.png")
 
 # %%
@@ -70,14 +70,14 @@ arm, place = rng.integers(0, 3, 1500), rng.uniform(0, 5, 1500)
 directions = np.array([[0, -1], [0.87, 0.5], [-0.87, 0.5]])
 tree = np.hstack([place[:, None] * directions[arm], np.zeros((1500, 6))]) + rng.normal(scale=0.08, size=(1500, 8))
 line = select_coordinates(tree, intrinsic_dim=1, subset_size=2, bandwidth=0.5)
-told(line)
+report(line)
 side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms kept apart"), "tree.png")
 
 # %%
 # For a tree the *first* coordinates are the right ones: one fewer than there are arms. With d = 2 the run doubts
 # itself, and says that the first coordinates are as good.
 
-told(select_coordinates(tree, intrinsic_dim=2, subset_size=2, bandwidth=0.25))
+report(select_coordinates(tree, intrinsic_dim=2, subset_size=2, bandwidth=0.25))
 
 # %%
 # **Instead**: use the first coordinates (``DiffusionMap``), or a method for trajectories, such as ``scanpy.tl.dpt`` or
@@ -91,7 +91,7 @@ told(select_coordinates(tree, intrinsic_dim=2, subset_size=2, bandwidth=0.25))
 
 flat = rng.uniform(size=(1500, 2))
 fan = np.exp(4 * flat[:, :1]) * np.column_stack([np.cos(flat[:, 1]), np.sin(flat[:, 1])])
-told(select_coordinates(fan, bandwidth="fixed"))
+report(select_coordinates(fan, bandwidth="fixed"))
 
 # %%
 # If you pass only the points, the bandwidth follows the density here. All points are in the map, which shows the whole
@@ -99,7 +99,7 @@ told(select_coordinates(fan, bandwidth="fixed"))
 # may be a gap between them.
 
 followed = select_coordinates(fan)
-told(followed)
+report(followed)
 print("bandwidth:", followed.diagnostics["parameters"]["bandwidth"])
 side_by_side(fan, followed.embedding, flat[:, 1], ("dense tip, sparse rim", "its map"), "uneven.png")
 
@@ -131,12 +131,12 @@ for size, bandwidth in ((2000, 0.25), (120, 1.0)):
 # ---------------
 #
 # A cube of six dimensions has six directions, and the number of points needed to fill it grows with the sixth power.
-# Among 3,000 points none has close neighbours. Their dimension is found, but of a map of them nothing is sure.
+# Among 3,000 points none has close neighbours. Their dimension is found, but their map cannot be trusted.
 
 cube = rng.uniform(size=(3000, 6))
 found = estimate_dimension(cube)
 print("dimension", found.value, "-", found.confidence)
-told(select_coordinates(cube, intrinsic_dim=6, subset_size=6, bandwidth=0.27))
+report(select_coordinates(cube, intrinsic_dim=6, subset_size=6, bandwidth=0.27))
 
 # %%
 # **Instead**: reduce the data to the few directions that matter with PCA and map these, or use features that do not see
@@ -150,7 +150,7 @@ told(select_coordinates(cube, intrinsic_dim=6, subset_size=6, bandwidth=0.27))
 
 noise = rng.normal(size=(1500, 10))
 cloud = select_coordinates(noise, intrinsic_dim=2, subset_size=2, bandwidth=1.6, disconnected="largest")
-told(cloud)
+report(cloud)
 side_by_side(noise[cloud.points], cloud.embedding, noise[cloud.points, 0], ("noise", "its map"), "noise.png")
 
 # %%

@@ -49,7 +49,7 @@ def entries(page: Path) -> set[str]:
 def pages() -> dict[str, Path]:
     files = [file for end in ("md", "rst") for file in DOCS.rglob(f"*.{end}")]
     parts = {file: file.relative_to(DOCS) for file in files}
-    made = {"_build", "_lessons", "_templates", "api", "gallery", "lessons", "project"}
+    made = {"_build", "_lessons", "_templates", "api", "gallery", "lessons"}
     return {str(name.with_suffix("")): file for file, name in parts.items() if name.parts[0] not in made}
 
 
@@ -60,17 +60,10 @@ def test_every_page_can_be_reached():
         reached.add(name)
         if name in sources:
             ahead += [str(Path(name).parent / entry) for entry in entries(sources[name])]
-    assert set(sources) <= reached, "name the page in a toctree, such as those of docs/guide.md"
-    for name in reached - set(sources):
-        assert name in {"gallery/index", "lessons/index", *(f"project/{page}" for page in project_pages().values())}, (
-            name
-        )
-
-
-def project_pages() -> dict[str, str]:
-    outside = runpy.run_path(str(EXTENSIONS / "project_pages.py"))["PAGES"]
-    assert all((ROOT / file).exists() for file in outside)
-    return outside
+    assert set(sources) <= reached, "name the page in a toctree of docs/index.md"
+    lessons = {f"lessons/{file.stem}" for file in (DOCS / "_lessons").glob("*.py")}
+    assert reached - set(sources) == {"gallery/index", *lessons}
+    assert len(reached) == 24
 
 
 def test_every_public_name_is_in_the_reference():
@@ -253,8 +246,8 @@ SEARCHES = {
     "gpu": "speed",
     "memory": "jobs",
     "anndata": "pipelines",
-    "spectral embedding converge": "convergence",
-    "diffusion components": "which-components",
+    "spectral embedding converge": "problems",
+    "diffusion components": "problems",
 }
 FIRST = "#search-results ul.search li > a"
 
