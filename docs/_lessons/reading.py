@@ -2,7 +2,7 @@
 Reading a result
 ================
 
-What ``print(selection)`` and ``ies-gpu show`` print, line by line, and what its pictures show.
+What ``print(selection)`` and ``ies-gpu show`` print, line by line, and what the pictures show.
 """
 
 from ies_gpu import datasets, plot, select_coordinates
@@ -87,19 +87,11 @@ plot.path(selection).savefig("path.png")
 plot.volumes(selection).savefig("volumes.png")
 
 # %%
-# ``ies-gpu show``
-# ----------------
+# In a shell
+# ----------
 #
-# ``ies-gpu show`` prints the same, followed by tables. The *path* lists, from zeta = inf down, each set with its
-# interval of zeta, its mean score and the 75th percentile of its regret. The *best sets* are those at the chosen zeta,
-# by loss. The *settings*, the *seconds* by stage and the *versions* let you repeat the run.
-
-import subprocess
-import sys
+# After ``selection.save("run.npz")``, ``ies-gpu show run.npz`` prints the same, followed by the path as a table: each
+# set with its interval of zeta, its mean score and the 75th percentile of its regret. ``--json`` prints everything,
+# with the settings, the seconds by stage and the versions that you need to repeat the run.
 
 selection.save("run.npz")
-shown = subprocess.run([sys.executable, "-m", "ies_gpu", "show", "run.npz"], capture_output=True, text=True, check=True)
-print(shown.stdout)
-
-# %%
-# :doc:`/messages` explains every warning.

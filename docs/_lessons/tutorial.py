@@ -1,6 +1,6 @@
 """
-Tutorial: start here, make a map, judge it
-==========================================
+Tutorial: make a map, judge it
+==============================
 
 Install the package, make a map of 2,000 points, and then try to prove it wrong. It takes a minute on a laptop.
 
@@ -114,8 +114,8 @@ from sklearn.neighbors import KNeighborsRegressor
 
 for name, Y in {"chosen": selection.embedding, "first two": selection.coordinates[:, :2]}.items():
     for what, value in {"along": along, "across": across}.items():
-        score = cross_val_score(KNeighborsRegressor(10), Y / Y.std(axis=0), value[selection.points], cv=5).mean()
-        print(f"{name:10} predict {what:7} with R2 = {score:.2f}")
+        scores = cross_val_score(KNeighborsRegressor(10), Y / Y.std(axis=0), value[selection.points], cv=5)
+        print(f"{name:10} predict {what:7} with R2 = {scores.mean():.2f}")
 
 # %%
 # Save it, and add new points

@@ -53,7 +53,8 @@ except DisconnectedGraphError as error:
 
 wide = select_coordinates(blobs, intrinsic_dim=2, subset_size=2, bandwidth=3.5)
 report(wide)
-side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "their map: three spots"), "clusters.png")
+group = np.arange(1200) // 400
+side_by_side(blobs, wide.embedding, group, ("three groups", "their map: three spots"), "clusters.png")
 
 # %%
 # **Instead**: make one map per group. If gaps separate the groups, the error says how. If they touch, cluster
@@ -68,7 +69,8 @@ side_by_side(blobs, wide.embedding, np.arange(1200) // 400, ("three groups", "th
 
 arm, place = rng.integers(0, 3, 1500), rng.uniform(0, 5, 1500)
 directions = np.array([[0, -1], [0.87, 0.5], [-0.87, 0.5]])
-tree = np.hstack([place[:, None] * directions[arm], np.zeros((1500, 6))]) + rng.normal(scale=0.08, size=(1500, 8))
+tree = np.hstack([place[:, None] * directions[arm], np.zeros((1500, 6))])
+tree += rng.normal(scale=0.08, size=(1500, 8))
 line = select_coordinates(tree, intrinsic_dim=1, subset_size=2, bandwidth=0.5)
 report(line)
 side_by_side(tree, line.embedding, arm, ("a tree", "d = 1: the first two, arms kept apart"), "tree.png")
@@ -110,16 +112,18 @@ side_by_side(fan, followed.embedding, flat[:, 1], ("dense tip, sparse rim", "its
 # Too few points
 # --------------
 #
-# Here is the same strip with 2,000 and with 120 points. With few points, each has few neighbours, and the chosen
-# coordinates change from sample to sample.
+# Here is a strip with 2,000 and with 120 points. With few points, each has few neighbours, and the chosen coordinates
+# change from sample to sample.
 
 for size, bandwidth in ((2000, 0.25), (120, 1.0)):
     chosen = []
     for seed in range(6):
         own = np.random.default_rng(seed)
-        strip = np.column_stack([own.uniform(0, 9, size), own.uniform(0, 2, size)]) + own.normal(0, 0.1, (size, 2))
+        strip = np.column_stack([own.uniform(0, 9, size), own.uniform(0, 2, size)])
+        strip += own.normal(0, 0.1, (size, 2))
         try:
-            chosen.append(select_coordinates(strip, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth).names[1])
+            selection = select_coordinates(strip, intrinsic_dim=2, subset_size=2, bandwidth=bandwidth)
+            chosen.append(selection.names[1])
         except DisconnectedGraphError:
             chosen.append("none (in parts)")
     print(f"{size:5} points: phi1 with", ", ".join(chosen))
