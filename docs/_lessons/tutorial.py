@@ -76,7 +76,7 @@ print("first two:", diagnose(selection, X=X, subset=(0, 1)).verdict)
 # Would another sample give the same set?
 # ---------------------------------------
 #
-# The run has resampled the points, but kept the eigenvectors. Refits on parts of the data let the eigenvectors vary too.
+# The run has resampled the points but kept the eigenvectors. Refits on parts of the data let the eigenvectors vary too.
 
 from ies_gpu import selection_stability
 
