@@ -32,7 +32,7 @@ ANSWERS = {
     "faq": "disconnected* faq question help",
     "comparison": "package* alternatives comparison vs phate torchdr uqpy brainspace cuml migrate* megaman pydiffmap"
     " datafold gamma convention",
-    "speed": "speed* fast benchmark gpu* cuda* cupy time",
+    "speed": "speed* fast slow* benchmark gpu* cuda* cupy time",
     "cite": "cite* citation bibtex reference paper contribute* contributing",
     "gallery/index": "examples* gallery",
     "theory/criterion": "criterion regularization penalty proof",
