@@ -92,6 +92,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_search_scorer = answers.write_scorer(DOCS / "_build")
 maximum_signature_line_length = 60
+toc_object_entries_show_parents = "hide"
 html_logo = "_static/logo.png"
 html_favicon = "_static/logo.png"
 html_theme_options = {
