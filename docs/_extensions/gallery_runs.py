@@ -34,9 +34,9 @@ SQUARE_FOLDER = Path(__file__).parents[1] / "_build" / "squares"
 
 
 def libraries(script: Path) -> list[str]:
-    """Return the packages that a script imports, in its order."""
+    """Return the packages that a script imports when it runs, in its order; its functions may need more."""
     found = []
-    for node in ast.walk(ast.parse(script.read_text())):
+    for node in ast.parse(script.read_text()).body:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
