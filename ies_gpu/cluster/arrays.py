@@ -13,6 +13,7 @@ import numpy as np
 from ..backend import Backend
 from ..backend.array import Array
 from ..backend.cpu import CpuBackend
+from ..backend.sampling import spaced_rows
 from .team import Call, Team, item
 
 
@@ -49,13 +50,10 @@ class Pieces:
 
 
 class TeamBackend(CpuBackend):
-    """The backend of a client: small arrays are here, on one thread, and tall ones in pieces on the workers.
-
-    On several threads BLAS takes many times as long for small matrices.
-    """
+    """The backend of a client: small arrays are here, on one thread, and tall ones in pieces on the workers."""
 
     def __init__(self, team: Team) -> None:
-        super().__init__(n_threads=1)
+        super().__init__(n_threads=1)  # on several, BLAS takes many times as long for small matrices
         self.team = team
 
     def owns(self, array: Array) -> bool:
@@ -92,38 +90,26 @@ class TeamBackend(CpuBackend):
 
 
 def percentile_of(team: Team, tables: list[Any], percent: float, n: int) -> np.ndarray:
-    """``numpy.percentile`` of each column over all blocks, exactly.
+    """Return ``numpy.percentile`` of each column over all blocks, exactly.
 
-    The client knows some values of each block, evenly spaced in rank. Only what lies between two of them that enclose
-    the wanted ranks is sent, equal values once.
+    Some values of each block are ranked among all. Only what lies between two of them, around the wanted rank, is sent.
     """
     place = (n - 1) * percent / 100
-    ranks = int(np.floor(place)), int(np.ceil(place))
-    rising = team.map(lambda backend, table: np.sort(backend.to_host(table), axis=0), tables)
-    marks = team.gather(team.map(marks_of, rising))
-    columns = range(marks[0][1].shape[1])
-    ends = np.array([enclosing([(at, values[:, k]) for at, values in marks], ranks) for k in columns])
-    found = team.gather(team.map(inside_of, rising, ends))
-    values = np.empty((2, len(ends)))
+    ranks = np.array([np.floor(place), np.ceil(place)], dtype=np.int64)
+    rising = team.map(lambda at, table: np.sort(at.to_host(table), axis=0), tables)
+    marks = np.sort(np.concatenate(team.gather(team.map(marks_of, rising))), axis=0)
+    below, upto = team.total(team.map(ranks_of, rising, marks))
+    columns = np.arange(marks.shape[1])
+    low, high = (below <= ranks[0]).sum(axis=0) - 1, (upto <= ranks[1]).sum(axis=0)
+    ends = marks[low, columns], marks[high, columns]
+    inside = team.gather(team.map(values_between, rising, *ends))
+    values = np.empty((2, len(columns)))
     for k in columns:
-        below, distinct, counts = zip(*(block[k] for block in found), strict=True)
-        order = np.argsort(np.concatenate(distinct))
-        last = sum(below) + np.cumsum(np.concatenate(counts)[order])
-        values[:, k] = np.concatenate(distinct)[order][np.searchsorted(last, ranks, side="right")]
+        near = np.concatenate([[ends[0][k]], *(own[k] for own in inside), [ends[1][k]]])
+        near.sort()
+        # each end may stand for many equal values
+        values[:, k] = near[(ranks - upto[low[k], k] + 1).clip(0, len(near) - 1)]
     return values[0] + (place - ranks[0]) * (values[1] - values[0])
-
-
-def enclosing(marks: list[tuple[np.ndarray, np.ndarray]], ranks: tuple[int, int]) -> tuple[float, float]:
-    """Two of the marked values: surely no more than ``ranks[0]`` are below one, and more than ``ranks[1]`` not above.
-
-    ``marks`` are, of each block, the places of some values among its own, first and last with them, and these values.
-    """
-    known = np.sort(np.concatenate([values for _, values in marks]))
-    # below: all before the first mark that is not below; within: all up to the last mark that is not above
-    below = sum(np.append(at, at[-1] + 1)[np.searchsorted(values, known)] for at, values in marks)
-    within = sum(np.append(0, at + 1)[np.searchsorted(values, known, side="right")] for at, values in marks)
-    low, high = np.searchsorted(below, ranks[0], side="right") - 1, np.searchsorted(within, ranks[1], side="right")
-    return float(known[low]), float(known[high])
 
 
 class TallBackend:
@@ -210,16 +196,19 @@ def swept(backend: Backend, work: Callable[..., Any], limits: dict[str, Any], *t
     return *(backend.to_host(total) for total in found[:sums]), *found[sums:]
 
 
-def marks_of(backend: Backend, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places of about ``sqrt(n)`` of the rows, and these rows."""
-    at = np.linspace(0, len(table) - 1, 2 + int(np.sqrt(len(table)))).astype(np.int64)
-    return at, table[at]
+def marks_of(backend: Backend, table: np.ndarray) -> np.ndarray:
+    """Return about ``sqrt(n)`` of the rows, evenly spaced, the first and the last among them."""
+    return table[spaced_rows(len(table), 2 + int(np.sqrt(len(table))))]
 
 
-def inside_of(backend: Backend, table: np.ndarray, ends: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
-    """Of each column the number of values below the ends, the distinct ones within, and how often each is there."""
-    found = []
-    for column, (low, high) in zip(table.T, ends, strict=True):
-        first, last = np.searchsorted(column, low), np.searchsorted(column, high, side="right")
-        found.append((int(first), *np.unique(column[first:last], return_counts=True)))
-    return found
+def ranks_of(backend: Backend, table: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return how many values of each column are below each mark, and how many are not above."""
+    pairs = list(zip(table.T, marks.T, strict=True))
+    return tuple(np.stack([column.searchsorted(m, side) for column, m in pairs], axis=1) for side in ("left", "right"))
+
+
+def values_between(backend: Backend, table: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+    """Return the values of each column above one number and below another."""
+    return [
+        c[c.searchsorted(a, "right") : c.searchsorted(b, "left")] for c, a, b in zip(table.T, low, high, strict=True)
+    ]
