@@ -142,7 +142,7 @@ class Options:
         How the coordinates are scaled: to root mean square 1, so that an entry does not depend on the number of points;
         to Euclidean length 1, as in the paper; or to lengths ``(1 - lambda_k)^t``, so that distances in all coordinates
         are the diffusion distances at time t. It changes nothing but ``coordinates`` and ``embedding``.
-        """, entries=ENTRIES[:3], cluster="only 'rms' does")  # fmt: skip
+        """, entries=ENTRIES[:3])  # fmt: skip
     diffusion_time: float = row(1.0, Number(0, closed=True), "float", "time of --scale diffusion", """
         The time t of ``scale="diffusion"``: the larger it is, the shorter the fast coordinates become.
         """, metavar="T")  # fmt: skip

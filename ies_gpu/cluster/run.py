@@ -166,13 +166,22 @@ def assemble_in_blocks(given: Inputs, options: Options, fit: Fit, found: SearchR
     laplacian: Any = fit.laplacian
     embedding, (bases, sigma) = fit.embedding, fit.tangents
     volumes = log_volumes(bases, np.array([found.subset], dtype=np.int32))
-    Y = embedding.vectors * np.full(embedding.vectors.shape[1], np.sqrt(len(sigma)))  # of root mean square 1
-    tall = [Y, found.regrets, volumes, sigma, *([bases] if options.keep_bases else [])]
+    Y, team = embedding.vectors, laplacian.team
+    factors = np.full(Y.shape[1], np.sqrt(len(Y)) if options.scale == "rms" else 1.0)
+    if options.scale == "diffusion":  # see :func:`ies_gpu.embedding.scale_and_sign.scale_factors`
+        squares, whole = team.total(team.map(weighted_squares, Y.parts, laplacian.roots))
+        factors = abs(1.0 - embedding.eigenvalues) ** options.diffusion_time / np.sqrt(squares / whole)
+    tall = [Y * factors, found.regrets, volumes, sigma, *([bases] if options.keep_bases else [])]
     return Selection(
         **choice_of(found, embedding.eigenvalues, options.bandwidth),
         **{"bases": None} | returned(given.values["source"], laplacian, tall),
         diagnostics=diagnostics_of(laplacian, embedding, sigma, volumes, found) | {"stray_points": []},
     )
+
+
+def weighted_squares(backend: Backend, Y: Any, root: Any) -> tuple[np.ndarray, float]:
+    weights = root[: len(Y)] ** 2
+    return backend.to_host(weights @ (Y * Y)), float(weights.sum())
 
 
 # --- the way back: the user's order of points -------------------------------------------------------------------------

@@ -21,7 +21,6 @@ def test_what_does_not_work_is_said_before_the_work(client, tmp_path):
     for wrong, code in (
         ({"bandwidth": "auto"}, "client.automatic"),
         ({"search": "greedy"}, "client.search"),
-        ({"scale": "unit"}, "client.scale"),
         ({"n_threads": 2}, "client.n_threads"),
         ({"n_threads": 2, "memory_limit": 1 << 30}, "client.memory_limit"),
         ({"n_neighbors": 10}, "client.n_neighbors"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ies_gpu import ClusterError, datasets, select_coordinates
 
 from ..extras import needed
 from ..said import refused
-from .clusters import SMALL, check_same, random_strip
+from .clusters import SMALL, check_same, check_same_but_signs, random_strip
 
 
 def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
@@ -21,6 +22,12 @@ def test_points_in_a_file_or_a_dask_array_give_dask_arrays(client, tmp_path):
         found = select_coordinates(given, client=client, **options)
         assert isinstance(found.coordinates, da.Array)
         check_same(one, found)
+
+
+@pytest.mark.parametrize("scale", ["rms", "diffusion"])
+def test_scales_are_those_of_one_machine(client, scale):
+    one, found = (select_coordinates(random_strip(300), scale=scale, client=where, **SMALL) for where in (None, client))
+    check_same_but_signs(found.coordinates, one.coordinates, 1e-5 * np.abs(one.coordinates).max())
 
 
 def test_a_run_says_that_its_coordinates_are_not_turned(client):
