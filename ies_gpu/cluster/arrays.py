@@ -14,7 +14,7 @@ from ..backend import Backend
 from ..backend.array import Array
 from ..backend.cpu import CpuBackend
 from ..backend.sampling import spaced_rows
-from .team import Call, Team, item
+from .team import Call, Team, calls, item
 
 
 class Pieces:
@@ -35,11 +35,10 @@ class Pieces:
         self.parts = self.team.map(put_columns, self.parts, index[1], other.parts)
 
     def __sub__(self, other: Pieces) -> Pieces:
-        pairs = zip(self.parts, other.parts, strict=True)
-        return self._of([Call(lambda _, V, less: V - less, pair) for pair in pairs], self.shape[1])
+        return self._of(calls(lambda _, V, less: V - less, self.parts, other.parts), self.shape[1])
 
     def __mul__(self, factors: np.ndarray) -> Pieces:
-        return self._of([Call(lambda at, V: V * at.asarray(factors), (part,)) for part in self.parts], self.shape[1])
+        return self._of(calls(lambda at, V: V * at.asarray(factors), self.parts), self.shape[1])
 
     def astype(self, dtype: str) -> Pieces:
         """Return a copy of its own, for arrays that many tasks use."""
@@ -80,8 +79,7 @@ class TeamBackend(CpuBackend):
         team, n = self.team, len(tall[0])
         found = team.map(swept, work, limits, *(pieces.parts for pieces in tall))
         totals = team.total(team.map(lambda _, results: results[:sums], found) if rows else found) if sums else ()
-        parts = [[Call(item, (future, sums + k)) for future in found] for k in range(rows)]
-        return [*totals, *(Pieces(team, part, (n,)) for part in parts)]
+        return [*totals, *(Pieces(team, calls(item, found, sums + k), (n,)) for k in range(rows))]
 
     def percentile(self, table: Any, percent: float) -> Any:
         if not isinstance(table, Pieces):
@@ -137,7 +135,7 @@ class TallBackend:
 
     def empty(self, shape: tuple[int, int], dtype: Any) -> Pieces:
         width, kind = shape[1], np.dtype(dtype).name
-        parts = [Call(lambda at, n: at.xp.zeros((n, width), dtype=kind), (n,)) for n in self.sizes.tolist()]
+        parts = calls(lambda at, n: at.xp.zeros((n, width), dtype=kind), self.sizes.tolist())
         return Pieces(self.team, parts, shape)
 
     def inner(self, A: Pieces, B: Pieces) -> np.ndarray:
@@ -152,7 +150,7 @@ class TallBackend:
     def update(self, X: Pieces, R: Pieces, P: Pieces, SP: Pieces, T: Pieces, ST: Pieces, *small: Any) -> np.ndarray:
         new = self.team.map(updated, *(pieces.parts for pieces in (X, R, P, SP, T, ST)), *small)
         for i, pieces in enumerate((X, R, T, ST)):
-            pieces.parts = [Call(item, (future, i)) for future in new]
+            pieces.parts = calls(item, new, i)
         return self.team.total(self.team.map(item, new, 4))
 
 

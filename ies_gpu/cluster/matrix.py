@@ -20,7 +20,7 @@ from ..embedding.transition import SparseKernel
 from ..findings import option, refusal
 from ..options import Options
 from .source import Points, boxes_near, boxes_of, points_near
-from .team import Call, Team, joined, member
+from .team import Team, calls, joined, member
 
 
 @dataclass(frozen=True)
@@ -159,21 +159,17 @@ def transition_blocks(
     team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any]
 ) -> BlockLaplacian:
     """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
-    w_all = joined_pieces(team, team.map(row_sums, kernels))
+    w = team.map(row_sums, kernels)
+    w_all = calls(joined, w, team.exchanged(w))
     wt = team.map(lambda _, K, w: (SparseKernel(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
     known = team.map(lambda backend, K, wt: (K.n, float(backend.xp.sqrt(wt).sum()), int(K.matrix.nnz)), kernels, wt)
     sizes, sums, entries = (np.array(part) for part in zip(*team.gather(known), strict=True))
     mean, nnz = sums.sum() / sizes.sum(), int(entries.sum())
-    roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), joined_pieces(team, wt))
+    roots_all = team.map(lambda backend, wt: backend.xp.sqrt(wt) / float(mean), calls(joined, wt, team.exchanged(wt)))
     transitions = team.map(transition_rows, kernels, w_all, wt)
     team.wait(transitions)
     facts = facts | {"mean_degree": nnz / int(sizes.sum()) - 1}
     return BlockLaplacian(team, sizes, transitions, roots_all, nnz, n_input, bandwidth, facts)
-
-
-def joined_pieces(team: Team, pieces: list[Any]) -> list[Any]:
-    """Each block's own rows and those of others that it needs."""
-    return [Call(joined, (own, *others)) for own, others in zip(pieces, team.exchanged(pieces), strict=True)]
 
 
 def row_sums(backend: Backend, kernel: Rows) -> Any:

@@ -37,7 +37,7 @@ from .arrays import Pieces, TeamBackend
 from .levels import eigenpairs, over_root
 from .matrix import BlockLaplacian, Rows, kernel_blocks, parts_of_graph, transition_blocks
 from .source import Source, facts_of_points, kept, partition, taken_rows
-from .team import BYTES_PER_POINT, Call, Team, item, joined
+from .team import BYTES_PER_POINT, Team, calls, item, joined
 
 NAMES = ("coordinates", "regrets", "log_volumes", "singular_values", "bases")
 VOLUMES = NAMES.index("log_volumes")
@@ -139,7 +139,7 @@ def tangents_in_blocks(
     others = team.exchanged(Y.parts)
     found = team.map(tangent_rows, laplacian.transitions, d, laplacian.bandwidth, dtype, Y.parts, others)
     team.wait(found)
-    bases, sigma = ([Call(item, (future, k)) for future in found] for k in range(2))
+    bases, sigma = (calls(item, found, k) for k in range(2))
     return Tangents(Pieces(team, bases, (*Y.shape, d)), Pieces(team, sigma, (len(Y), d)))
 
 

@@ -24,7 +24,7 @@ from ..options import Options
 from ..parameters.dimension import dimension_of_rows, dimension_rows
 from ..run.fingerprint import digest_of_rows, digest_rows
 from ..validation import LARGEST, check_real_array, check_unmasked, refuse_points
-from .team import PARSING, Call, Team, item, member
+from .team import PARSING, Team, calls, item, member
 
 CHUNK_BYTES = 64 << 20  # of one task that reads points
 FEWEST_CHUNKS = 4
@@ -166,7 +166,7 @@ def facts_of_points(team: Team, points: list[Any], width: int, used: int, n: int
     wanted = np.concatenate([digest_rows(used), dimension_rows(used, width)])
     if used < n:
         wanted = np.sort(np.concatenate(team.gather(team.map(member, points, "rows"))))[wanted]
-    numbers, some = taken_rows(team, points, wanted, [Call(member, (own, "X")) for own in points])
+    numbers, some = taken_rows(team, points, wanted, calls(member, points, "X"))
     some, few = some[np.searchsorted(numbers, wanted)], len(digest_rows(used))
     digest = digest_of_rows((used, width), some[:few])
     return {"points_digest": digest, "seen_dimension": dimension_of_rows(some[few:])}

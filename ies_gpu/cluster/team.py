@@ -47,6 +47,18 @@ class Call:
     arguments: tuple[Any, ...]
 
 
+def calls(function: Callable[..., Any], *arguments: Any) -> list[Call]:
+    """Return one call per block; lists among the arguments are spread out, everything else goes to every block."""
+    found = []
+    for i in range(next(len(a) for a in arguments if isinstance(a, list))):
+        own: list[Any] = []
+        for a in arguments:
+            value = a[i] if isinstance(a, list) else a
+            own += value if isinstance(value, Several) else [value]
+        found.append(Call(function, tuple(own)))
+    return found
+
+
 @dataclass(frozen=True)
 class Given:
     """The result of another task, by its place among those that a task gets."""
@@ -153,15 +165,8 @@ class Team:
         return self.submit(function, *arguments, block=at)
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Submit one task per block; lists are spread out, everything else goes to every block."""
-        futures = []
-        for i in range(next(len(a) for a in arguments if isinstance(a, list))):
-            own: list[Any] = []
-            for a in arguments:
-                value = a[i] if isinstance(a, list) else a
-                own += value if isinstance(value, Several) else [value]
-            futures.append(self.submit(function, *own, block=i))
-        return futures
+        """Submit one task per block, as :func:`calls` spreads the arguments."""
+        return [self.submit(function, *call.arguments, block=i) for i, call in enumerate(calls(function, *arguments))]
 
     def exchanged(self, pieces: list[Any]) -> list[Several]:
         """Return for each block the rows of others that its own have as neighbours, for the end of :meth:`map`."""
