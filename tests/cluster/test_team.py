@@ -53,13 +53,6 @@ def test_nothing_that_a_task_was_given_waits_for_the_garbage_collector(client):
         gc.enable()
 
 
-def test_memory_limits_are_known_while_the_client_renews_what_it_knows_of_the_scheduler(client, monkeypatch):
-    from ies_gpu.cluster.team import Team
-
-    monkeypatch.setattr(client, "scheduler_info", lambda **_: {"workers": {}})  # as for a moment every two seconds
-    assert set(Team(client, "cpu").memory_limits()) == set(client.nthreads())
-
-
 def test_workers_of_this_machine_keep_their_tasks_and_their_memory(monkeypatch):
     from ies_gpu.cluster.client import connected
 
