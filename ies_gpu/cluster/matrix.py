@@ -111,28 +111,22 @@ def kernel_rows(
 
 @step("components")
 def parts_of_graph(team: Team, kernels: list[Any]) -> tuple[np.ndarray, list[np.ndarray] | None]:
-    """Sizes of the connected parts, and each row's part by block (None for a single one)."""
-    labels = team.map(own_parts, kernels)
-    met = team.gather(team.map(meetings, kernels, labels, team.exchanged(labels)))
-    counts = np.array([len(sizes) for sizes, _ in met])
-    first = np.concatenate([[0], np.cumsum(counts)])
-    pairs = [
-        np.stack([first[i] + found[:, 0], first[np.array(team.near[i])[found[:, 1]]] + found[:, 2]], axis=1)
-        for i, (_, found) in enumerate(met)
-        if len(found)
-    ]
-    joined_pairs = np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64)
-    links = coo_array((np.ones(len(joined_pairs)), joined_pairs.T), shape=(first[-1], first[-1]))
+    """Return the sizes of the connected parts, and each row's part by block (None for a single one)."""
+    own = team.map(own_parts, kernels)
+    counted = team.gather(team.map(lambda _, part: np.bincount(part), own))
+    first = np.concatenate([[0], np.cumsum([len(counts) for counts in counted])])
+    labels = calls(lambda _, part, before: part + before, own, first[:-1].tolist())  # numbered over all blocks
+    met = np.concatenate(team.gather(team.map(meetings, kernels, labels, team.exchanged(labels))))
+    links = coo_array((np.ones(len(met)), met.T), shape=(first[-1], first[-1]))
     count, whole = connected_components(links, directed=False)
-    sizes = np.bincount(whole, weights=np.concatenate([sizes for sizes, _ in met]), minlength=count).astype(np.int64)
+    sizes = np.bincount(whole, weights=np.concatenate(counted), minlength=count).astype(np.int64)
     if count == 1:
         return sizes, None
-    own = team.gather(labels)
-    return sizes, [whole[first[i] + own[i]] for i in range(len(own))]
+    return sizes, [whole[before + part] for before, part in zip(first, team.gather(own), strict=False)]
 
 
 def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
-    """Each row's part of the graph among a block's own points."""
+    """Return each row's part of the graph among a block's own points."""
     n, K, xp = kernel.n, kernel.matrix, backend.xp
     inside = (K.indices < n) & (K.data > 0)
     ends = xp.concatenate([xp.zeros(1, dtype=xp.int64), xp.cumsum(inside)])[K.indptr].astype(K.indptr.dtype)
@@ -140,18 +134,15 @@ def own_parts(backend: Backend, kernel: Rows) -> np.ndarray:
     return backend.to_host(backend.connected_components(own)[1])
 
 
-def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes of a block's parts, and which of them meets which part of which other block: triples."""
-    n, matrix = kernel.n, kernel.matrix
-    blocks = np.repeat(np.arange(len(others)), [len(labels) for labels in others])
-    labels = np.concatenate([np.empty(0, dtype=np.int64), *others]).astype(np.int64)
-    indptr, indices, data = (backend.to_host(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    outside = np.flatnonzero((indices >= n) & (data > 0))
+def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """Return pairs of parts, each once: one of this block, and one of another that an edge joins to it."""
+    indptr, indices, data = map(backend.to_host, (kernel.matrix.indptr, kernel.matrix.indices, kernel.matrix.data))
+    labels = np.concatenate([own, *others]).astype(np.int64)
+    outside = np.flatnonzero((indices >= kernel.n) & (data > 0))
     rows = np.searchsorted(indptr, outside, side="right") - 1
-    column = indices[outside] - n
-    shape = int(own.max()) + 1, max(1, len(others)), int(labels.max(initial=0)) + 1
-    met = np.unique(np.ravel_multi_index((own[rows], blocks[column], labels[column]), shape))  # of numbers, not rows
-    return np.bincount(own), np.stack(np.unravel_index(met, shape), axis=1)
+    count = int(labels.max()) + 1
+    pairs = np.unique(labels[rows] * count + labels[indices[outside]])  # numbers are sorted sooner than rows
+    return np.stack(np.divmod(pairs, count), axis=1)
 
 
 @step("laplacian")
