@@ -313,5 +313,5 @@ def test_an_untruncated_kernel_is_judged_by_its_weights():
     assert found.subset == expected.subset
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-9)
     assert DiffusionMap(5, bandwidth=0.9, radius=1e3).fit(strip).embedding_.shape == (600, 5)
-    with pytest.raises(ValueError, match=r"mean weight of 0\.9.*no shape is left to see; lower bandwidth"):
+    with refused("graph.all_pairs"):
         select_coordinates(strip, bandwidth=100.0, radius=1e3, **sizes)
