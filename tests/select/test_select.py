@@ -207,32 +207,14 @@ def test_weights_lost_to_rounding_do_not_connect():
 
 def test_the_largest_part_can_be_taken():
     points, order = two_strips()
-    with warned("graph.left_out"):
-        part = select_coordinates(points, bandwidth=0.2, disconnected="largest", **OPTIONS)
-    np.testing.assert_array_equal(part.points, np.flatnonzero(order < 1500))
-    alone = select_coordinates(points[part.points], bandwidth=0.2, **OPTIONS)
-    assert part.subset == alone.subset
-    np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, rtol=1e-8)
-    assert part.diagnostics["graph_components"] == 2
     kernel = gaussian_kernel(radius_graph(points, radius=0.6), bandwidth=0.2)
-    with warned("graph.left_out"):
-        other = select_coordinates(kernel=kernel, disconnected="largest", **OPTIONS)
-    assert other.subset == part.subset
-    with refused("graph.disconnected", DisconnectedGraphError):
-        select_coordinates(kernel=kernel, **OPTIONS)
-
-
-def test_audits_catch_a_kernel_that_lies(monkeypatch):
-    """A fused kernel that is wrong everywhere is noticed, and the stage repeated on plain code."""
-    fused = pytest.importorskip("ies_gpu.backend.kernels.fused")
-    monkeypatch.delenv("IES_GPU_KERNELS", raising=False)
-    honest = fused.tangent_rows
-    monkeypatch.setattr(fused, "tangent_rows", lambda *args: tuple(1.001 * part for part in honest(*args)))
-    with warned("kernel.differs"):
-        s = select_coordinates(X, bandwidth=EPS, **OPTIONS)
-    monkeypatch.undo()
-    same_set(s, select_coordinates(X, bandwidth=EPS, **OPTIONS))
-    assert s.diagnostics["audit"]["tangent_rows"] > 1e-4
+    for entry in ({"X": points, "bandwidth": 0.2}, {"kernel": kernel}):
+        with warned("graph.left_out"):
+            part = select_coordinates(**entry, disconnected="largest", **OPTIONS)
+        np.testing.assert_array_equal(part.points, np.flatnonzero(order < 1500))
+        alone = select_coordinates(points[part.points], bandwidth=0.2, **OPTIONS)
+        assert part.subset == alone.subset and part.diagnostics["graph_components"] == 2
+        np.testing.assert_allclose(part.eigenvalues, alone.eigenvalues, rtol=1e-8)
 
 
 def test_without_self_loops_the_kernel_has_no_diagonal(monkeypatch):
@@ -281,20 +263,6 @@ def test_points_that_hang_by_a_thread_are_named(reference):
     rows = crowded.diagnostics["stray_points"]
     assert rows == [N, N + 1, N + 2, N + 3, N + 4]
     assert not select_coordinates(np.delete(far, rows, axis=0), bandwidth=EPS, **OPTIONS).diagnostics["stray_points"]
-
-
-def test_a_graph_of_nearly_all_points_is_said_to_come_from_n_neighbors():
-    with warned("graph.complete"):
-        select_coordinates(X[:50], n_neighbors=49, intrinsic_dim=2, subset_size=2, n_components=6)
-
-
-def test_a_part_too_small_for_a_map_is_refused_before_the_next_graph():
-    """Triples of equal points, each with its two copies as neighbours."""
-    triples = np.repeat(X[:200], 3, axis=0)
-    with refused("graph.small_part", DisconnectedGraphError):
-        select_coordinates(triples, n_neighbors=2, bandwidth=EPS, disconnected="largest", **OPTIONS)
-    with refused("X.copies"):
-        select_coordinates(triples, n_neighbors=2, disconnected="largest", **OPTIONS)
 
 
 def test_rows_without_neighbours_are_named():
