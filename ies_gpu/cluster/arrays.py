@@ -175,14 +175,14 @@ def sums_of(backend: Backend, kernel: str, *tall: Any) -> Any:
 
 
 def turned(backend: Backend, R: Any, P: Any, left: np.ndarray, square: np.ndarray) -> Any:
-    """A copy of what the kernel writes."""
+    """Return a copy of what the kernel writes."""
     P = P.copy()
     backend.kernels.turn(R, P, backend.asarray(left), backend.asarray(square))
     return P
 
 
 def updated(backend: Backend, X: Any, R: Any, P: Any, SP: Any, T: Any, ST: Any, *small: np.ndarray) -> tuple[Any, ...]:
-    """Copies of what the kernel writes, and the squares: another task may still read the old ones."""
+    """Return copies of what the kernel writes, and the squares: another task may still read the old ones."""
     X, R, T, ST = (part.copy() for part in (X, R, T, ST))
     squares = backend.kernels.update(X, R, P, SP, T, ST, *(backend.asarray(part) for part in small))
     return X, R, T, ST, backend.to_host(squares)

@@ -162,7 +162,7 @@ def eigenpairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, An
 
 
 def pairs_on_one(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any]) -> Pairs:
-    """Return the same by one worker, which gets the whole matrix."""
+    """Return the leading pairs from one worker, which gets the whole matrix."""
     team, n, why = graph.team, int(graph.sizes.sum()), info.get("fallback", "it is too dense for the multilevel method")
     what, advice = f"the matrix ({why})", f"lower {option('bandwidth')} or use larger workers"
     refuse_beyond(team, 40 * graph.nnz, "cluster.matrix_too_large", what, advice)  # with its parts and vectors
@@ -174,7 +174,7 @@ def pairs_on_one(graph: BlockLaplacian, count: int, tol: float, info: dict[str, 
 
 
 def multilevel_pairs(graph: BlockLaplacian, count: int, tol: float, info: dict[str, Any], progress: Any) -> Pairs:
-    """Return the same by the multilevel method, with everything tall in pieces."""
+    """Return the leading pairs from the multilevel method, with everything tall in pieces."""
     team, level = graph.team, TopLevel(graph)
     level.build(count + multilevel.GUARDS)
     history: list[float] = []
@@ -214,7 +214,7 @@ def measured(level: TopLevel, values: np.ndarray, V: Pieces) -> tuple[Accuracy, 
 
 
 def symmetric_entries(backend: Backend, P: Rows, root: Any) -> tuple[Any, Any, Any]:
-    """S as CSR with entries in float32; P, which shares the columns, may go to the disk until it is needed again."""
+    """Return S as CSR in float32; P, which shares the columns, may go to the disk until it is needed again."""
     matrix, indptr = P.matrix, P.matrix.indptr.astype("int64")  # as on all levels
     return indptr, matrix.indices, plain_multilevel.symmetric_entries(indptr, matrix.indices, matrix.data, root)
 
@@ -277,7 +277,7 @@ def turned(backend: Backend, V: Any, root: Any, length: float, reflection: np.nd
 
 
 def squares_and_gram(backend: Backend, SV: Any, V: Any, values: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The squares of residuals, and the inner products of vectors with each other and with residuals."""
+    """Return the squares of residuals, and the inner products of vectors with each other and with residuals."""
     R = SV - V * backend.asarray(values)
     return tuple(backend.to_host(part) for part in ((R * R).sum(axis=0), V.T @ V, V.T @ R))
 
@@ -309,7 +309,7 @@ def own_cells(
 
 
 def labels_and_weights(backend: Backend, cells: Cells, first: int) -> np.ndarray:
-    """For each row the number of its cell and its weight there, on the host: these are exchanged once."""
+    """Return for each row the number of its cell and its weight there, on the host: these are exchanged once."""
     labels = np.repeat(first + np.arange(len(cells.starts) - 1), np.diff(cells.starts))
     return np.stack([labels.astype(np.float64), backend.to_host(cells.weights).astype(np.float64)], axis=1)
 
@@ -324,7 +324,7 @@ class Merged:
 
 
 def merged_rows(backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray, *others: np.ndarray) -> Merged:
-    """From a block's rows of S, and the cells of all rows that its columns stand for.
+    """Return what follows from a block's rows of S, and from the cells of all rows that its columns stand for.
 
     Columns of a cell follow each other: own rows stand in order, and those of other blocks by block, in their order.
     """
@@ -341,7 +341,7 @@ def merged_rows(backend: Backend, entries: Matrix, cells: Cells, own: np.ndarray
 
 
 def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]:
-    """What one worker needs of a block for the coarse level; columns are numbered over all blocks."""
+    """Return what one worker needs of a block for the coarse level; columns are numbered over all blocks."""
     indptr, indices, data = merged.rows
     width = int(merged.wanted.max()) + 1
     whole = csr_matrix((data, merged.wanted[indices], indptr), shape=(len(indptr) - 1, width))
@@ -351,7 +351,7 @@ def coarse_of(backend: Backend, cells: Cells, merged: Merged) -> tuple[Any, ...]
 
 
 def hierarchy(backend: Backend, sizes: list[int], count: int, cuts: int, *blocks: tuple[Any, ...]) -> Level:
-    """A coarse level, whose cells have at most ``2**cuts`` points, with those below it, from its rows by block."""
+    """Return a coarse level with those below it, from its rows by block; its cells have at most ``2**cuts`` points."""
     points, held, norms, rows = zip(*blocks, strict=True)
     indptr = np.concatenate([[0], *(np.diff(indptr) for indptr, _, _ in rows)]).cumsum()
     indices = np.concatenate([indices for _, indices, _ in rows])
@@ -383,5 +383,5 @@ def restricted(backend: Backend, cells: Cells, R: Any, columns: Any, factors: An
 
 
 def sent_to(backend: Backend, chosen: Any) -> Any:
-    """Columns and factors in the memory of a worker."""
+    """Return columns and factors in the memory of a worker."""
     return None if chosen is None else tuple(backend.asarray(part) for part in chosen)

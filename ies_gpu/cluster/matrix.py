@@ -52,13 +52,13 @@ class BlockLaplacian:
 
     @property
     def without_matrix(self) -> BlockLaplacian:
-        """The same: its blocks stay where they are."""
+        """Itself: its blocks stay where they are."""
         return self
 
 
 @step("graph")
 def kernel_blocks(team: Team, points: list[Any], options: Options) -> list[Any]:
-    """The Gaussian kernel, and who exchanges rows with whom."""
+    """Return the Gaussian kernel by block; the team learns who exchanges rows with whom."""
     boxes, radius = team.gather(team.map(boxes_of, points)), options.radius
     count = len(points)
     team.near = [[j for j in range(count) if j != i and boxes_near(boxes[i], boxes[j], radius)] for i in range(count)]
@@ -82,7 +82,7 @@ def kernel_rows(
     backend: Backend, points: Points, radius: float, bandwidth: float, storage: str, loops: bool,
     near: list[int], *others: tuple[Any, Any],
 ) -> Rows:  # fmt: skip
-    """The kernel between a block's points and all points within the radius."""
+    """Return the kernel between a block's points and all points within the radius."""
     xp, n = backend.xp, len(points.rows)
     # both in the order of space, one behind the other: only few cells of the graph reach from one into the other
     X = xp.concatenate([points.X, *(other for _, other in others)])
@@ -149,7 +149,7 @@ def meetings(backend: Backend, kernel: Rows, own: np.ndarray, *others: np.ndarra
 def transition_blocks(
     team: Team, kernels: list[Any], n_input: int, bandwidth: float, facts: dict[str, Any]
 ) -> BlockLaplacian:
-    """The renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
+    """Return the renormalised transition matrix of a kernel: two sums over neighbours, each exchanged once."""
     w = team.map(row_sums, kernels)
     w_all = calls(joined, w, team.exchanged(w))
     wt = team.map(lambda _, K, w: (SparseKernel(K.matrix) @ (1 / w)) / w[: K.n], kernels, w_all)  # W^-1 K W^-1 1
@@ -164,7 +164,7 @@ def transition_blocks(
 
 
 def row_sums(backend: Backend, kernel: Rows) -> Any:
-    """``w = K 1``."""
+    """Return ``w = K 1``."""
     w = SparseKernel(kernel.matrix) @ backend.xp.ones(kernel.matrix.shape[1])
     if not bool((w > 0).all()):
         text = "the kernel has rows without a positive entry"
@@ -173,7 +173,7 @@ def row_sums(backend: Backend, kernel: Rows) -> Any:
 
 
 def transition_rows(backend: Backend, kernel: Rows, w: Any, wt: Any) -> Rows:
-    """``P = Wt^-1 W^-1 K W^-1``, on a copy of the entries."""
+    """Return ``P = Wt^-1 W^-1 K W^-1``, with entries of its own."""
     K = kernel.matrix
     copy = backend.sparse.csr_matrix((K.data.copy(), K.indices, K.indptr), shape=K.shape)
     return replace(kernel, matrix=SparseKernel(copy).scaled(1 / (wt * w[: kernel.n]), 1 / w))

@@ -125,7 +125,7 @@ def map_in_blocks(laplacian: BlockLaplacian, *, n_components: int, tol: float, r
 
 
 def length_and_sign(backend: Backend, phi: Any, P: Rows, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The squares of eigenvectors, and their products with the start vector, which decide on signs."""
+    """Return the squares of eigenvectors, and their products with the start vector, which decide on signs."""
     start = backend.asarray(start_vector(n, seed)[P.rows])
     return backend.to_host((phi * phi).sum(axis=0)), backend.to_host(start @ phi)
 
@@ -205,14 +205,14 @@ def returned(source: Source, laplacian: BlockLaplacian, tall: list[Pieces]) -> d
 
 
 def packed_block(backend: Backend, P: Rows, *arrays: Any) -> tuple[np.ndarray, ...]:
-    """The rows of a block in the input, and its results on the host; of volumes there is one set."""
+    """Return the rows of a block in the input, and its results on the host; of volumes there is one set."""
     host = [backend.to_host(array) for array in arrays]
     host[VOLUMES] = np.ascontiguousarray(host[VOLUMES][:, 0])
     return (P.rows, *host)
 
 
 def on_workers(source: Source, packed: list[Any], owners: list[np.ndarray], points: np.ndarray) -> dict[str, Any]:
-    """Dask arrays in the chunks of the input."""
+    """Return Dask arrays in the chunks of the input."""
     import dask.array as da
     from dask import delayed
 

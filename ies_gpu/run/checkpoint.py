@@ -202,7 +202,7 @@ def made(folder: Any) -> Path:
 
 
 def locked(folder: Path) -> int:
-    """A lock on the folder that ends with the process, however that ends: two runs must not share a folder."""
+    """Return a lock on the folder that ends with the process: two runs must not share a folder."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
