@@ -30,10 +30,12 @@ def test_scales_are_those_of_one_machine(client, scale):
     check_same_but_signs(found.coordinates, one.coordinates, 1e-5 * np.abs(one.coordinates).max())
 
 
-def test_a_run_says_that_its_coordinates_are_not_turned(client):
+def test_a_run_says_what_it_did_not_do(client):
+    """Coordinates are not turned, and nobody looked at what the map loses of the points or at sampled rows."""
     one, found = (select_coordinates(random_strip(300), client=where, **SMALL) for where in (None, client))
     assert one.diagnostics["parameters"]["untangle"] and not found.diagnostics["parameters"]["untangle"]
-    assert found.rotation is None and found.diagnostics["judgement"]["rank"]["figure"] is None
+    assert found.rotation is None and found.diagnostics["audit"] == {}
+    assert found.verdict != "sure" and "rank.unchecked" in [finding.code for finding in found.findings]
 
 
 def test_what_dask_gives_up_for_is_said_in_our_words(client):
